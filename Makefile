@@ -1,11 +1,15 @@
-# Two commands: `make run` shows the service at work, `make test` checks everything.
+# `make run` shows the service at work, `make test` checks everything, `make install` has systemd run it.
 CARGO ?= cargo
 CAMPANILE := target/release/campanile
 CAMPANILE_BENCH := target/release/campanile-bench
 # Named in the reports of `campanile-bench`.
 export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: run test check build install-test-tools bench fuzz clean
+# Where `make install` puts the program and the units for systemd.
+PREFIX ?= /usr/local
+UNITS ?= /etc/systemd/system
+
+.PHONY: run test check build install install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
 # in use: make run LISTEN=127.0.0.1:2810
@@ -15,6 +19,14 @@ run: build
 # The service with its tools (`campanile`), and what measures it (`campanile-bench`).
 build:
 	$(CARGO) build --release --locked -p campanile-cli -p campanile-bench
+
+# The service for systemd; then: systemctl daemon-reload, systemctl enable --now campanile.socket
+install: build
+	install -D -m 755 $(CAMPANILE) $(DESTDIR)$(PREFIX)/bin/campanile
+	for unit in campanile.service campanile.socket campanile-json.socket; do \
+		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/systemd/$$unit > target/$$unit && \
+		install -D -m 644 target/$$unit $(DESTDIR)$(UNITS)/$$unit || exit 1; \
+	done
 
 # Install what the tests need (omniORB, JacORB), then run them all.
 test: install-test-tools check

@@ -36,7 +36,7 @@ pub(crate) use rig::{Class, Service};
 pub(crate) use samples::Bin;
 
 use ability::{Cores, Lifted};
-use party::{Answer, Order, Party};
+use party::{Answer, Order};
 use rig::Rig;
 
 /// Octets of payload of every event: what the paper's section 4.4 has.
@@ -121,7 +121,7 @@ impl Bed {
         let (real_time, lifted) = RealTime::find_out(options.lift_throttling)?;
         let fifo = real_time.fifo(Class::High.priority());
         let order = Order::Calibrate { divisions: 0 };
-        let (party, answer) = Party::start("the process that calibrates the load", cores.parties, fifo, &order)?;
+        let (party, answer) = party::start("the process that calibrates the load", cores.parties, fifo, &order)?;
         let Answer::Calibrated { divisions, unit_ns } = answer else { return Err(party.confused(&answer)) };
         let circumstances = Circumstances {
             machine,

@@ -7,15 +7,20 @@
 //! reports in `bench/README.md`.
 
 mod administration;
+mod crash;
+mod durable;
 mod experiments;
 mod filters;
 mod floor;
+mod history;
 mod hop;
 mod hostile;
 mod memory;
 mod options;
 mod order;
+mod overflow;
 mod performance;
+mod persistent;
 mod pipeline;
 mod relay;
 mod report;
@@ -77,6 +82,10 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Administration(options) => administration::run(options, out),
         Command::Hostile(options) => hostile::run(options, out),
         Command::Memory(options) => memory::run(options, out),
+        Command::Crash(options) => crash::run(options, out),
+        Command::Durable(options) => durable::run(options, out),
+        Command::History(options) => history::run(options, out),
+        Command::Overflow(options) => overflow::run(options, out),
         Command::PathsLoad(options) => experiments::load::run(options, out),
         Command::PathsLatency(options) => experiments::latency::run(options, out),
         Command::PathsJitter(options) => experiments::jitter::run(options, out),

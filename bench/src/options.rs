@@ -29,6 +29,18 @@ pub(crate) enum Command {
     /// What clients that mean harm, or die, cost everybody else: one attack after the other, or all at once
     #[command(after_help = HOSTILE_EXAMPLES)]
     Hostile(HostileOptions),
+    /// Show that nothing acknowledged is lost: a service with a store is killed under load, round after round
+    #[command(after_help = crate::crash::EXAMPLES)]
+    Crash(crate::crash::CrashOptions),
+    /// What it costs that events outlive the service: beside the store's engine alone, and for a channel that is best-effort
+    #[command(after_help = crate::durable::EXAMPLES)]
+    Durable(crate::durable::DurableOptions),
+    /// A consumer that comes late to a channel that keeps its past
+    #[command(after_help = crate::history::EXAMPLES)]
+    History(crate::history::HistoryOptions),
+    /// A consumer that sleeps while events go on coming, and gets them all when it wakes
+    #[command(after_help = crate::overflow::EXAMPLES)]
+    Overflow(crate::overflow::OverflowOptions),
     /// Three paths of 100 events/s under rising load: which of them keep up (Gore et al., figures 9 and 10)
     #[command(after_help = PATHS_LOAD_EXAMPLES)]
     PathsLoad(ExperimentOptions),

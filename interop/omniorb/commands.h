@@ -18,5 +18,6 @@ int proxies(const Args& args);
 int destroy(const Args& args);
 int naming(const Args& args);
 int plan(const Args& args);
+int alma(const Args& args);
 
 }  // namespace peer

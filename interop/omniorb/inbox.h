@@ -32,11 +32,13 @@ public:
         stall_at_(args.has("stall-at") ? args.number("stall-at", 0) : UINT64_MAX),
         batch_(args.number("batch", UINT64_MAX)),
         gaps_(args.has("gaps")),
+        tells_(args.has("tell")),
         raise_(args.text("raise", "")),
         raise_at_(args.number("raise-at", 0)),
         raise_times_(args.number("raise-times", 1)) {}
 
   void structured(const CosNotification::StructuredEvent& event) {
+    if (tells_) return tell(event);
     if (from_structured_) {
       arrived(event.remainder_of_body, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
         return shaper_.check_event(shape, index, source, event);
@@ -171,6 +173,27 @@ private:
     changed_.notify_all();
   }
 
+  // Says which `small` event it is, and whether it is marked as one that may have come before.
+  void tell(const CosNotification::StructuredEvent& event) {
+    const std::lock_guard<std::mutex> held(lock_);
+    std::uint32_t source = 0;
+    std::uint32_t number = 0;
+    if (!identify(event.remainder_of_body, source, number)) {
+      ++bad_;
+      return say("bad event: it is not a Small");
+    }
+    bool marked = false;
+    const auto& properties = event.header.variable_header;
+    for (CORBA::ULong i = 0; i < properties.length(); ++i) {
+      CORBA::Boolean value = false;
+      marked |= std::string(properties[i].name) == "PossiblyRepeated" &&
+                (properties[i].value >>= CORBA::Any::to_boolean(value)) && value;
+    }
+    ++seen_;
+    say("got " + std::to_string(source) + " " + std::to_string(number) + (marked ? " marked" : " new"));
+    changed_.notify_all();
+  }
+
   void refuse() const {
     if (raise_ == "disconnected") throw CosEventComm::Disconnected();
     if (raise_ == "transient") throw CORBA::TRANSIENT(7, CORBA::COMPLETED_NO);
@@ -194,6 +217,8 @@ private:
   const std::uint64_t batch_;
   // Events may be missing between those that come, but never out of order.
   const bool gaps_;
+  // Every event is told of as it comes, and nothing is expected of it.
+  const bool tells_;
   const std::string raise_;
   const std::uint64_t raise_at_;
   const std::uint64_t raise_times_;

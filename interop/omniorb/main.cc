@@ -27,6 +27,7 @@ const std::map<std::string, std::function<int(const peer::Args&)>>& commands() {
       {"destroy", peer::destroy},
       {"naming", peer::naming},
       {"plan", peer::plan},
+      {"alma", peer::alma},
   };
   return all;
 }

@@ -99,7 +99,7 @@ impl ProxyAddress {
 impl Campanile {
     /// Starts a service on a free port of loopback.
     pub fn start() -> Result<Self, BenchError> {
-        Self::start_with(&arguments(["serve", "--listen", "127.0.0.1:0"]))
+        Self::start_with(&arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0"]))
     }
 
     /// Starts a service on a free port of loopback, configured by this file if there is one.
@@ -113,8 +113,8 @@ impl Campanile {
     /// configuration.
     pub fn start_to_look_at(listen: Option<&str>) -> Result<Self, BenchError> {
         match listen {
-            Some(listen) => Self::start_with(&arguments(["serve", "--listen", listen])),
-            None => Self::start_with(&arguments(["serve"])),
+            Some(listen) => Self::start_with(&arguments(["serve", "--data", "none", "--listen", listen])),
+            None => Self::start_with(&arguments(["serve", "--data", "none"])),
         }
     }
 
@@ -125,7 +125,7 @@ impl Campanile {
 
     /// The same at this `SCHED_FIFO` priority, all its threads, if there is one.
     pub fn start_at(core: Option<usize>, fifo: Option<u8>) -> Result<Self, BenchError> {
-        Self::start_confined(core, fifo, &arguments(["serve", "--listen", "127.0.0.1:0"]))
+        Self::start_confined(core, fifo, &arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0"]))
     }
 
     fn start_with(serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {

@@ -11,6 +11,8 @@ use giop::framing::{Inbound, Message};
 use giop::message::{
     Header, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, begin_reply, begin_request,
 };
+use giop::recode::skip_any;
+use giop::typecode::Work;
 
 use crate::{BenchError, Form};
 
@@ -271,10 +273,17 @@ impl PushMessage {
     }
 }
 
+/// Octets of the shortest property: an empty name, an Any of type null.
+const PROPERTY_BYTES_MIN: usize = 8;
+
 /// Reads an event's payload from its properties on; `None` when it is not one of ours.
 fn read_octets<'a>(body: &mut Reader<'a>) -> Result<Option<&'a [u8]>, ReadError> {
-    let properties = body.u32()?.checked_add(body.u32()?);
-    if properties != Some(0) {
+    // What the service says in the header, as where the consumer begins in its channel's past.
+    for _ in 0..body.seq_len(PROPERTY_BYTES_MIN)? {
+        body.string()?;
+        skip_any(body, &mut Work::default())?;
+    }
+    if body.u32()? != 0 {
         body.take(body.remaining())?;
         return Ok(None);
     }

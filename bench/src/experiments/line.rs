@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
-use super::party::{Answer, Order, Party, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
+use super::party::{self, Answer, Order, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
 use super::samples::Window;
+use crate::process::Subordinate;
 use crate::{BenchError, clock};
 
 /// How long before the first event is due a run is ordered.
@@ -11,8 +12,8 @@ const LEAD: u64 = clock::SECOND / 50;
 
 /// A supplier and a consumer, connected. Ended in this order.
 pub(super) struct Line {
-    supplier: Party,
-    consumer: Party,
+    supplier: Subordinate,
+    consumer: Subordinate,
     runs: u32,
     /// One event in so many is recorded.
     every: u32,
@@ -33,11 +34,11 @@ impl Line {
         ends: Ends,
         connect: impl FnOnce(SocketAddr) -> Result<SupplierPath, BenchError>,
     ) -> Result<Self, BenchError> {
-        let (consumer, answer) = Party::start("the consumer's process", ends.core, ends.fifo, &Order::Consume(1))?;
+        let (consumer, answer) = party::start("the consumer's process", ends.core, ends.fifo, &Order::Consume(1))?;
         let Answer::Listening(addresses) = &answer else { return Err(consumer.confused(&answer)) };
         let Some(&address) = addresses.first() else { return Err(consumer.confused(&answer)) };
         let order = Order::Supply(vec![connect(address)?]);
-        let (supplier, answer) = Party::start("the supplier's process", ends.core, ends.fifo, &order)?;
+        let (supplier, answer) = party::start("the supplier's process", ends.core, ends.fifo, &order)?;
         let Answer::Ready = answer else { return Err(supplier.confused(&answer)) };
         Ok(Self { supplier, consumer, runs: 0, every: 1 })
     }

@@ -216,49 +216,16 @@ impl Payload {
     }
 }
 
-/// A running party, as the experimenter has it. Dropping it ends it.
-#[derive(Debug)]
-pub(super) struct Party {
-    process: Subordinate,
-}
-
-impl Party {
-    /// Starts a process, on this core only and at this `SCHED_FIFO` priority where there is one, and gives it its role.
-    pub(super) fn start(
-        name: &'static str,
-        core: Option<usize>,
-        fifo: Option<u8>,
-        role: &Order,
-    ) -> Result<(Self, Answer), BenchError> {
-        let mut party = Self { process: Subordinate::start(name, COMMAND, core, fifo)? };
-        let answer = party.ask(role)?;
-        Ok((party, answer))
-    }
-
-    /// Gives an order; the answer to it comes when it is [waited for](Party::answer).
-    pub(super) fn order(&mut self, order: &Order) -> Result<(), BenchError> {
-        self.process.order(order)
-    }
-
-    /// Waits for the answer to the last order.
-    pub(super) fn answer(&self) -> Result<Answer, BenchError> {
-        self.process.answer()
-    }
-
-    /// Gives an order and waits for the answer.
-    pub(super) fn ask(&mut self, order: &Order) -> Result<Answer, BenchError> {
-        self.process.ask(order)
-    }
-
-    /// The process's id.
-    pub(super) fn pid(&self) -> u32 {
-        self.process.pid()
-    }
-
-    /// It answered what was not asked.
-    pub(super) fn confused(&self, answer: &Answer) -> BenchError {
-        self.process.confused(answer)
-    }
+/// Starts a party's process, on this core only and at this `SCHED_FIFO` priority where there is one, and gives it its role.
+pub(super) fn start(
+    name: &'static str,
+    core: Option<usize>,
+    fifo: Option<u8>,
+    role: &Order,
+) -> Result<(Subordinate, Answer), BenchError> {
+    let mut party = Subordinate::start(name, COMMAND, core, fifo)?;
+    let answer = party.ask(role)?;
+    Ok((party, answer))
 }
 
 /// What the process is, once it has been told.

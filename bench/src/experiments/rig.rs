@@ -6,9 +6,10 @@ use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use serde::Serialize;
 
 use super::ability::{Cores, RealTime};
-use super::party::{Answer, Order, Party, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
+use super::party::{self, Answer, Order, Piece, Recording, Run, Sample, Schedule, Sent, SupplierPath};
 use super::samples::Window;
 use crate::campanile::{self, Campanile, Channel};
+use crate::process::Subordinate;
 use crate::{BenchError, CarriageOptions, Percentiles, clock, system, wire};
 
 /// How long before the first event is due a run is ordered: until then all parties know what to do.
@@ -98,8 +99,8 @@ pub(super) struct Rig {
 struct Group {
     class: Class,
     paths: usize,
-    suppliers: Party,
-    consumers: Party,
+    suppliers: Subordinate,
+    consumers: Subordinate,
 }
 
 /// What is to happen in a run. Times in nanoseconds.
@@ -268,7 +269,7 @@ impl Group {
         let prioritised = kind == Service::RealTime;
         let fifo = real_time.fifo(class.priority()).filter(|_| prioritised);
         let (consumers, listening) =
-            Party::start("the consumers' process", cores.parties, fifo, &Order::Consume(count))?;
+            party::start("the consumers' process", cores.parties, fifo, &Order::Consume(count))?;
         let Answer::Listening(addresses) = &listening else { return Err(consumers.confused(&listening)) };
         let policy = PriorityModelPolicy { model: PriorityModel::ClientPropagated, server_priority: class.priority() };
         let components: Vec<_> = prioritised.then(|| policy.to_component()).into_iter().collect();
@@ -288,7 +289,7 @@ impl Group {
                 sequences: false,
             });
         }
-        let (suppliers, answer) = Party::start("the suppliers' process", cores.parties, fifo, &Order::Supply(paths))?;
+        let (suppliers, answer) = party::start("the suppliers' process", cores.parties, fifo, &Order::Supply(paths))?;
         let Answer::Ready = answer else { return Err(suppliers.confused(&answer)) };
         Ok(Self { class, paths: count, suppliers, consumers })
     }

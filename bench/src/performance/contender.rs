@@ -191,13 +191,17 @@ pub(crate) trait Server: Send {
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError>;
 
     /// That process now runs. It listens there if it does not connect itself; whoever pushes to it is told so.
-    fn subscribed(&mut self, subscribe: &Subscribe, listening: Option<SocketAddr>) -> Result<(), BenchError>;
+    fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
+        Ok(())
+    }
 
     /// What the publisher is told to be; all consumers are there.
     fn publish(&mut self) -> Result<End<Publish>, BenchError>;
 
-    /// The processes in the middle: those whose processor time, memory and system calls count.
-    fn pids(&self) -> Vec<u32>;
+    /// The processes in the middle, if there are any: those whose processor time, memory and system calls count.
+    fn pids(&self) -> Vec<u32> {
+        Vec::new()
+    }
 
     /// The server's own counters, where it has some, read so often that what a reading costs is known; for when nothing is
     /// under way.

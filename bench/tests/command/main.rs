@@ -41,6 +41,16 @@ fn order_benchmark_shows_that_nothing_is_lost() {
 }
 
 #[test]
+fn crash_benchmark_shows_that_nothing_acknowledged_is_lost() {
+    let output = campanile_bench(&["crash", "--rounds", "2", "--seed", "1", "--interop", "/nowhere", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report = json(&text(&output.stdout));
+    assert_eq!((&report["rounds"], &report["seed"], &report["orbs"]), (&2.into(), &1.into(), &Json::Array(vec![])));
+    assert_eq!([&report["lost"], &report["disordered"], &report["unmarked_repeats"]], [&Json::from(0); 3]);
+    assert!(report["acknowledged"].as_u64() > Some(0) && report["recovered_events_max"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
 fn a_value_that_makes_no_sense_is_wrong_usage() {
     let (error, code) = refusal(&["order", "--timeout", "0"]);
     assert_eq!(code, 2);

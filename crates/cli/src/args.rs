@@ -2,11 +2,15 @@
 
 mod configure;
 mod operate;
+mod past;
+mod store;
 
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
+pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
+pub(crate) use store::{StoreCommand, StoreOptions};
 
 use crate::bench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -38,6 +42,7 @@ Examples:
   campanile serve --config campanile.toml --ior-file /run/campanile.ior
   campanile serve --topology plant.json
   campanile serve --data /var/lib/campanile
+  campanile serve --data none
 
 Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
 own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
@@ -46,6 +51,13 @@ delivers those that it has, for shutdown_drain_ms (10 s) at most; a second signa
 ends it at once. The exit status is 3 if events were lost, and the log says whose;
 134 (SIGABRT), with a line in the log, means an error in Campanile itself.";
 
+const TAO_NOTIFY_EXAMPLES: &str = "\
+Examples:
+  campanile tao-notify -ORBEndpoint iiop://10.0.0.5:3000 -ORBDottedDecimalAddresses 1 -Boot
+  campanile tao-notify -ORBEndpoint iiop://:3000 -ORBInitRef NameService=corbaloc::names:2809/NameService -IORoutput n.ior
+  campanile tao-notify --data /var/lib/notify -ORBSvcConf svc.conf -Factory LoggingNotifyEventChannelFactory
+
+With it are on: compatibility.ignore_unknown_properties, timeout_never_expires, limits_as_imp_limit and default_admins_or.";
 const LS_EXAMPLES: &str = "\
 Examples:
   campanile ls
@@ -101,6 +113,8 @@ Examples:
   campanile sub --where '$celsius > 30 and $dome == 3'
   campanile sub --field celsius -n 100 | sort -n
   campanile sub --json | jq .fields
+  campanile sub --last 100
+  campanile sub --since 10m --type '*'/Alarm
 
 --where: the service applies the condition, other events do not travel.
 `campanile filter check` explains a condition. --field prints one field of each
@@ -114,6 +128,10 @@ object; a union {\"discriminator\":…, member: value}; an enum its label; an oc
 sequence a hexadecimal string; an any {\"type\":…, \"value\":…}. Whole numbers are
 written out in full, also beyond 2^53; NaN and infinities are strings. A field
 whose name came before gets #2, #3 … behind its name.
+
+--first, --last, --since, --from and --last-of-each begin in the past of a channel
+that keeps it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follows.
+Events have their number and time in the header then.
 
 A service that goes away is waited for, and what was missed meanwhile is told; one
 that says it has disconnected this consumer (`campanile disconnect`) ends it.
@@ -224,6 +242,9 @@ pub(crate) enum Command {
     /// Run the notification service
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(ServeOptions),
+    /// Serve with the options and svc.conf directives of TAO's tao_cosnotification
+    #[command(after_help = TAO_NOTIFY_EXAMPLES)]
+    TaoNotify(TaoNotifyOptions),
     /// Show the channels, admins and proxies of a service
     #[command(after_help = LS_EXAMPLES)]
     Ls(LsOptions),
@@ -245,12 +266,21 @@ pub(crate) enum Command {
     /// Keep, compare and restore everything that is configured
     #[command(subcommand, after_help = configure::TOPOLOGY_EXAMPLES)]
     Topology(TopologyCommand),
+    /// Look at what a service that does not run has kept, check it, make it smaller
+    #[command(subcommand, after_help = store::STORE_EXAMPLES)]
+    Store(StoreCommand),
     /// Publish events
     #[command(after_help = PUB_EXAMPLES)]
     Pub(PubOptions),
     /// Subscribe to events and print them
     #[command(after_help = SUB_EXAMPLES)]
     Sub(SubOptions),
+    /// Keep a channel's events in a file
+    #[command(after_help = past::RECORD_EXAMPLES)]
+    Record(RecordOptions),
+    /// Publish again what was recorded, or a channel's past
+    #[command(after_help = past::REPLAY_EXAMPLES)]
+    Replay(ReplayOptions),
     /// Explain a filter's constraint, or try it on events
     #[command(subcommand, after_help = FILTER_EXAMPLES)]
     Filter(FilterCommand),
@@ -302,7 +332,8 @@ pub(crate) struct ServeOptions {
     /// Make what this file has, as `campanile topology export` wrote it
     #[arg(long, value_name = "FILE")]
     pub(crate) topology: Option<PathBuf>,
-    /// Keep what is configured in this folder, so that it is there again after a restart; "none" keeps nothing
+    /// Keep what outlives the service in this folder; "none" keeps nothing [default: $STATE_DIRECTORY, else
+    /// ~/.local/state/campanile/PORT]
     #[arg(long, value_name = "DIR")]
     pub(crate) data: Option<PathBuf>,
     /// Also bind the factory as NotifyEventChannelFactory in this naming service, a corbaloc or IOR
@@ -314,6 +345,18 @@ pub(crate) struct ServeOptions {
     /// The least serious messages to log on standard error
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub(crate) log: LogLevel,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TaoNotifyOptions {
+    /// Keep what is configured in this folder [default: nothing, unless svc.conf has a Topology_Factory]; "none" keeps nothing
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// What tao_cosnotification takes: -ORBEndpoint iiop://HOST:PORT, -ORBInitRef NameService=URL, -IORoutput FILE,
+    /// -ORBDottedDecimalAddresses 1, -ORBSvcConf FILE, -Factory NAME, -Boot, -[No]NameSvc, -Channel, -ChannelName NAME, -Timeout MS, …;
+    /// what is left aside is said at the start, with the reason
+    #[arg(value_name = "TAO OPTION", trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<String>,
 }
 
 /// How much is logged.
@@ -430,15 +473,8 @@ pub(crate) struct PubOptions {
 pub(crate) struct SubOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
-    /// The channel [default: the default channel]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
-    /// Event types to receive, with * as a pattern; may be given several times [default: all]
-    #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = event_type)]
-    pub(crate) types: Vec<EventTypeArg>,
-    /// A condition that the service applies, so that other events do not travel
-    #[arg(long = "where", short = 'w', value_name = "CONSTRAINT")]
-    pub(crate) constraint: Option<String>,
+    #[command(flatten)]
+    pub(crate) selection: Selection,
     /// Receive Anys instead of structured events
     #[arg(long)]
     pub(crate) any: bool,
@@ -451,12 +487,8 @@ pub(crate) struct SubOptions {
     /// Print no events, only the summary
     #[arg(long, short = 'q', conflicts_with = "json")]
     pub(crate) quiet: bool,
-    /// End after so many events
-    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) count: Option<u64>,
-    /// End after so many seconds
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    pub(crate) wait: Option<Duration>,
+    #[command(flatten)]
+    pub(crate) until: Until,
     /// Address to receive events at [default: a free port of the address towards the service]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
@@ -609,7 +641,7 @@ mod tests {
     #[test]
     fn event_types_are_domain_and_name() {
         let Command::Sub(options) = parse("campanile sub --type A/B* -t *").unwrap() else { panic!() };
-        let types: Vec<_> = options.types.iter().map(|t| (t.domain.as_str(), t.name.as_str())).collect();
+        let types: Vec<_> = options.selection.types.iter().map(|t| (t.domain.as_str(), t.name.as_str())).collect();
         assert_eq!(types, [("A", "B*"), ("*", "*")]);
         assert!(parse("campanile sub --type nonsense").unwrap_err().to_string().contains("DOMAIN/NAME"));
     }

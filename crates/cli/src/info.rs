@@ -287,6 +287,7 @@ mod tests {
             delayed: 5,
             pulls_waiting: 1,
             drops: vec![drops("Temperature", "outbox_full", 2), drops("Pressure", "expired", 1)],
+            restored: None,
         }
     }
 
@@ -299,6 +300,7 @@ mod tests {
             is_open: false,
             events: 3,
             idle: Duration::from_secs(604_800),
+            restored: None,
         };
         Proxy {
             id: 1,

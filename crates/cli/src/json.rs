@@ -2,13 +2,21 @@
 
 use client::notify::{Property, StructuredEvent};
 
+pub(crate) use ::json::read::octets_from_hex;
 pub(crate) use ::json::write::{any, hex, list, object, quadruple, text, value};
 
 /// Writes a structured event as one object.
 pub(crate) fn event(out: &mut String, received: &str, event: &StructuredEvent) {
+    out.push('{');
+    members(out, received, event);
+    out.push('}');
+}
+
+/// Writes the members of that.
+pub(crate) fn members(out: &mut String, received: &str, event: &StructuredEvent) {
     let StructuredEvent { domain, type_name, event_name, variable_header, filterable_data, remainder } = event;
     for (key, member) in [
-        ("{\"received\":", received),
+        ("\"received\":", received),
         (",\"domain\":", domain.as_str()),
         (",\"type\":", type_name),
         (",\"name\":", event_name),
@@ -22,7 +30,6 @@ pub(crate) fn event(out: &mut String, received: &str, event: &StructuredEvent) {
     properties(out, filterable_data);
     out.push_str(",\"body\":");
     any(out, remainder);
-    out.push('}');
 }
 
 /// Writes properties as an object of plain values.

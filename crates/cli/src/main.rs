@@ -6,6 +6,7 @@ mod channel;
 mod constraint;
 mod disconnect;
 mod doctor;
+mod environment;
 mod failure;
 mod fields;
 mod info;
@@ -15,13 +16,18 @@ mod ls;
 mod moment;
 mod plan;
 mod publish;
+mod record;
+mod replay;
 mod select;
 mod serve;
 mod show;
 mod signals;
 mod statistics;
 mod stats;
+mod store;
 mod subscribe;
+mod supervisor;
+mod tao_notify;
 mod terminal;
 mod top;
 mod topology;
@@ -39,14 +45,18 @@ static ALLOCATOR: service::allocations::CountingAllocator = service::allocations
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Serve(options) => serve::run(&options),
+        Command::TaoNotify(options) => tao_notify::run(&options),
         Command::Ls(options) => ls::run(&options),
         Command::Info(options) => info::run(&options),
         Command::Stats(options) => stats::run(&options),
         Command::Disconnect(options) => disconnect::run(&options),
         Command::Channel(command) => channel::run(&command),
         Command::Topology(command) => topology::run(&command),
+        Command::Store(command) => store::run(&command),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
+        Command::Record(options) => record::run(&options),
+        Command::Replay(options) => replay::run(&options),
         Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::LeashedProcess(options) => bench::run_leashed(&options),

@@ -35,6 +35,39 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year, month, day)
 }
 
+/// The moment that `2026-11-20T21:43:05.123Z` names, in 100 ns since 15 October 1582, as `TimeBase::TimeT` has it.
+pub(crate) fn ticks(text: &str) -> Option<u64> {
+    let (day, time) = text.strip_suffix('Z')?.split_once('T')?;
+    let numbers = |text: &str, between: char| -> Option<[u64; 3]> {
+        let parts: Vec<&str> = text.split(between).collect();
+        let is_number = |part: &&str| part.len() <= 4 && part.bytes().all(|digit| digit.is_ascii_digit());
+        let numbers: Option<Vec<u64>> =
+            parts.iter().map(|part| part.parse().ok().filter(|_| is_number(part))).collect();
+        numbers?.try_into().ok()
+    };
+    let (whole, fraction) = time.split_once('.').unwrap_or((time, "0"));
+    let ([year, month, of_month], [hour, minute, second]) = (numbers(day, '-')?, numbers(whole, ':')?);
+    let is_digits = (1..=7).contains(&fraction.len()) && fraction.bytes().all(|digit| digit.is_ascii_digit());
+    if hour > 23 || minute > 59 || second > 60 || !is_digits {
+        return None;
+    }
+    // Years from 1970 on, the one in which the day is among them: a day is found by what it is written as.
+    let guess = year.checked_sub(1970)? * 365 + (month.checked_sub(1)?) * 28 + of_month.checked_sub(1)?;
+    let day = (guess..guess + 10_000).find(|day| date(*day) == (year, month, of_month))?;
+    let hundred_ns = format!("{fraction:0<7}").parse::<u64>().ok()?;
+    let seconds = day * 86_400 + hour * 3_600 + minute * 60 + second;
+    Some(TICKS_TO_1970 + seconds * 10_000_000 + hundred_ns)
+}
+
+/// The same the other way.
+pub(crate) fn of_ticks(ticks: u64) -> String {
+    let since = Duration::from_micros(ticks.saturating_sub(TICKS_TO_1970) / 10);
+    UNIX_EPOCH.checked_add(since).map_or_else(|| ticks.to_string(), rfc3339)
+}
+
+/// From 15 October 1582 to 1 January 1970.
+const TICKS_TO_1970: u64 = 122_192_928_000_000_000;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +84,30 @@ mod tests {
             assert_eq!(rfc3339(UNIX_EPOCH + Duration::from_secs(seconds)), text);
         }
         assert_eq!(time_of_day(UNIX_EPOCH + Duration::from_millis(3_661_007)), "01:01:01.007Z");
+    }
+
+    #[test]
+    fn moments_are_read_as_they_are_written() {
+        for seconds in [0, 1, 86_399, 951_782_400, 1_732_441_385, 4_102_444_800, 250_000_000_000] {
+            let text = rfc3339(UNIX_EPOCH + Duration::from_secs(seconds));
+            assert_eq!(ticks(&text), Some(TICKS_TO_1970 + seconds * 10_000_000), "{text}");
+            assert_eq!(of_ticks(TICKS_TO_1970 + seconds * 10_000_000), text);
+        }
+        assert_eq!(ticks("1970-01-01T00:00:00.0000012Z"), Some(TICKS_TO_1970 + 12));
+        for wrong in [
+            "",
+            "1970-01-01",
+            "1970-01-01T00:00:00",
+            "1970-02-30T00:00:00Z",
+            "1969-12-31T00:00:00Z",
+            "1970-01-01T24:00:00Z",
+            "1970-00-01T00:00:00Z",
+            "1970-1T0:0:0Z",
+            "1970-01-01T00:00:00.Z",
+            "1970-01-01T00:00:00.12345678Z",
+            "1970-01-01T+1:00:00Z",
+        ] {
+            assert_eq!(ticks(wrong), None, "{wrong}");
+        }
     }
 }

@@ -1,51 +1,89 @@
 //! `campanile serve`.
 
-use crate::args::ServeOptions;
+use crate::args::{LogLevel, ServeOptions};
+use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::logger;
 use crate::show;
 use crate::signals::{Waiter, Wake};
-use service::{Config, Service, StartError, Undone};
+use crate::supervisor::{self, Supervisor};
+use service::{Config, Service, Sockets, Undone};
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::panic::{self, PanicHookInfo};
-use std::path::Path;
 use std::process;
 use std::thread;
 use std::time::Instant;
 
 /// Serves until a signal asks to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
-    logger::install(options.log);
+    serve(options.log, config(options), |_| Ok(()))
+}
+
+/// The same by a configuration; what is to be done when the service has begun is done before it is announced.
+pub(crate) fn serve(
+    log: LogLevel,
+    config: Result<Config, Failure>,
+    begun: impl FnOnce(&Service) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let environment = Environment::read();
+    let sockets = supervisor::sockets(&environment)?;
+    logger::install(log);
+    let supervisor = Supervisor::of(&environment);
+    let ended = config.and_then(|config| serve_on(config, (&environment, sockets), &supervisor, begun));
+    if let Err(Failure::Message(why) | Failure::Usage(why)) = &ended {
+        supervisor.tell_status(&[], why);
+    }
+    ended
+}
+
+fn serve_on(
+    mut config: Config,
+    (environment, sockets): (&Environment, Sockets),
+    supervisor: &Supervisor,
+    begun: impl FnOnce(&Service) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     end_on_panic();
     // Before the service starts, so that a signal that comes early is not lost.
     let waiter = Waiter::install_for_service().map_err(Failure::message)?;
-    let config = config(options)?;
+    let address = sockets.giop.as_ref().and_then(|socket| socket.local_addr().ok());
+    let address = address.or_else(|| config.listen_address().ok());
+    let remark = choose_store(&mut config, environment, address).unwrap_or_default();
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
-    let service = Service::start(config).map_err(|error| match error {
-        StartError::Config(error) => Failure::Usage(error.to_string()),
-        error @ StartError::OutsideNaming { .. } => Failure::Usage(error.to_string()),
-        error => Failure::message(error),
+    let service = Service::start_on(config, sockets).map_err(|error| match error.is_of_configuration() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::message(error),
     })?;
+    begun(&service)?;
     let started = Instant::now();
-    let remarks: String = service.remarks().iter().map(|remark| format!("campanile: {remark}\n")).collect();
+    let remarks = service.remarks().iter().map(|remark| format!("campanile: {remark}\n"));
+    let remarks: String = remarks.chain([remark]).collect();
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
     let json = service.json_address().map_or_else(String::new, |address| format!("; lines of JSON at {address}"));
+    let kept =
+        service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
     // Nobody listens any more if the command is ending.
     service.when_announced(move || drop(announced.send(Wake::Done)));
+    let asked = waiter.sender();
+    service.when_asked_to_stop(move || drop(asked.send(Wake::Signal)));
     say(&remarks);
+    // Who is found by an outside naming service can be called before that has its name.
+    supervisor.tell_status(&["READY=1"], &format!("serves at {address}"));
+    supervisor.watch(service.liveness());
     if let Some(naming) = naming.filter(|_| !service.is_announced()) {
         say(&format!("campanile: serves at {address}, and is ready when {naming} has its name\n"));
     }
     loop {
         match waiter.wait(None) {
-            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}\n")),
+            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}{kept}\n")),
             Some(Wake::HangUp) => log::info!(
                 "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
             ),
             _ => break,
         }
     }
+    supervisor.tell_status(&["STOPPING=1"], "delivers what it has taken");
     let counters = service.counters().clone();
     let stopper = service.stopper();
     // Ends with the process.
@@ -121,7 +159,7 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
         settings.topology.clone_from(topology);
     }
     if let Some(data) = data {
-        settings.store.directory = (data != Path::new("none")).then(|| data.clone());
+        settings.store.directory = Some(data.clone());
     }
     if naming.is_some() {
         settings.naming.outside.clone_from(naming);
@@ -130,6 +168,28 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
         settings.json.listen.clone_from(json_listen);
     }
     Ok(settings)
+}
+
+/// Where things are kept if neither the command line nor the configuration says: in the folder that systemd has made for the service, or
+/// else in the user's, one for each port. Says a line if there is none.
+fn choose_store(config: &mut Config, environment: &Environment, listens: Option<SocketAddr>) -> Option<String> {
+    if config.store.directory.is_some() {
+        return None;
+    }
+    if let Some(folder) = &environment.state_directory {
+        config.store.directory = Some(folder.clone());
+        return None;
+    }
+    // What listens at a port of the system's choice is found at another one the next time.
+    let port = listens.map(|address| address.port()).filter(|port| *port > 0)?;
+    let Some(folder) = environment.user_state() else {
+        let remark = "nothing outlives this service, since its user has no home folder ($HOME); name a folder with --data, or say that \
+                      nothing is to be kept with --data none";
+        log::warn!("store: {remark}");
+        return Some(format!("campanile: {remark}\n"));
+    };
+    config.store.default_directory = Some(folder.join("campanile").join(port.to_string()));
+    None
 }
 
 /// What the service did, by its counters that are not zero.
@@ -150,8 +210,8 @@ fn summary(counters: &[(&'static str, u64)], started: Instant, terminal: bool) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::LogLevel;
     use std::os::unix::process::ExitStatusExt;
+    use std::path::Path;
 
     #[test]
     fn command_line_comes_before_the_configuration_file() {
@@ -173,6 +233,39 @@ mod tests {
         assert_eq!(settings.topology.as_deref(), Some(Path::new("x.json")));
         assert_eq!(settings.store.directory.as_deref(), Some(Path::new("x")));
         assert_eq!(settings.naming.outside.as_deref(), Some("corbaloc::names.example.org/NameService"));
+    }
+
+    #[test]
+    fn things_are_kept_in_the_folder_that_is_named_first() {
+        let environment = |state: &str, of_user: Option<&str>, home: Option<&str>| Environment {
+            state_directory: (!state.is_empty()).then(|| state.into()),
+            state_home: of_user.map(Into::into),
+            home: home.map(Into::into),
+            ..Environment::default()
+        };
+        let chosen = |listen: &str, named: Option<&str>, environment: &Environment| {
+            let mut config = Config { listen: listen.into(), ..Config::default() };
+            config.store.directory = named.map(Into::into);
+            let listens = config.listen_address().ok();
+            let remark = choose_store(&mut config, environment, listens);
+            let folder = |folder: Option<std::path::PathBuf>| folder.map(|folder| folder.display().to_string());
+            (folder(config.store.directory), folder(config.store.default_directory), remark.is_some())
+        };
+        let folder = |folder: &str| Some(folder.to_owned());
+        let all = environment("/var/lib/campanile", Some("/state"), Some("/home/op"));
+        assert_eq!(chosen("127.0.0.1:2809", Some("/own"), &all), (folder("/own"), None, false));
+        assert_eq!(chosen("127.0.0.1:2809", Some("none"), &all), (folder("none"), None, false));
+        assert_eq!(chosen("127.0.0.1:0", None, &all), (folder("/var/lib/campanile"), None, false));
+        let user = environment("", Some("/state"), Some("/home/op"));
+        assert_eq!(chosen("127.0.0.1:2809", None, &user), (None, folder("/state/campanile/2809"), false));
+        let home = environment("", None, Some("/home/op"));
+        assert_eq!(
+            chosen("127.0.0.1:2810", None, &home),
+            (None, folder("/home/op/.local/state/campanile/2810"), false)
+        );
+        // It would not be found again.
+        assert_eq!(chosen("127.0.0.1:0", None, &home), (None, None, false));
+        assert_eq!(chosen("127.0.0.1:2809", None, &environment("", None, None)), (None, None, true));
     }
 
     /// Ends its process, if that is the one which the next test has begun for it.

@@ -1,5 +1,6 @@
 //! Values and events for people: short, and harmless to a terminal whatever a stranger sent.
 
+use crate::moment;
 use client::notify::{Property, StructuredEvent};
 use giop::value::{AnyValue, Value};
 use std::fmt::{Display, Write};
@@ -123,7 +124,8 @@ pub(crate) fn property_value(out: &mut String, property: &Property) {
 /// What a value of a property means, if it is more than it says.
 fn known(name: &str, value: &Value) -> Option<String> {
     /// Times, of the OMG's and of this service's, in units of 100 ns.
-    const TIMES: [&str; 5] = ["Timeout", "Interval", "Deadline", "After", "Linger"];
+    const TIMES: [&str; 9] =
+        ["Timeout", "Interval", "Deadline", "After", "Within", "Linger", "Expiry", "Bound", "HistoryAge"];
     let chosen = |names: &[&str], choice: i16| names.get(usize::try_from(choice).ok()?).map(|name| (*name).to_owned());
     match (name, value) {
         ("EventReliability" | "ConnectionReliability", Value::Short(v)) => chosen(&["BestEffort", "Persistent"], *v),
@@ -137,7 +139,8 @@ fn known(name: &str, value: &Value) -> Option<String> {
             Some("0 (never)".to_owned())
         }
         ("ReplyTimeout" | "SupplierLinger", Value::ULongLong(0)) => Some("0 (for ever)".to_owned()),
-        ("MemoryBudget", Value::ULongLong(octets)) => Some(bytes(*octets)),
+        ("MemoryBudget" | "OverflowBudget" | "HistoryBytes", Value::ULongLong(octets)) => Some(bytes(*octets)),
+        ("EventTime", Value::ULongLong(ticks)) => Some(moment::of_ticks(*ticks)),
         (_, Value::ULongLong(time @ 1..)) if TIMES.iter().any(|end| name.ends_with(end)) => Some(duration(*time)),
         _ => None,
     }

@@ -2,7 +2,7 @@
 
 use crate::args::ServerOptions;
 use crate::failure::Failure;
-use crate::info::standing::{self, Standing};
+use crate::info::standing::{self, Restored, Standing};
 use crate::json;
 use crate::ls::orb_options;
 use crate::show::clean;
@@ -47,6 +47,8 @@ pub(crate) struct Supplier {
     pub(crate) is_open: bool,
     pub(crate) events: u64,
     pub(crate) idle: Duration,
+    /// That it was connected again when the service began, if it was.
+    pub(crate) restored: Option<Restored>,
 }
 
 impl Statistics {
@@ -108,6 +110,8 @@ impl Statistics {
             last = more.last().filter(|more| (more.channel, more.proxy) > (channel, proxy)).cloned();
             suppliers.extend(more);
         }
+        let restored = Restored::read_all(&self.object);
+        suppliers.iter_mut().for_each(|found| found.restored = restored.get(&(found.channel, found.proxy)).copied());
         Ok(suppliers)
     }
 
@@ -134,10 +138,12 @@ impl Clients {
     /// Everybody of whom the service at an address tells; nothing if it tells of nobody, being another one than Campanile.
     pub(crate) fn read(orb: &Orb, address: &str) -> Option<Self> {
         let statistics = Statistics::at(orb, address.to_owned()).ok()?;
-        let consumers = statistics.consumers().ok()?.into_iter();
+        let restored = Restored::read_all(&statistics.object);
+        let mut consumers = statistics.consumers().ok()?;
+        consumers.iter_mut().for_each(|found| found.restored = restored.get(&(found.channel, found.proxy)).copied());
         // An earlier version tells of consumers only.
         let suppliers = statistics.suppliers().unwrap_or_default().into_iter();
-        let consumers = consumers.map(|found| ((found.channel, found.proxy), Connected::Consumer(found)));
+        let consumers = consumers.into_iter().map(|found| ((found.channel, found.proxy), Connected::Consumer(found)));
         let suppliers = suppliers.map(|found| ((found.channel, found.proxy), Connected::Supplier(found)));
         Some(Self(consumers.chain(suppliers).collect()))
     }
@@ -178,16 +184,17 @@ impl Supplier {
         let (channel, proxy, _name, client) = (reader.u32()?, reader.u32()?, reader.text()?, reader.text()?);
         let (_is_pulled, is_probed, is_open) = (reader.bool()?, reader.bool()?, reader.bool()?);
         let (events, idle) = (reader.u64()?, Duration::from_millis(reader.u64()?));
-        Ok(Self { channel, proxy, client, is_probed, is_open, events, idle })
+        Ok(Self { channel, proxy, client, is_probed, is_open, events, idle, restored: None })
     }
 
     /// As members of an object that has others already.
     pub(crate) fn write_json(&self, out: &mut String) {
-        let Self { client, is_probed, is_open, events, idle, .. } = self;
+        let Self { client, is_probed, is_open, events, idle, restored, .. } = self;
         out.push_str(",\"supplier\":");
         json::text(out, client);
         let _ = write!(out, ",\"events\":{events},\"idle_ms\":{}", idle.as_millis());
         let _ = write!(out, ",\"connection_open\":{is_open},\"has_reference\":{is_probed}");
+        standing::write_restored(*restored, out);
     }
 
     /// Since when nothing came from it, if it cannot be asked whether it still exists.
@@ -200,6 +207,9 @@ impl Supplier {
         }
         if !self.is_probed {
             text.push_str(", no reference");
+        }
+        if let Some(restored) = self.restored {
+            restored.describe(false, &mut text);
         }
         text
     }
@@ -250,6 +260,7 @@ mod tests {
             is_open: false,
             events: 3,
             idle: Duration::from_secs(604_800),
+            restored: None,
         };
         assert_eq!(supplier.describe(), "10.0.0.7  3 events, idle for 7 d 0 h, its connection is closed, no reference");
         let alive = Supplier { is_probed: true, is_open: true, ..supplier };

@@ -1,12 +1,14 @@
 //! `campanile sub`.
 
-use crate::args::SubOptions;
+use crate::args::{ServerOptions, SubOptions};
 use crate::failure::Failure;
 use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
 use crate::{json, ls, moment, show};
-use client::notify::{CallbackConsumer, ClientType, FilterRefusal, filter_refusal};
-use client::{ConsumerOptions, Gap, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer};
+use client::notify::{CallbackConsumer, ClientType, FilterRefusal, QosErrorCode, filter_refusal, property_errors};
+use client::{
+    ConsumerOptions, EventNumber, Gap, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer,
+};
 use giop::value::Value;
 use std::io::{self, Stdout, Write};
 use std::sync::mpsc::Sender;
@@ -23,11 +25,12 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     let mut printer = Printer {
         format: Format::of(options),
         field: options.field.clone(),
-        limit: options.count,
+        limit: options.until.count,
         out: io::stdout(),
         text: String::new(),
         tally: tally.clone(),
         wake: waiter.sender(),
+        asked: options.selection.past.from,
     };
     let settings = ConsumerOptions {
         orb: OrbOptions {
@@ -36,15 +39,19 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
             ..ls::orb_options(&options.server)
         },
         form: if options.any { ClientType::Any } else { ClientType::Structured },
-        types: options.types.iter().map(Into::into).collect(),
-        constraint: options.constraint.clone(),
+        types: options.selection.types.iter().map(Into::into).collect(),
+        constraint: options.selection.constraint.clone(),
+        start_from: options.selection.past.start_from(),
         // An operator who has let it go does not want it back at once.
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
-    let consumer =
-        SimpleConsumer::connect(&options.server.server, options.channel, settings, move |r| printer.handle(&r))
-            .map_err(|error| refused(&error, options))?;
+    let consumer = SimpleConsumer::connect(&options.server.server, options.selection.channel, settings, move |r| {
+        printer.handle(&r)
+    })
+    .map_err(|error| {
+        refused(&error, (options.selection.constraint.as_deref(), options.selection.channel), &options.server)
+    })?;
     eprintln!("campanile: subscribed; Ctrl-C ends");
     let started = Instant::now();
     let ended = wait(options, &waiter, &consumer, started)?;
@@ -66,26 +73,46 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
              long; the service's log says which",
         ));
     }
-    match options.count {
+    match options.until.count {
         Some(count) if tally.events < count => Err(Failure::Quiet),
         _ => Ok(()),
     }
 }
 
-/// Why the subscription could not be made; if the service refused the constraint, with what is wrong with it.
-fn refused(error: &InvokeError, options: &SubOptions) -> Failure {
+/// Why the subscription to a channel could not be made; if the service refused the constraint, with what is wrong with it, and if there is
+/// no past to begin in, with what would have it kept.
+pub(crate) fn refused(
+    error: &InvokeError,
+    (constraint, channel): (Option<&str>, Option<i32>),
+    server: &ServerOptions,
+) -> Failure {
+    if let Some(wrong) =
+        property_errors(error).and_then(|errors| errors.into_iter().find(|error| error.name == "StartFrom"))
+    {
+        let channel = channel.unwrap_or(0);
+        return Failure::Message(match wrong.code {
+            QosErrorCode::UnavailableValue => format!(
+                "channel {channel} keeps nothing of its past; `campanile channel set {channel} HistoryEvents=100000` has it kept from \
+                 then on"
+            ),
+            QosErrorCode::BadProperty | QosErrorCode::UnsupportedProperty => {
+                "this service keeps nothing of channels' past".to_owned()
+            }
+            _ => error.to_string(),
+        });
+    }
     // There are services that answer a constraint they cannot read with UNKNOWN.
     let of_constraint = match error {
         InvokeError::System { operation, .. } => operation == "add_constraints",
         _ => matches!(filter_refusal(error), Some(FilterRefusal::InvalidConstraint(_))),
     };
-    if of_constraint && let Some(text) = &options.constraint {
+    if of_constraint && let Some(text) = constraint {
         return Failure::Message(match filter::Constraint::parse(text, &filter::Limits::default()) {
             Err(reason) => format!("--where: {}", crate::constraint::explain_error(&reason)),
             Ok(_) => format!("--where: {error}"),
         });
     }
-    Failure::remote(error, &options.server)
+    Failure::remote(error, server)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +129,7 @@ enum Ended {
 fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, started: Instant) -> Result<Ended, Failure> {
     let mut reachable = true;
     loop {
-        let left = options.wait.map(|wait| wait.saturating_sub(started.elapsed()));
+        let left = options.until.wait.map(|wait| wait.saturating_sub(started.elapsed()));
         // If the callback wants no more, it has told why before.
         let is_over = consumer.has_ended();
         let pause = if is_over { Duration::ZERO } else { left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)) };
@@ -110,7 +137,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
             Some(Wake::Signal | Wake::HangUp) => return Ok(Ended::Stopped),
             Some(Wake::Done) => return Ok(Ended::Enough),
             Some(Wake::Output(error)) => return Err(error.into()),
-            None if options.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),
+            None if options.until.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(Ended::Stopped),
             None if is_over => return Ok(Ended::Disconnected),
             None => {}
         }
@@ -136,7 +163,7 @@ fn tell_gaps(consumer: &SimpleConsumer) -> bool {
 }
 
 /// What a gap means for whoever reads the events.
-fn missed(gap: &Gap) -> String {
+pub(crate) fn missed(gap: &Gap) -> String {
     format!(
         "the service had forgotten this subscription; subscribed again. Events between {} and {} are missing, how many \
          nobody knows",
@@ -207,11 +234,16 @@ struct Printer<W = Stdout> {
     text: String,
     tally: Arc<Mutex<Tally>>,
     wake: Sender<Wake>,
+    /// The number that was asked for, until the first event has come.
+    asked: Option<u64>,
 }
 
 impl<W: Write> Printer<W> {
     fn handle(&mut self, received: &Received<'_>) -> Result<(), ServantError> {
         let now = SystemTime::now();
+        if let Some(asked) = self.asked.take() {
+            tell_missing(asked, received);
+        }
         let field = match &self.field {
             // An event without the field is as if it had not come.
             Some(path) => match select::field(received, path) {
@@ -244,6 +276,15 @@ impl<W: Write> Printer<W> {
             let _ = self.wake.send(Wake::Done);
         }
         Ok(())
+    }
+}
+
+/// Says which events are no longer there of those that were asked for.
+fn tell_missing(asked: u64, received: &Received<'_>) {
+    if let Ok(Some(EventNumber { number, .. })) = received.number()
+        && number > asked
+    {
+        eprintln!("campanile: events {asked} to {} are no longer kept, or were not for this subscription", number - 1);
     }
 }
 

@@ -38,7 +38,7 @@ pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served};
 pub use publisher::{Answers, Fate, Loss, Publisher, PublisherOptions, Tally};
 pub use servant::{Activation, Servant, ServantError};
 pub use simple::{
-    ConsumerOptions, Gap, Health, LOCAL_SERVICE, Received, ReceivedBody, SimpleConsumer, SimpleSupplier,
+    ConsumerOptions, EventNumber, Gap, Health, LOCAL_SERVICE, Received, ReceivedBody, SimpleConsumer, SimpleSupplier,
     SupplierOptions,
 };
 

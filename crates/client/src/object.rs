@@ -263,8 +263,9 @@ impl ObjectRef {
             let reply = match target.connection.call(&call, write) {
                 Ok(None) => return Ok(None),
                 Ok(Some(raw)) => ReplyBody { raw, home: target.connection },
-                // The connection had been closed by the server: the request goes once more, over a new one.
-                Err(CallError::NotSent { .. }) if !repeated => {
+                // The connection had been closed by the server, which has not carried the request out (CORBA 3.3 part 2, 9.4.7): it
+                // goes once more, over a new one.
+                Err(CallError::NotSent { .. } | CallError::Lost { completed: Completed::No, .. }) if !repeated => {
                     repeated = true;
                     continue;
                 }

@@ -121,7 +121,7 @@ fn obtain_with_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mu
     let qos = qos::read_properties(&mut args)?;
     args.finish("the arguments of an operation that gives a proxy with properties")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind { events, pull: false })?;
+    let proxy = door.create_proxy(admin, ProxyKind { events, pull: false }, None)?;
     if let Err(raised) = qos::apply(door, Level::Proxy(proxy, admin.side), &qos) {
         door.withdraw_proxy(proxy);
         return Err(raised);
@@ -131,7 +131,7 @@ fn obtain_with_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mu
     Ok(())
 }
 
-fn read_client_type(args: &mut Reader<'_>) -> Result<Events, ReadError> {
+pub(super) fn read_client_type(args: &mut Reader<'_>) -> Result<Events, ReadError> {
     Ok(match read_enum(args, "ClientType", 2)? {
         0 => Events::Any,
         1 => Events::Structured,
@@ -143,7 +143,7 @@ fn obtain(door: &mut Door, on: Target, pull: bool, mut args: Reader<'_>, reply: 
     let events = read_client_type(&mut args)?;
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind { events, pull })?;
+    let proxy = door.create_proxy(admin, ProxyKind { events, pull }, None)?;
     door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     write_id(proxy.proxy.0, reply);
     Ok(())

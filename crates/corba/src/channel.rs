@@ -6,7 +6,7 @@ use super::exceptions::{Raised, UserException};
 use super::table::{AdminKey, Interface, Operation, Target};
 use super::wire::{read_enum, read_id, write_id, write_ids};
 use engine::{AdminId, Operator, Side};
-use giop::cdr::{Reader, Writer};
+use giop::cdr::{ReadError, Reader, Writer};
 
 pub(super) static EVENT_CHANNEL: Interface = Interface {
     name: "CosNotifyChannelAdmin::EventChannel",
@@ -67,6 +67,13 @@ fn new_for_suppliers(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut 
     new_admin(door, on, Side::Suppliers, args, reply)
 }
 
+pub(super) fn read_operator(args: &mut Reader<'_>) -> Result<Operator, ReadError> {
+    Ok(match read_enum(args, "InterFilterGroupOperator", 1)? {
+        0 => Operator::And,
+        _ => Operator::Or,
+    })
+}
+
 fn new_admin(
     door: &mut Door,
     on: Target,
@@ -74,12 +81,9 @@ fn new_admin(
     mut args: Reader<'_>,
     reply: &mut Writer<'_>,
 ) -> Result<(), Raised> {
-    let operator = match read_enum(&mut args, "InterFilterGroupOperator", 1)? {
-        0 => Operator::And,
-        _ => Operator::Or,
-    };
+    let operator = read_operator(&mut args)?;
     args.finish("the arguments of an operation that makes an admin")?;
-    let admin = door.create_admin(on.channel()?, side, operator)?;
+    let admin = door.create_admin(on.channel()?, side, operator, None)?;
     door.reference(Target::Admin(admin))?.write(reply);
     write_id(admin.admin.0, reply);
     Ok(())

@@ -3,7 +3,10 @@
 //! `docs/conformance.md` says the same for people, with reasons; a test holds the two equal.
 
 use super::table::{Interface, Operation};
-use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos, scheduling};
+use super::{
+    admins, channel, event_service, factory, filters, life_cycle, monitor, naming, notify_comm, notify_ext, object,
+    proxies, qos, scheduling,
+};
 
 /// One operation of one interface. An attribute is an operation `_get_…` and, where it can be written, `_set_…`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +45,12 @@ static MODULES: &[&[&Interface]] = &[
     proxies::ALL,
     &[&admins::CONSUMER_ADMIN, &admins::SUPPLIER_ADMIN, &channel::EVENT_CHANNEL, &factory::EVENT_CHANNEL_FACTORY],
     naming::ALL,
+    &[&life_cycle::GENERIC_FACTORY],
+    notify_ext::FACTORIES,
     &[&admins::NOTIFY_EXT_CONSUMER_ADMIN, &admins::NOTIFY_EXT_SUPPLIER_ADMIN],
+    notify_ext::MONITORING,
+    &[&monitor::MONITOR_CONTROL],
+    filters::EXT,
     filters::OWN,
     &[&scheduling::SCHEDULING_SERVICE],
 ];

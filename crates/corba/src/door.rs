@@ -3,13 +3,18 @@
 mod changes;
 mod charges;
 mod clients;
+mod compatibility;
 mod declared;
+mod effects;
 mod farewells;
 mod filters;
 mod guests;
 mod idle;
+mod names;
 mod objections;
+mod objects;
 mod probes;
+mod reconnection;
 mod rescheduling;
 mod settings;
 mod teardown;
@@ -19,42 +24,48 @@ use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
 use self::charges::Ledger;
 
-pub(super) use self::charges::{Thing, octets_of_reference, octets_of_types, weights};
+pub(super) use self::charges::{Thing, octets_of_name, octets_of_reference, octets_of_types, weights};
 use self::clients::{Client, Tell};
+pub use self::compatibility::Compatibility;
+use self::effects::Asked;
+pub use self::effects::{ClientAnswer, Effect, Question};
 pub use self::farewells::Farewell;
 use self::farewells::Farewells;
 use self::guests::Welcomed;
 pub use self::guests::{Guest, Part, Unwelcome};
 pub use self::idle::AT_ONCE_MAX;
 pub use self::idle::SupplierStanding;
+use self::names::Names;
+pub(super) use self::names::{NAME_BYTES_MAX, Named};
+use self::objects::Nonces;
 use self::probes::Probes;
+use self::reconnection::Reconnection;
 use self::rescheduling::Rescheduling;
 use self::teardown::Teardowns;
 pub use self::teardown::Unpublished;
+pub use self::topology::RestoredStanding;
 pub(super) use self::topology::convert;
 pub use self::topology::{ChangedPart, NotRestored};
 use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
 use super::keys::ObjectKey;
+use super::monitor::Monitor;
 use super::naming::{Naming, NamingLimits};
 use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
 use super::qos::{Most, PoolKind, Profile, Wanted};
 use super::references::References;
-use super::table::{self, AdminKey, Servant, Target};
+use super::table::{self, AdminKey};
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, ChannelLimits, DisconnectReason, FilterId, Hierarchy, HierarchyLimits, LaneChange, LaneId,
-    Operator, Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
+    AdminId, ChannelId, ChannelLimits, DisconnectReason, Hierarchy, HierarchyLimits, LaneChange, LaneId, Operator,
+    Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
 };
 use giop::cdr::{CharSet, Reader, Writer};
 use giop::ior::Ior;
-use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a door is built with.
 #[derive(Clone, Debug)]
@@ -73,8 +84,12 @@ pub struct DoorSettings {
     pub hierarchy: HierarchyLimits,
     /// What the events of all channels may take together, in bytes: the most that a channel's `MemoryBudget` may be.
     pub memory_bytes_max: u64,
+    /// Whether there is a store, in which events and connections can outlive the process.
+    pub has_store: bool,
     /// How much the naming service holds.
     pub naming: NamingLimits,
+    /// What is done as old servers do it.
+    pub compatibility: Compatibility,
     /// Seed of the random numbers in object keys. It has to differ from one run of the service to the next, since it is
     /// what keeps references of an earlier run from reaching the wrong objects.
     pub nonce_seed: u64,
@@ -109,16 +124,24 @@ pub struct Door {
     /// What clients are charged for what is kept for them.
     ledger: Ledger,
     kinds: BTreeMap<ProxyKey, ProxyKind>,
+    /// What TAO's monitor and control object remembers.
+    pub(super) monitor: Monitor,
+    /// What clients call channels, admins and proxies.
+    names: Names,
     /// By which property each pool was set.
     pool_kinds: BTreeMap<PoolId, PoolKind>,
     /// The channels whose profile is `RealTime`.
     real_time: BTreeSet<ChannelId>,
     /// Whoever is connected and gave a reference.
     clients: HashMap<Peer, Client>,
-    /// Clients of other doors.
     /// Clients that were restored and have not connected anew.
     restored: clients::Restored,
+    /// Proxies whose clients were restored.
+    former: topology::Former,
+    /// Clients of other doors.
     guests: HashMap<ProxyKey, Welcomed>,
+    /// Who is to be told that the service is there again.
+    reconnection: Reconnection,
     /// Those of them that are called to have events travel.
     peers: Peers,
     peer_next: u64,
@@ -155,94 +178,6 @@ pub struct ObjectRequest<'a> {
     pub args: Reader<'a>,
     /// Who asks: whom to charge for what is kept or done because of it.
     pub principal: &'a Arc<Account>,
-}
-
-/// What follows from a request beside its reply.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// An operation to be called on a client. It returns nothing, and how it ends is of interest to the log only.
-    Call {
-        /// The client's object.
-        to: Ior,
-        /// Who gave its reference, if that is known.
-        by: Option<Arc<Account>>,
-        /// The operation.
-        operation: &'static str,
-        /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
-        body: Vec<u8>,
-        /// What waits for its end ([`Door::handle_told`]).
-        farewell: Option<Farewell>,
-    },
-    /// The same, of which the door is to be told how it ended ([`Door::handle_answer`]).
-    Ask {
-        /// To be handed back with the answer.
-        question: Question,
-        /// The client's object.
-        to: Ior,
-        /// Who gave its reference, if that is known.
-        by: Option<Arc<Account>>,
-        /// The operation.
-        operation: &'static str,
-        /// Its arguments, as those of [`Effect::Call`].
-        body: Vec<u8>,
-    },
-    /// A client was found dead and its proxy is gone, which somebody may want to know.
-    Reaped {
-        /// The proxy.
-        proxy: ProxyKey,
-        /// What the client is called in logs.
-        name: String,
-        /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
-        unreachable_for: Option<Duration>,
-    },
-    /// A client was not heard of for so long that it was disconnected.
-    LetGo {
-        /// The proxy.
-        proxy: ProxyKey,
-        /// Whether it supplied or consumed.
-        side: Side,
-        /// The address from which it connected.
-        address: Option<IpAddr>,
-        /// How long it was not heard of.
-        idle: Duration,
-    },
-    /// The proxy of a client of another door ([`Door::welcome`]) is gone, and that client has not said so.
-    GuestGone(Peer),
-    /// A client came or went: a line for those who look for a mistake. Made only where such lines are logged.
-    Remark(String),
-    /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
-    ReleasePeer(Peer),
-}
-
-/// What a client was asked. Opaque; only the door knows what to make of the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Question(Asked);
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Asked {
-    /// To take note of a change of offers or subscriptions.
-    Change(Peer),
-    /// Whether it does not exist.
-    Probe(Peer),
-    /// To take note of other event types of a filter that it is a callback of.
-    FilterChange { filter: FilterId, callback: u32 },
-}
-
-/// How a client answered, as far as it matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClientAnswer {
-    /// The operation returned; with a boolean, if the reply begins with one.
-    Returned(Option<bool>),
-    /// `NO_IMPLEMENT` or `BAD_OPERATION`: it has no such operation.
-    NotImplemented,
-    /// `OBJECT_NOT_EXIST`: there is no such object any more.
-    Gone,
-    /// Any other exception.
-    Raised,
-    /// It could not be connected to, or the connection was lost.
-    Unreachable,
-    /// It was called and did not answer in time.
-    TimedOut,
 }
 
 /// What the event path has to know, all of one moment.
@@ -293,21 +228,23 @@ pub struct PeerAddress {
     pub operation: &'static str,
 }
 
-/// The random numbers in a channel's keys.
-#[derive(Clone, Copy, Debug)]
-struct Nonces {
-    /// In its own key and those of its default admins.
-    own: u32,
-    /// In the keys of its other admins and its proxies.
-    objects: u32,
-}
-
 impl Door {
     /// A door with the default channel and nothing else. Two doors with the same settings give the same references.
     #[must_use]
     pub fn new(settings: DoorSettings) -> Self {
-        let DoorSettings { host, port, chars, delivery, limits, hierarchy, memory_bytes_max, naming, nonce_seed } =
-            settings.clone();
+        let DoorSettings {
+            host,
+            port,
+            chars,
+            delivery,
+            limits,
+            hierarchy,
+            memory_bytes_max,
+            has_store: _,
+            naming,
+            nonce_seed,
+            compatibility: _,
+        } = settings.clone();
         let references = References::new(&host, port, chars);
         let mut random = fastrand::Rng::with_seed(nonce_seed);
         let mut door = Self {
@@ -324,11 +261,15 @@ impl Door {
             principal: None,
             ledger: Ledger::default(),
             kinds: BTreeMap::new(),
+            names: Names::default(),
+            monitor: Monitor::default(),
             pool_kinds: BTreeMap::new(),
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
             restored: clients::Restored::default(),
+            former: topology::Former::default(),
             guests: HashMap::new(),
+            reconnection: Reconnection::default(),
             peers: Peers::default(),
             peer_next: 0,
             effects: VecDeque::new(),
@@ -349,6 +290,7 @@ impl Door {
         };
         match door.hierarchy.create_channel(delivery, limits) {
             Ok(channel) => {
+                let _ = door.set_default_operator(channel);
                 let objects = door.random.u32(1..);
                 door.nonces.insert(channel, Nonces { own: 0, objects });
             }
@@ -372,6 +314,7 @@ impl Door {
         self.note_unpublished();
         self.principal = None;
         outcome.map_err(|raised| {
+            let raised = self.as_old_servers_say(raised);
             log::debug!(
                 target: "campanile::corba",
                 "{} on {}: {raised:?}", call.operation.escape_debug(), call.key.escape_ascii()
@@ -402,6 +345,8 @@ impl Door {
         match question.0 {
             Asked::Change(peer) => self.told(peer, answer),
             Asked::Probe(peer) => self.probed(peer, answer),
+            Asked::Reconnect(id) => self.reconnected(id, answer),
+            Asked::Registered(id) => self.asked_whether_registered(id, answer),
             Asked::FilterChange { filter, callback } => self.callback_answered(filter, callback, answer),
         }
     }
@@ -465,8 +410,12 @@ impl Door {
     /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
     #[must_use]
     pub fn name(&self, what: &str, key: ProxyKey) -> String {
-        let at = format!("{what} proxy {} of channel {}", key.proxy.0, key.channel.0);
-        let peer = self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer);
+        let proxy = self.hierarchy.proxy(key).ok();
+        let quoted = |name: Option<&str>| name.map_or_else(String::new, |name| format!(" \"{}\"", name.escape_debug()));
+        let own = quoted(proxy.and_then(|proxy| self.proxy_name(key, proxy.side)));
+        let channel = quoted(self.channel_name(key.channel));
+        let at = format!("{what} proxy {}{own} of channel {}{channel}", key.proxy.0, key.channel.0);
+        let peer = proxy.and_then(|proxy| proxy.peer);
         let client = peer.and_then(|peer| self.client(peer)).map(|client| &client.name);
         match client.or_else(|| self.guests.get(&key).map(|guest| &guest.name)) {
             Some(name) => format!("{at} ({name})"),
@@ -496,106 +445,6 @@ impl Door {
         (operation.handler)(self, target, call.args.clone(), reply)
     }
 
-    /// The object with that key, if there is one.
-    pub(super) fn target(&self, key: &[u8]) -> Option<Target> {
-        match ObjectKey::parse(key)? {
-            ObjectKey::Factory => Some(Target::Factory),
-            ObjectKey::Channel { channel, nonce } => {
-                (self.nonces.get(&channel)?.own == nonce).then_some(Target::Channel(channel))
-            }
-            ObjectKey::Admin { channel, nonce, side, admin } => {
-                let admin = AdminKey { channel, side, admin };
-                (self.admin_nonce(admin)? == nonce && self.has_admin(admin)).then_some(Target::Admin(admin))
-            }
-            ObjectKey::Proxy { channel, nonce, proxy } => {
-                let key = ProxyKey { channel, proxy };
-                let side = self.hierarchy.proxy(key).ok()?.side;
-                (self.nonces.get(&channel)?.objects == nonce).then_some(Target::Proxy(key, side))
-            }
-            ObjectKey::FilterFactory { channel, nonce } => {
-                (self.nonces.get(&channel)?.own == nonce).then_some(Target::FilterFactory(channel))
-            }
-            ObjectKey::Filter { channel, nonce, filter } => {
-                self.has_filter(channel, nonce, filter, false).then_some(Target::Filter(filter))
-            }
-            ObjectKey::MappingFilter { channel, nonce, filter } => {
-                self.has_filter(channel, nonce, filter, true).then_some(Target::MappingFilter(filter))
-            }
-            ObjectKey::SchedulingService => Some(Target::SchedulingService),
-            ObjectKey::NamingContext { id, nonce } => self.naming.context(id, nonce).map(Target::NamingContext),
-            ObjectKey::BindingIterator { id, nonce } => self.naming.iterator(id, nonce).map(Target::BindingIterator),
-        }
-    }
-
-    fn admin_nonce(&self, admin: AdminKey) -> Option<u32> {
-        let nonces = self.nonces.get(&admin.channel)?;
-        Some(if admin.admin == AdminId::DEFAULT { nonces.own } else { nonces.objects })
-    }
-
-    fn key(&self, target: Target) -> Option<ObjectKey> {
-        Some(match target {
-            Target::Factory => ObjectKey::Factory,
-            Target::Channel(channel) => ObjectKey::Channel { channel, nonce: self.nonces.get(&channel)?.own },
-            Target::Admin(key) => {
-                let AdminKey { channel, side, admin } = key;
-                ObjectKey::Admin { channel, nonce: self.admin_nonce(key)?, side, admin }
-            }
-            Target::Proxy(ProxyKey { channel, proxy }, _) => {
-                ObjectKey::Proxy { channel, nonce: self.nonces.get(&channel)?.objects, proxy }
-            }
-            Target::FilterFactory(channel) => {
-                ObjectKey::FilterFactory { channel, nonce: self.nonces.get(&channel)?.own }
-            }
-            Target::Filter(filter) => {
-                let channel = self.filters.channel(filter)?;
-                ObjectKey::Filter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
-            }
-            Target::MappingFilter(filter) => {
-                let channel = self.filters.channel(filter)?;
-                ObjectKey::MappingFilter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
-            }
-            Target::SchedulingService => ObjectKey::SchedulingService,
-            Target::NamingContext(id) => self.naming.context_key(id),
-            Target::BindingIterator(id) => self.naming.iterator_key(id),
-        })
-    }
-
-    pub(super) fn servant(&self, target: Target) -> Result<Servant, Raised> {
-        Ok(match target {
-            Target::Factory => table::FACTORY,
-            Target::Channel(_) => table::CHANNEL,
-            Target::Admin(AdminKey { side: Side::Consumers, .. }) => table::CONSUMER_ADMIN,
-            Target::Admin(AdminKey { side: Side::Suppliers, .. }) => table::SUPPLIER_ADMIN,
-            Target::Proxy(proxy, side) => self.proxy_kind(proxy)?.servant(side),
-            Target::FilterFactory(_) => table::FILTER_FACTORY,
-            Target::Filter(_) => table::FILTER,
-            Target::MappingFilter(_) => table::MAPPING_FILTER,
-            Target::SchedulingService => table::SCHEDULING_SERVICE,
-            Target::NamingContext(_) => table::NAMING_CONTEXT,
-            Target::BindingIterator(_) => table::BINDING_ITERATOR,
-        })
-    }
-
-    pub(super) fn reference(&self, target: Target) -> Result<Ior, Raised> {
-        let key = self.key(target).ok_or_else(Raised::object_not_exist)?;
-        let type_id = table::type_id(self.servant(target)?);
-        Ok(match target {
-            // Where events travel at priorities, the reference says so.
-            Target::Proxy(proxy, _) => self.references.ior_with(type_id, &key, self.priority_model(proxy)),
-            _ => self.references.ior(type_id, &key),
-        })
-    }
-
-    /// What the reference of a proxy says about priorities: nothing, unless it has a pool.
-    fn priority_model(&self, proxy: ProxyKey) -> Option<PriorityModelPolicy> {
-        let (model, server_priority) = self.hierarchy.priority_model(proxy)?;
-        let model = match model {
-            engine::PriorityModel::ClientPropagated => PriorityModel::ClientPropagated,
-            engine::PriorityModel::ServerDeclared => PriorityModel::ServerDeclared,
-        };
-        Some(PriorityModelPolicy { model, server_priority })
-    }
-
     pub(super) fn references(&self) -> &References {
         &self.references
     }
@@ -621,12 +470,13 @@ impl Door {
     /// The most that the service has of what properties ask for.
     pub(super) fn most(&self) -> Most {
         let (threads, filter_steps) = (self.hierarchy.lane_threads_max(), self.hierarchy.filter_steps_max());
-        Most { threads, filter_steps, memory_bytes: self.memory_bytes_max }
+        Most { threads, filter_steps, memory_bytes: self.memory_bytes_max, has_store: self.settings.has_store }
     }
 
     /// What a new channel is made of before its creator's wishes.
     pub(super) fn wanted_initially(&self) -> Wanted {
         Wanted {
+            ignores_unknown: self.compatibility().ignore_unknown_properties,
             most: self.most(),
             patch: self.delivery,
             limits: self.limits,
@@ -637,17 +487,20 @@ impl Door {
         }
     }
 
-    pub(super) fn create_channel(&mut self, wanted: Wanted) -> Result<ChannelId, Raised> {
+    pub(super) fn create_channel(&mut self, wanted: Wanted, name: Option<&str>) -> Result<ChannelId, Raised> {
+        name.map_or(Ok(()), |name| self.check_channel_name(name))?;
         let one = self.charge(Resource::Channels, 1)?;
         let topics = wanted.topics.by_type.iter().map(|(kind, _)| kind);
-        let claim = self.charge_octets(weights::CHANNEL + octets_of_types(topics))?;
+        let claim = self.charge_octets(weights::CHANNEL + octets_of_types(topics) + octets_of_name(name))?;
         let (patch, threads) = self.with_pool(None, &wanted)?;
         let channel = self.hierarchy.create_channel(patch, wanted.limits)?;
+        self.set_default_operator(channel)?;
         let thing = Thing::Channel(channel);
         self.ledger.entry(thing).one = one;
         self.ledger.note_threads(thing, threads);
         self.set_profile(channel, wanted.profile);
         self.set_topics(channel, wanted.topics)?;
+        name.into_iter().for_each(|name| self.give_name(Named::Channel(channel), name));
         self.settle(thing, claim);
         let nonce = self.random.u32(1..);
         self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
@@ -674,9 +527,12 @@ impl Door {
         channel: ChannelId,
         side: Side,
         operator: Operator,
+        name: Option<&str>,
     ) -> Result<AdminKey, Raised> {
-        let claim = self.charge_octets(weights::ADMIN)?;
+        name.map_or(Ok(()), |name| self.check_admin_name(channel, side, name))?;
+        let claim = self.charge_octets(weights::ADMIN + octets_of_name(name))?;
         let admin = AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? };
+        name.into_iter().for_each(|name| self.give_name(Named::Admin(admin), name));
         self.settle(Thing::Admin(admin), claim);
         Ok(admin)
     }
@@ -710,14 +566,21 @@ impl Door {
         Ok(AdminKey { channel: key.channel, side: proxy.side, admin: proxy.admin })
     }
 
-    pub(super) fn create_proxy(&mut self, admin: AdminKey, kind: ProxyKind) -> Result<ProxyKey, Raised> {
+    pub(super) fn create_proxy(
+        &mut self,
+        admin: AdminKey,
+        kind: ProxyKind,
+        name: Option<&str>,
+    ) -> Result<ProxyKey, Raised> {
         let AdminKey { channel, side, admin } = admin;
+        name.map_or(Ok(()), |name| self.check_proxy_name(channel, side, name))?;
         self.admit_kind(channel, kind)?;
         let one = self.charge(Resource::Proxies, 1)?;
-        let claim = self.charge_octets(weights::PROXY)?;
+        let claim = self.charge_octets(weights::PROXY + octets_of_name(name))?;
         let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form(), kind.passing())?;
         let key = ProxyKey { channel, proxy };
         self.kinds.insert(key, kind);
+        name.into_iter().for_each(|name| self.give_name(Named::Proxy(key, side), name));
         self.ledger.entry(Thing::Proxy(key)).one = one;
         self.settle(Thing::Proxy(key), claim);
         Ok(key)

@@ -7,7 +7,8 @@
 //!
 //! - its *form*, structured event or Any;
 //! - its *version*: in GIOP 1.2 bodies begin at multiples of 8 and wide characters are laid out differently;
-//! - its *characters*: ISO 8859-1 or UTF-8.
+//! - its *characters*: ISO 8859-1 or UTF-8;
+//! - its *mark*: whether its header says that it may have come before ([`POSSIBLY_REPEATED`]).
 //!
 //! Byte order is never changed: each GIOP message says its own.
 //!
@@ -36,13 +37,14 @@ mod wants;
 
 pub use batch::{Batch, Known, Written, batch_encoding, write_batch};
 pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
+pub(crate) use header::UNIX_EPOCH;
 pub(super) use header::read_through;
 pub use header::{ANY_HEADER, Header, UtcClock, read_behind_type, read_header, read_structured};
 pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use skeleton::Skeleton;
 pub use translate::{Translated, Untranslatable, translate};
 pub(super) use wants::want_for;
-pub use wants::{fits, takes_batches, version_of, want_for_pulling, want_of_doors};
+pub use wants::{Source, fits, source_for, takes_batches, version_of, want_for_pulling, want_of_doors};
 
 use engine::Form;
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version};
@@ -83,6 +85,31 @@ pub fn tag_at(encoding: Encoding, phase: usize, is_loose: bool) -> u64 {
 /// Whether nothing in an event lies at a multiple of 8.
 pub(super) fn is_loose(tag: u64) -> bool {
     tag & LOOSE != 0
+}
+
+/// In an event's tag: it may have been delivered before, by a process that is no more.
+const REPEATED: u64 = 1 << 8;
+
+/// The property in the variable header by which an event that may have come before is marked, where its consumer asks for that
+/// (`MarkRepeats`).
+pub const POSSIBLY_REPEATED: &[u8] = b"PossiblyRepeated";
+
+/// The property in the variable header, an `unsigned long long`, by which an event says its number among those of its channel, to consumers
+/// that say where they start (`StartFrom`).
+pub const EVENT_NUMBER: &[u8] = b"EventNumber";
+
+/// The property beside it: when the event came to the service, an `unsigned long long` in 100 ns since 15 October 1582 (`TimeBase::TimeT`).
+/// Events that are pulled come without it.
+pub const EVENT_TIME: &[u8] = b"EventTime";
+
+/// The tag of an event that may have been delivered before: consumers whose want [says so](engine::Want::marks_repeats) get it marked.
+#[must_use]
+pub const fn as_repeated(tag: u64) -> u64 {
+    tag | REPEATED
+}
+
+pub(super) const fn is_repeated(tag: u64) -> bool {
+    tag & REPEATED != 0
 }
 
 /// A reader over an event's bytes.

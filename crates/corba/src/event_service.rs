@@ -132,7 +132,7 @@ fn obtain_pull(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer
 fn obtain(door: &mut Door, on: Target, pull: bool, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that gives a proxy")?;
     let admin = on.admin()?;
-    let proxy = door.create_proxy(admin, ProxyKind { events: Events::Plain, pull })?;
+    let proxy = door.create_proxy(admin, ProxyKind { events: Events::Plain, pull }, None)?;
     door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     Ok(())
 }

@@ -5,9 +5,11 @@
 //! operation takes are `MARSHAL`, and their fault too is told in the log only.
 
 use super::filters::{Expression, MappedValue};
+use super::monitor::write_names;
 use super::naming::{NameComponent, write_name};
-use super::qos::{PropertyError, PropertyValue, write_property_errors};
+use super::qos::{PropertyError, PropertyValue, write_null, write_property_errors};
 use crate::remarks::remark;
+use core::fmt;
 use engine::{Refusal, Side};
 use giop::cdr::{Encoding, ReadError, Writer};
 use giop::exception::{Kind, OMG_MINOR, SystemException};
@@ -56,6 +58,19 @@ pub(super) enum Raised {
     User(UserException),
 }
 
+/// For people: the exception's name.
+impl fmt::Display for Raised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System(exception) => exception.fmt(f),
+            Self::User(exception) => {
+                let id = exception.id().trim_start_matches("IDL:");
+                f.write_str(id.rsplit_once(':').map_or(id, |(name, _)| name))
+            }
+        }
+    }
+}
+
 impl Raised {
     fn system(kind: Kind, minor: u32) -> Self {
         // All is checked before anything is done, so an operation that fails has done nothing.
@@ -80,6 +95,15 @@ impl Raised {
     /// An argument is well formed but makes no sense, such as a nil reference to a consumer.
     pub(super) fn bad_param() -> Self {
         Self::system(Kind::BadParam, 0)
+    }
+
+    /// There is nowhere to keep what is to outlive the process.
+    pub(super) fn persist_store() -> Self {
+        Self::system(Kind::PersistStore, 0)
+    }
+
+    pub(super) fn is_persist_store(&self) -> bool {
+        matches!(self, Self::System(SystemException { kind: Kind::PersistStore, .. }))
     }
 
     /// A bound of this service is reached.
@@ -237,7 +261,10 @@ pub(super) enum UserException {
     InvalidConstraint(Expression),
     ConstraintNotFound(i32),
     CallbackNotFound,
-    InvalidValue { constraint: Expression, value: Box<MappedValue> },
+    InvalidValue {
+        constraint: Expression,
+        value: Box<MappedValue>,
+    },
     FilterNotFound,
     // CosNotifyChannelAdmin
     ConnectionAlreadyActive,
@@ -246,17 +273,40 @@ pub(super) enum UserException {
     ChannelNotFound,
     AdminNotFound,
     ProxyNotFound,
-    AdminLimitExceeded { name: &'static str, value: PropertyValue },
+    AdminLimitExceeded {
+        name: &'static str,
+        value: PropertyValue,
+    },
     // CosNaming
-    NotFound { why: NotFoundReason, rest: Vec<NameComponent> },
-    CannotProceed { context: Box<Ior>, rest: Vec<NameComponent> },
+    NotFound {
+        why: NotFoundReason,
+        rest: Vec<NameComponent>,
+    },
+    CannotProceed {
+        context: Box<Ior>,
+        rest: Vec<NameComponent>,
+    },
     InvalidName,
     AlreadyBound,
     NotEmpty,
     InvalidAddress,
+    // NotifyMonitoringExt
+    NameAlreadyUsed,
+    NameMapError,
+    /// `InvalidName` of the monitor and control object, with names of statistics that there are, or the one that is nobody's.
+    InvalidStatistic(Vec<String>),
+    // CosLifeCycle
+    NoFactory(Vec<NameComponent>),
+    /// Of the criteria that it names the values are null.
+    InvalidCriteria(&'static str),
     // Campanile
-    InvalidActivity { index: u32, why: String },
-    InvalidRequest { why: String },
+    InvalidActivity {
+        index: u32,
+        why: String,
+    },
+    InvalidRequest {
+        why: String,
+    },
 }
 
 impl UserException {
@@ -287,6 +337,13 @@ impl UserException {
             Self::AlreadyBound => "IDL:omg.org/CosNaming/NamingContext/AlreadyBound:1.0",
             Self::NotEmpty => "IDL:omg.org/CosNaming/NamingContext/NotEmpty:1.0",
             Self::InvalidAddress => "IDL:omg.org/CosNaming/NamingContextExt/InvalidAddress:1.0",
+            Self::NameAlreadyUsed => "IDL:sandia.gov/NotifyMonitoringExt/NameAlreadyUsed:1.0",
+            Self::NameMapError => "IDL:sandia.gov/NotifyMonitoringExt/NameMapError:1.0",
+            Self::InvalidStatistic(_) => {
+                "IDL:sandia.gov/CosNotification/NotificationServiceMonitorControl/InvalidName:1.0"
+            }
+            Self::NoFactory(_) => "IDL:omg.org/CosLifeCycle/NoFactory:1.0",
+            Self::InvalidCriteria(_) => "IDL:omg.org/CosLifeCycle/InvalidCriteria:1.0",
             Self::InvalidActivity { .. } => "IDL:Campanile/InvalidActivity:1.0",
             Self::InvalidRequest { .. } => "IDL:Campanile/InvalidRequest:1.0",
         }
@@ -318,6 +375,13 @@ impl UserException {
                 out.string(why);
             }
             Self::InvalidRequest { why } => out.string(why),
+            Self::NoFactory(key) => write_name(key, out),
+            Self::InvalidStatistic(names) => write_names(names, out),
+            Self::InvalidCriteria(name) => {
+                out.length(1);
+                out.string(name);
+                write_null(out);
+            }
             Self::Disconnected
             | Self::AlreadyConnected
             | Self::TypeError
@@ -333,6 +397,8 @@ impl UserException {
             | Self::ProxyNotFound
             | Self::InvalidName
             | Self::AlreadyBound
+            | Self::NameAlreadyUsed
+            | Self::NameMapError
             | Self::NotEmpty
             | Self::InvalidAddress => {}
         }

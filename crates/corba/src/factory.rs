@@ -23,7 +23,7 @@ fn create_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut 
     let admin = qos::read_properties(&mut args)?;
     args.finish("the arguments of create_channel")?;
     let wanted = qos::initial(door, &qos, &admin)?;
-    let channel = door.create_channel(wanted)?;
+    let channel = door.create_channel(wanted, None)?;
     door.reference(Target::Channel(channel))?.write(reply);
     write_id(channel.0, reply);
     Ok(())

@@ -95,6 +95,20 @@ pub(super) static FILTER_FACTORY: Interface = Interface {
     ],
 };
 
+/// What TAO's factories have beside the OMG's.
+pub(super) static EXT_FILTER_FACTORY: Interface = Interface {
+    name: "CosNotifyFilterExt::FilterFactory",
+    id: "IDL:CosNotifyFilterExt/FilterFactory:1.0",
+    operations: &[
+        Operation::done("remove_filter", factory::remove_filter),
+        Operation::done("get_filterid", factory::get_filterid),
+        Operation::done("get_filter", factory::get_filter),
+    ],
+};
+
+/// Every interface of `CosNotifyFilterExt`.
+pub(super) const EXT: &[&Interface] = &[&EXT_FILTER_FACTORY];
+
 /// Every interface of the module, in the order of its IDL.
 pub(super) const ALL: &[&Interface] = &[&FILTER, &MAPPING_FILTER, &FILTER_FACTORY, &FILTER_ADMIN];
 

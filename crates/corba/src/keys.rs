@@ -9,6 +9,8 @@
 //! DefaultEventChannel | EventService                     the default channel, number 0
 //! NameService                                            the root naming context
 //! SchedulingService                                      the scheduling analysis
+//! TAO_MonitorAndControl                                  TAO's monitor and control object
+//! EventChannelFactory | omniEvents                       the factory of plain event channels by name
 //! Channel/cccccccc.nnnnnnnn                              a channel
 //! ConsumerAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a consumer admin of a channel
 //! SupplierAdmin/cccccccc.nnnnnnnn.aaaaaaaa               a supplier admin of a channel
@@ -89,6 +91,10 @@ pub enum ObjectKey {
     },
     /// The scheduling analysis.
     SchedulingService,
+    /// The factory that makes event channels by name (`CosLifeCycle::GenericFactory`).
+    GenericFactory,
+    /// TAO's monitor and control object.
+    MonitorControl,
     /// A naming context.
     NamingContext {
         /// Its number; 0 is the root.
@@ -117,6 +123,13 @@ pub const EVENT_SERVICE: &str = "EventService";
 pub const NAME_SERVICE: &str = "NameService";
 /// Bootstrap key of the scheduling analysis.
 pub const SCHEDULING_SERVICE: &str = "SchedulingService";
+
+/// Bootstrap key of TAO's monitor and control object.
+pub const MONITOR_CONTROL: &str = "TAO_MonitorAndControl";
+/// Bootstrap key and canonical key of the factory of plain event channels.
+pub const GENERIC_FACTORY: &str = "EventChannelFactory";
+/// Its other bootstrap key, that of omniEvents.
+pub const OMNI_EVENTS: &str = "omniEvents";
 
 const CHANNEL: &str = "Channel";
 const CONSUMER_ADMIN: &str = "ConsumerAdmin";
@@ -183,6 +196,8 @@ impl ObjectKey {
             DEFAULT_CHANNEL | EVENT_SERVICE => Some(Self::DEFAULT_CHANNEL),
             NAME_SERVICE => Some(Self::ROOT_CONTEXT),
             SCHEDULING_SERVICE => Some(Self::SchedulingService),
+            MONITOR_CONTROL => Some(Self::MonitorControl),
+            GENERIC_FACTORY | OMNI_EVENTS => Some(Self::GenericFactory),
             _ => None,
         }
     }
@@ -211,6 +226,8 @@ impl core::fmt::Display for ObjectKey {
             Self::DEFAULT_CHANNEL => f.write_str(DEFAULT_CHANNEL),
             Self::ROOT_CONTEXT => f.write_str(NAME_SERVICE),
             Self::SchedulingService => f.write_str(SCHEDULING_SERVICE),
+            Self::GenericFactory => f.write_str(GENERIC_FACTORY),
+            Self::MonitorControl => f.write_str(MONITOR_CONTROL),
             Self::Channel { channel, nonce } => write!(f, "{CHANNEL}/{:08x}.{nonce:08x}", channel.0),
             Self::Admin { channel, nonce, side, admin } => {
                 let word = match side {
@@ -267,6 +284,8 @@ mod tests {
             ObjectKey::DEFAULT_CHANNEL,
             ObjectKey::ROOT_CONTEXT,
             ObjectKey::SchedulingService,
+            ObjectKey::GenericFactory,
+            ObjectKey::MonitorControl,
             ObjectKey::Channel { channel, nonce: 0xdead_beef },
             ObjectKey::Channel { channel, nonce: 0 },
             ObjectKey::Channel { channel: ChannelId(0), nonce: 1 },
@@ -295,7 +314,10 @@ mod tests {
     #[test]
     fn keys_need_no_escape_in_a_corbaloc_url() {
         for key in samples() {
-            assert!(key.to_bytes().iter().all(|&b| b.is_ascii_alphanumeric() || b == b'/' || b == b'.'), "{key}");
+            assert!(
+                key.to_bytes().iter().all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'/' | b'.' | b'_')),
+                "{key}"
+            );
         }
     }
 

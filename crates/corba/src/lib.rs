@@ -26,7 +26,10 @@ mod channel;
 mod event_service;
 mod factory;
 mod filters;
+mod life_cycle;
+mod monitor;
 mod notify_comm;
+mod notify_ext;
 mod object;
 mod peers;
 mod proxies;
@@ -40,11 +43,13 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, ChangedPart, ClientAnswer, Directory, Door, DoorSettings, Effect, Farewell, Guest, NotRestored,
-    ObjectRequest, Part, PeerAddress, Published, Question, SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, ChangedPart, ClientAnswer, Compatibility, Directory, Door, DoorSettings, Effect, Farewell, Guest,
+    NotRestored, ObjectRequest, Part, PeerAddress, Published, Question, RestoredStanding, SupplierStanding,
+    Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;
 pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
+pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
 pub use peers::Peers;
 pub use qos::Declared;
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};

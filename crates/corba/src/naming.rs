@@ -1,8 +1,8 @@
 //! The built-in naming service: `CosNaming::NamingContext`, `NamingContextExt` and `BindingIterator`, in memory.
 //!
-//! It is a whole one, so that a site that has none needs none, but small and bounded ([`NamingLimits`]), and it forgets
-//! what clients bound when the service ends. What leads to the service itself is bound from the start ([`WELL_KNOWN`]),
-//! under every name that clients of other servers look for.
+//! It is a whole one, so that a site that has none needs none, but small and bounded ([`NamingLimits`]). What clients bound is part of
+//! the topology, which a store keeps; without one it is forgotten when the service ends. What leads to the service itself is bound at
+//! each start ([`WELL_KNOWN`]), under every name that clients of other servers look for.
 
 mod name;
 mod topology;
@@ -57,7 +57,8 @@ impl Default for NamingLimits {
     }
 }
 
-/// What is bound in the root context from the start: identifier, kind, object.
+/// What is bound in the root context at each start, unless a client has bound something else there that can be reached: identifier,
+/// kind, object.
 pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
     // TAO's clients.
     ("NotifyEventChannelFactory", "", ObjectKey::Factory),
@@ -66,11 +67,25 @@ pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
     // omniNotify's daemon binds its factory and its channel with the kind equal to the identifier.
     ("ChannelFactory", "ChannelFactory", ObjectKey::Factory),
     ("EventChannel", "EventChannel", ObjectKey::DEFAULT_CHANNEL),
+    // omniEvents', by which REDHAWK's domain manager makes its channels.
+    ("EventChannelFactory", "", ObjectKey::GenericFactory),
     // Clients of the plain Event Service: TAO's, omniEvents', ORBacus's.
     ("EventService", "", ObjectKey::DEFAULT_CHANNEL),
     ("CosEventService", "", ObjectKey::DEFAULT_CHANNEL),
     ("DefaultEventChannel", "", ObjectKey::DEFAULT_CHANNEL),
 ];
+
+/// [`WELL_KNOWN`] as it is bound: identifier, kind, reference.
+pub(super) fn well_known(references: &References) -> impl Iterator<Item = (&'static str, &'static str, Ior)> {
+    WELL_KNOWN.iter().map(|(id, kind, key)| {
+        let servant = match key {
+            ObjectKey::Factory => table::FACTORY,
+            ObjectKey::GenericFactory => table::GENERIC_FACTORY,
+            _ => table::DEFAULT_CHANNEL,
+        };
+        (*id, *kind, references.ior(table::type_id(servant), key))
+    })
+}
 
 pub(super) static NAMING_CONTEXT: Interface = Interface {
     name: "CosNaming::NamingContext",
@@ -125,9 +140,7 @@ impl Naming {
     /// A naming service with the well-known names bound.
     pub(super) fn new(limits: NamingLimits, nonce: u32, references: &References) -> Self {
         let mut tree = Tree::new(limits);
-        for (id, kind, key) in WELL_KNOWN {
-            let servant = if *key == ObjectKey::Factory { table::FACTORY } else { table::CHANNEL };
-            let reference = references.ior(table::type_id(servant), key);
+        for (id, kind, reference) in well_known(references) {
             let name = [NameComponent::with_kind(id, kind)];
             if let Err(refused) = tree.bind(tree::ROOT, &name, Binding::Object(reference), None) {
                 remark!(Warn, "the naming service has no room for {id}: {refused:?}");
@@ -158,7 +171,7 @@ impl Naming {
 
 type Name = Vec<NameComponent>;
 
-fn read_name(door: &Door, args: &mut Reader<'_>) -> Result<Name, Raised> {
+pub(super) fn read_name(door: &Door, args: &mut Reader<'_>) -> Result<Name, Raised> {
     name::read(args, door.naming().tree.limits())
 }
 

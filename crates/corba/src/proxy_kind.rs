@@ -43,7 +43,7 @@ impl ProxyKind {
 
     /// How events pass it, in the engine's terms.
     pub(super) const fn passing(self) -> engine::ProxyKind {
-        engine::ProxyKind { pull: self.pull, batches: self.batches() }
+        engine::ProxyKind { pull: self.pull, batches: self.batches(), on_main_lane: false }
     }
 
     /// Whether it is of the Event Service, which knows no ids, types, filters and properties.

@@ -11,6 +11,7 @@ mod declared;
 mod pools;
 mod property;
 mod real_time;
+mod start_from;
 mod tables;
 mod topics;
 
@@ -20,9 +21,14 @@ mod tests;
 pub use self::declared::Declared;
 pub(super) use self::declared::declare;
 pub(super) use self::pools::{Pool, PoolKind};
-pub(super) use self::property::{Effective, ErrorCode, Most, PropertyValue, Wanted};
-use self::property::{Place, Property, write_null};
+pub(super) use self::property::write_null;
+pub(super) use self::property::{
+    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, EVENT_RELIABILITY, Effective, ErrorCode, Most, PropertyValue,
+    START_FROM, Wanted,
+};
+use self::property::{Place, Property};
 pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};
+pub(super) use self::start_from::{parse as parse_start, told as told_start};
 use self::tables::{ADMIN, QOS};
 pub(super) use self::topics::objections as topic_objections;
 use super::door::Door;
@@ -64,6 +70,15 @@ pub(super) struct Given<'a> {
 }
 
 impl Given<'_> {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The value, if it is a text.
+    pub(super) fn text(&self) -> Option<String> {
+        self.value.text()
+    }
+
     fn is_nothing(&self) -> bool {
         self.name.is_empty() && self.value.kind() == Kind::Null
     }
@@ -259,6 +274,7 @@ fn add_from(
     let mut errors = Vec::new();
     for Given { name, value } in given {
         let (code, range) = match find(name) {
+            None if wanted.ignores_unknown => continue,
             None => (ErrorCode::BadProperty, None),
             Some(property) if !here(property) => (ErrorCode::UnavailableProperty, None),
             Some(property) => {

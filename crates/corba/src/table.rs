@@ -5,7 +5,10 @@
 
 use super::door::Door;
 use super::exceptions::Raised;
-use super::{admins, channel, event_service, factory, filters, naming, notify_comm, object, proxies, qos, scheduling};
+use super::{
+    admins, channel, event_service, factory, filters, life_cycle, monitor, naming, notify_comm, notify_ext, object,
+    proxies, qos, scheduling,
+};
 use engine::{AdminId, ChannelId, FilterId, ProxyKey, Side};
 use giop::cdr::{Reader, Writer};
 
@@ -23,6 +26,8 @@ pub(super) enum Target {
     Filter(FilterId),
     MappingFilter(FilterId),
     SchedulingService,
+    GenericFactory,
+    MonitorControl,
     NamingContext(u32),
     BindingIterator(u32),
 }
@@ -139,14 +144,34 @@ pub(super) fn type_id(servant: Servant) -> &'static str {
 }
 
 /// Event channel factories.
-pub(super) static FACTORY: Servant = &[&factory::EVENT_CHANNEL_FACTORY];
+pub(super) static FACTORY: Servant = &[
+    &notify_ext::EVENT_CHANNEL_FACTORY,
+    &notify_ext::EXT_EVENT_CHANNEL_FACTORY,
+    &notify_ext::RECONNECTION_REGISTRY,
+    &factory::EVENT_CHANNEL_FACTORY,
+];
 /// Event channels.
-pub(super) static CHANNEL: Servant =
-    &[&channel::EVENT_CHANNEL, &qos::QOS_ADMIN, &qos::ADMIN_PROPERTIES_ADMIN, &event_service::EVENT_CHANNEL];
+pub(super) static CHANNEL: Servant = &[
+    &notify_ext::EVENT_CHANNEL,
+    &channel::EVENT_CHANNEL,
+    &qos::QOS_ADMIN,
+    &qos::ADMIN_PROPERTIES_ADMIN,
+    &event_service::EVENT_CHANNEL,
+];
+/// The default channel: what clients find as `EventService` they may take for a channel or for omniEvents' factory.
+pub(super) static DEFAULT_CHANNEL: Servant = &[
+    &notify_ext::EVENT_CHANNEL,
+    &channel::EVENT_CHANNEL,
+    &qos::QOS_ADMIN,
+    &qos::ADMIN_PROPERTIES_ADMIN,
+    &event_service::EVENT_CHANNEL,
+    &life_cycle::GENERIC_FACTORY,
+];
 /// Consumer admins.
 pub(super) static CONSUMER_ADMIN: Servant = &[
-    &admins::CONSUMER_ADMIN,
+    &notify_ext::CONSUMER_ADMIN,
     &admins::NOTIFY_EXT_CONSUMER_ADMIN,
+    &admins::CONSUMER_ADMIN,
     &qos::QOS_ADMIN,
     &notify_comm::NOTIFY_SUBSCRIBE,
     &filters::FILTER_ADMIN,
@@ -154,8 +179,9 @@ pub(super) static CONSUMER_ADMIN: Servant = &[
 ];
 /// Supplier admins.
 pub(super) static SUPPLIER_ADMIN: Servant = &[
-    &admins::SUPPLIER_ADMIN,
+    &notify_ext::SUPPLIER_ADMIN,
     &admins::NOTIFY_EXT_SUPPLIER_ADMIN,
+    &admins::SUPPLIER_ADMIN,
     &qos::QOS_ADMIN,
     &notify_comm::NOTIFY_PUBLISH,
     &filters::FILTER_ADMIN,
@@ -286,13 +312,17 @@ pub(super) static PLAIN_PROXY_PULL_CONSUMER: Servant =
 pub(super) static PLAIN_PROXY_PULL_SUPPLIER: Servant =
     &[&event_service::PROXY_PULL_SUPPLIER, &event_service::COMM_PULL_SUPPLIER];
 /// Factories of filters.
-pub(super) static FILTER_FACTORY: Servant = &[&filters::FILTER_FACTORY];
+pub(super) static FILTER_FACTORY: Servant = &[&filters::EXT_FILTER_FACTORY, &filters::FILTER_FACTORY];
 /// Filters that decide which events pass.
 pub(super) static FILTER: Servant = &[&filters::FILTER, &filters::TIMEOUT_FILTER];
 /// Filters that give events another priority or lifetime.
 pub(super) static MAPPING_FILTER: Servant = &[&filters::MAPPING_FILTER];
 /// The scheduling analysis.
 pub(super) static SCHEDULING_SERVICE: Servant = &[&scheduling::SCHEDULING_SERVICE];
+/// The factory of plain event channels by name.
+pub(super) static GENERIC_FACTORY: Servant = &[&life_cycle::GENERIC_FACTORY];
+/// TAO's monitor and control object.
+pub(super) static MONITOR_CONTROL: Servant = &[&monitor::MONITOR_CONTROL];
 /// Naming contexts.
 pub(super) static NAMING_CONTEXT: Servant = &[&naming::NAMING_CONTEXT_EXT, &naming::NAMING_CONTEXT];
 /// Iterators over naming contexts.

@@ -4,17 +4,22 @@
 //! every delivery holds the same one. When the last holder lets go its memory goes back to the [`EventPool`], so that
 //! in the steady state no event allocates.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 use core::ops::{Deref, DerefMut};
 use core::time::Duration;
 
-use crate::{Form, ProxyKey, Time, TypeId, Want};
+use crate::{Away, Form, ProxyId, ProxyKey, Reliability, Time, TypeId, Want};
 
 /// What an event costs the memory budget beside its bytes and its holders: its fields, its place among the lane's events
 /// and the allocator's rounding.
-pub const EVENT_OVERHEAD_BYTES: u64 = 288;
+pub const EVENT_OVERHEAD_BYTES: u64 = 320;
+
+/// What an event that is [watched](Event::watch_each) costs the memory budget beside that: whoever is told of each consumer keeps who has
+/// yet to confirm it.
+pub const WATCH_OVERHEAD_BYTES: u64 = 96;
 
 /// What each consumer that an event goes to costs the memory budget: its place in that consumer's outbox.
 pub const HOLDER_OVERHEAD_BYTES: u64 = 32;
@@ -57,8 +62,17 @@ pub struct Event {
     pub watch: Option<NonZeroU64>,
     /// Of an event that is watched: whether it is told of each consumer, too, and not only of all. Default false.
     pub watch_each: bool,
-    /// When it was admitted. The lane sets it.
+    /// Whether it outlives the process, as its header says (`EventReliability`). `None`, the default: as its supplier's settings say.
+    pub reliability: Option<Reliability>,
+    /// Of an event that was [restored](crate::Lane::restore_event): the consumers that should have it yet, by rising number, and
+    /// nobody else gets it. `None`, the default: whoever wants it.
+    pub only: Option<Box<[ProxyId]>>,
+    /// When it was admitted. The lane sets it, but for one that comes back: see [`Lane::return_event`](crate::Lane::return_event) and
+    /// [`Lane::restore_event`](crate::Lane::restore_event).
     pub arrived: Time,
+    /// How much longer ago that was, in milliseconds, of one that was admitted before the lane's clock began: it arrived at 0 then.
+    /// Otherwise zero; of what was seven weeks before, the greatest there is.
+    pub older_by_ms: u32,
     /// The proxy it came through. The lane sets it.
     pub source: ProxyKey,
     /// Its number among those the lane admitted, from 0. The lane sets it.
@@ -68,7 +82,8 @@ pub struct Event {
     pub(crate) names: Vec<u8>,
     pub(crate) domain_bytes: u32,
     /// Of an event that goes to other lanes: the priority and the timeout that its supplier gives it if it has none itself.
-    pub(crate) supplied: (i16, Option<Duration>),
+    pub(crate) supplied_priority: i16,
+    pub(crate) supplied_timeout: Option<Duration>,
     /// Its place among the lane's events, the lane's place for the source's channel, and what that channel's budget was
     /// charged. What it weighs, once it is admitted.
     pub(crate) place: EventAt,
@@ -77,7 +92,19 @@ pub struct Event {
     pub(crate) weight_bytes: u64,
     /// Whether another lane handed it over to the lane that charged it.
     pub(crate) taken_over: bool,
+    /// Its number among its channel's, where that keeps its past.
+    pub(crate) number: Option<NonZeroU64>,
+    /// Those for whom it is kept elsewhere, and not in their outboxes.
+    pub(crate) away: Option<Box<AwayList>>,
+    /// Whether it was kept elsewhere before: that it is settled for all has been told.
+    pub(crate) returned: bool,
+    /// Whether it was accepted by a lane that is no more: limits do not concern it, on no lane that it is handed over to.
+    pub(crate) restored: bool,
 }
+
+/// A list that few events need, and that keeps its buffer: it takes one word of those that do not.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AwayList(pub(crate) Vec<Away>);
 
 /// The place of an event among those that its lane keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,12 +121,44 @@ impl Event {
     /// [`EVENT_OVERHEAD_BYTES`].
     #[must_use]
     pub fn weight(&self) -> u64 {
-        self.content_bytes() + EVENT_OVERHEAD_BYTES
+        let watched = if self.watch_each { WATCH_OVERHEAD_BYTES } else { 0 };
+        self.content_bytes() + EVENT_OVERHEAD_BYTES + watched
     }
 
-    /// The names of its type, if it has them with it.
-    pub(crate) fn names(&self) -> (&[u8], &[u8]) {
+    /// The priority and the timeout that it has from its supplier, where it says none itself: of an event that was
+    /// [completed](crate::Lane::complete_event).
+    #[must_use]
+    pub fn supplied(&self) -> (i16, Option<Duration>) {
+        (self.supplied_priority, self.supplied_timeout)
+    }
+
+    /// Says what an event that is to be [restored](crate::Lane::restore_event) had from its supplier.
+    pub fn set_supplied(&mut self, priority: i16, timeout: Option<Duration>) {
+        (self.supplied_priority, self.supplied_timeout) = (priority, timeout);
+    }
+
+    /// How long after [its arrival](Self::arrived) such a lifetime of it is over.
+    #[must_use]
+    pub fn left_of(&self, lifetime: Duration) -> Duration {
+        lifetime.saturating_sub(Duration::from_millis(self.older_by_ms.into()))
+    }
+
+    /// The domain and the name of its type, if it has them with it, as one does that was [completed](crate::Lane::complete_event).
+    #[must_use]
+    pub fn names(&self) -> (&[u8], &[u8]) {
         self.names.split_at_checked(self.domain_bytes as usize).unwrap_or_default()
+    }
+
+    /// Those for whom it is kept [elsewhere](crate::Overflow), and not in their outboxes.
+    #[must_use]
+    pub fn away(&self) -> &[Away] {
+        self.away.as_ref().map_or(&[], |away| &away.0)
+    }
+
+    /// Its number among its channel's events, where that [keeps its past](crate::HistoryLimits).
+    #[must_use]
+    pub fn number(&self) -> Option<NonZeroU64> {
+        self.number
     }
 
     pub(crate) fn set_names(&mut self, domain: &[u8], name: &[u8]) {
@@ -129,6 +188,14 @@ impl Event {
         (self.timeout, self.start, self.stop) = (None, None, None);
         self.event_type = TypeId::OTHER;
         self.approved = false;
+        self.reliability = None;
+        self.only = None;
+        if let Some(away) = &mut self.away {
+            away.0.clear();
+        }
+        (self.returned, self.restored) = (false, false);
+        (self.arrived, self.older_by_ms) = (Time(0), 0);
+        self.number = None;
         (self.watch, self.watch_each) = (None, false);
         self.names.clear();
         self.charged_bytes = 0;
@@ -155,6 +222,17 @@ pub struct Alternate {
     pub tag: u64,
     /// The translated event.
     pub bytes: Vec<u8>,
+    /// Where in it the event's number is to be, if it says that ([`Want::marks_numbers`]).
+    pub number_at: Option<NumberPlace>,
+}
+
+/// Where eight octets say an event's number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NumberPlace {
+    /// How many octets are before it.
+    pub offset: u32,
+    /// Whether its first octet is the most significant one.
+    pub big_endian: bool,
 }
 
 /// An event's translations: a slice to whoever reads them, a list that keeps its buffers to whoever fills them.
@@ -175,7 +253,7 @@ impl Alternates {
         #[expect(clippy::indexing_slicing, reason = "a place was made above if there was none")]
         let alternate = &mut self.all[at];
         alternate.want = want;
-        alternate.tag = 0;
+        (alternate.tag, alternate.number_at) = (0, None);
         alternate.bytes.clear();
         alternate
     }
@@ -185,10 +263,23 @@ impl Alternates {
         self.used = self.used.saturating_sub(1);
     }
 
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Alternate> {
+        self.all.iter_mut().take(self.used)
+    }
+
     /// The translation for `want`, if there is one.
     #[must_use]
     pub fn find(&self, want: Want) -> Option<&Alternate> {
-        self.iter().find(|alternate| alternate.want == want)
+        self.get(self.position(want)?)
+    }
+
+    /// Where the translation for `want` is, if there is one. Without it, the one that differs only in
+    /// [whether repeats are marked](Want::marks_repeats), which can be set while the event waits.
+    #[must_use]
+    pub fn position(&self, want: Want) -> Option<usize> {
+        let at = |want: Want| self.iter().position(|alternate| alternate.want == want);
+        let other = want.marking_repeats(!want.marks_repeats());
+        at(want).or_else(|| at(other)).or_else(|| at(want.marking_numbers(false)))
     }
 
     fn clear(&mut self) {
@@ -404,5 +495,16 @@ mod tests {
         assert_eq!(alternates.push(Want(4)).bytes.as_ptr(), buffer);
         alternates.pop();
         assert!(alternates.is_empty());
+    }
+
+    #[test]
+    fn whether_repeats_are_marked_decides_between_translations_and_is_not_missed_where_there_is_one() {
+        let mut alternates = Alternates::default();
+        let marked = Want(3).marking_repeats(true);
+        assert!(marked.marks_repeats() && !Want(3).marks_repeats() && marked.marking_repeats(false) == Want(3));
+        alternates.push(Want(3));
+        assert_eq!([Want(3), marked, Want(4)].map(|want| alternates.position(want)), [Some(0), Some(0), None]);
+        alternates.push(marked);
+        assert_eq!([Want(3), marked].map(|want| alternates.position(want)), [Some(0), Some(1)]);
     }
 }

@@ -57,12 +57,45 @@ pub struct Form(
     pub u16,
 );
 
-/// What a consumer's door needs an event translated to. Opaque to the engine; equal wants share one translation.
+/// What a consumer's door needs an event translated to. Opaque to the engine but for the two highest bits, which the engine sets; equal
+/// wants share one translation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Want(
-    /// The door's number.
+    /// The door's number, below 2^30, and whether [repeats](Self::marks_repeats) and [numbers](Self::marks_numbers) are marked.
     pub u32,
 );
+
+impl Want {
+    const MARKS_REPEATS: u32 = 1 << 31;
+    const MARKS_NUMBERS: u32 = 1 << 30;
+
+    /// Whether events that the consumer may have had before come marked:
+    /// [`OutboxSettings::mark_repeats`](crate::OutboxSettings::mark_repeats).
+    #[inline]
+    #[must_use]
+    pub const fn marks_repeats(self) -> bool {
+        self.0 & Self::MARKS_REPEATS != 0
+    }
+
+    /// Whether events come with their [number](crate::Event::number): of a consumer that says where it [starts](crate::StartFrom).
+    #[inline]
+    #[must_use]
+    pub const fn marks_numbers(self) -> bool {
+        self.0 & Self::MARKS_NUMBERS != 0
+    }
+
+    /// The same, with or without numbers.
+    #[must_use]
+    pub const fn marking_numbers(self, marks: bool) -> Self {
+        Self(if marks { self.0 | Self::MARKS_NUMBERS } else { self.0 & !Self::MARKS_NUMBERS })
+    }
+
+    /// The same, with or without the mark.
+    #[must_use]
+    pub const fn marking_repeats(self, marks: bool) -> Self {
+        Self(if marks { self.0 | Self::MARKS_REPEATS } else { self.0 & !Self::MARKS_REPEATS })
+    }
+}
 
 /// A filter, unique in a [`Hierarchy`](crate::Hierarchy) and never used twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,6 +111,8 @@ pub struct ProxyKind {
     pub pull: bool,
     /// Several events at a time (the OMG's sequence proxies). Default false.
     pub batches: bool,
+    /// Its client is reached from the main lane only, whatever pool counts for it. Default false.
+    pub on_main_lane: bool,
 }
 
 /// A lane: one thread of whoever runs the engine, with its own [`Lane`](crate::Lane). A number is used again once its lane

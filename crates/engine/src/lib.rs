@@ -47,6 +47,7 @@ mod activity;
 mod event;
 mod forms;
 mod hierarchy;
+mod history;
 mod ids;
 mod lane;
 mod lanes;
@@ -63,27 +64,30 @@ mod wildcard;
 
 pub use activity::{Activity, WaitingPull};
 pub use event::{
-    Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, SORTED_OVERHEAD_BYTES,
+    Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, NumberPlace,
+    SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
 };
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{
     Admin, Attached, Channel, FilterConstraint, FilterRef, FilterTarget, Hierarchy, HierarchyLimits, HierarchyPart,
     Mapping, Numbered, Proxy, ProxyState, Removal, Removed, SubscriptionTarget,
 };
+pub use history::{FieldName, HistoryLimits, StartFrom};
 pub use ids::{
     AdminId, ChannelId, FilterId, Form, LaneId, Operator, OutboxId, Peer, PoolId, ProxyId, ProxyKey, ProxyKind, Side,
     Ticket, TypeId, Want,
 };
 pub use lane::{
-    Admission, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy, Holding,
-    Lane, Notice, OutboxState, OutboxStats, Outcome, Settled, Settlement, SharedMemory, Turn, TypeDrops, Undelivered,
-    WaitsFor,
+    Admission, Away, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy,
+    Holding, Lane, Notice, OutboxState, OutboxStats, Outcome, Overflow, Recalled, Settled, Settlement, SharedMemory,
+    Turn, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
 pub use refusal::Refusal;
 pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Remains, Snapshot, SupplierRoute};
 pub use settings::{
-    ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, SettingsPatch, SupplierSettings,
+    AcknowledgeAfter, ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, Reliability,
+    SettingsPatch, SupplierSettings,
 };
 pub use subscription::{EventType, Interest, Subscription};
 pub use time::Time;

@@ -12,7 +12,7 @@ use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
     Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings, Peer,
-    Place, PriorityModel, ProxyId, ProxyKey, ProxyState, SupplierSettings, Topics, Want,
+    Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings, Topics, Want,
 };
 
 /// Who supplies and who consumes, channel by channel, at one moment.
@@ -341,6 +341,8 @@ pub struct ConsumerRoute {
     pub peer: Option<Peer>,
     /// Which of the proxy's successive connections this is; tells a new consumer from the one before it.
     pub connection: u64,
+    /// Where in its channel's past it began, if it asked for that.
+    pub start: Option<StartFrom>,
     /// The form in which it takes events.
     pub form: Form,
     /// What its door needs events translated to.

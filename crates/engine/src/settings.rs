@@ -6,7 +6,7 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use crate::{PoolId, Refusal};
+use crate::{HistoryLimits, PoolId, Refusal, StartFrom};
 
 /// What happens when a consumer's outbox is full (`MaxEventsPerConsumer`), or is the largest when the channel's memory
 /// budget is spent.
@@ -53,6 +53,30 @@ pub enum DiscardPolicy {
     Deadline,
 }
 
+/// What outlives the process (OMG Notification Service 1.1, 2.5.5.1: `EventReliability` and `ConnectionReliability`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Reliability {
+    /// Nothing. The default.
+    #[default]
+    BestEffort,
+    /// An event that was taken, until all who should have it have confirmed it or it has expired; a connection, until one side
+    /// ends it.
+    Persistent,
+}
+
+/// `AcknowledgeAfter`: what a supplier's answer means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum AcknowledgeAfter {
+    /// Its event was taken, and is on disk if it is to outlive the process. The default.
+    #[default]
+    Accepted,
+    /// It is on disk. For suppliers whose events are to outlive the process only, to whom it is the same.
+    Stored,
+    /// Every consumer that it was for has it, or will never get it, or it has been waited for that for `acknowledge_within`. Consumers whose
+    /// backlog is [elsewhere](crate::Overflow) are not waited for.
+    Delivered,
+}
+
 /// A consumer's outbox: the effective settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct OutboxSettings {
@@ -73,17 +97,36 @@ pub struct OutboxSettings {
     pub push_window: u16,
     /// Deliver without waiting for an answer. Default false.
     pub one_way: bool,
+    /// `MarkRepeats`: whether events that the consumer may have had before the process began come marked
+    /// ([`Want::marks_repeats`](crate::Want::marks_repeats)). Default false.
+    pub mark_repeats: bool,
+    /// `StartFrom`: where the consumer begins if it connects while its channel [keeps its past](HistoryLimits). `None`, the default: with
+    /// what comes, whose numbers it is not told. It counts for its next connection.
+    pub start_from: Option<StartFrom>,
     /// How long a delivery may stay unanswered, from when it began or the last answer came, or a connection may take
     /// nothing. Zero: for ever. Default 30 s.
     pub reply_timeout: Duration,
     /// How long the door may take to connect; the engine only passes it on. Default 5 s.
     pub connect_timeout: Duration,
     /// A consumer is disconnected at the first failure that comes this long or longer after its failing began. Zero:
-    /// never. Default 60 s.
+    /// never. Default 60 s. It does not end persistent connections.
     pub give_up_after: Duration,
+    /// `ConnectionReliability`: whether the connection outlives the process; such a one is not given up because it fails. Default
+    /// [`Reliability::BestEffort`].
+    pub connection_reliability: Reliability,
+    /// `ConnectionExpiry`: what `give_up_after` is for connections that are not persistent, this is for those that are. Zero, the default:
+    /// never.
+    pub connection_expiry: Duration,
+    /// `LatencyBound`: suppliers are held once the event that this consumer gets next has waited for longer, as long as the consumer keeps
+    /// up: it fails not, is not suspended, has nothing [elsewhere](crate::Overflow), and has taken something within the last second. Zero,
+    /// the default: they are not.
+    pub latency_bound: Duration,
     /// `HoldTimeout`: a consumer that has taken nothing for this long while suppliers wait for it is disconnected. Zero: never.
     /// `None`, the default: `reply_timeout`.
     pub hold_timeout: Option<Duration>,
+    /// `BlockingPolicy`, as TAO has it: where events of this consumer would be dropped because there is no room ([`FullOutbox::Discard`],
+    /// or `full_outbox` unset), suppliers wait for so long first. Zero, the default: they do not.
+    pub blocking: Duration,
     /// How long to wait after a first failure; each further one doubles it. More than 0. Default 50 ms.
     pub backoff_min: Duration,
     /// The longest wait after a failure. Default 5 s; taken as `backoff_min` if it is less.
@@ -134,6 +177,12 @@ impl OutboxSettings {
         self
     }
 
+    /// After how long of failing the consumer is given up; zero if never.
+    #[must_use]
+    pub fn gives_up_after(&self) -> Duration {
+        gives_up_after(self.give_up_after, self.connection_reliability, self.connection_expiry)
+    }
+
     /// How long a consumer that suppliers wait for may take nothing; zero if for ever.
     #[must_use]
     pub fn held_at_most(&self) -> Duration {
@@ -156,10 +205,16 @@ impl Default for OutboxSettings {
             discard_policy: DiscardPolicy::Any,
             push_window: 1,
             one_way: false,
+            mark_repeats: false,
+            start_from: None,
             reply_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
             give_up_after: Duration::from_secs(60),
+            connection_reliability: Reliability::BestEffort,
+            connection_expiry: Duration::ZERO,
+            latency_bound: Duration::ZERO,
             hold_timeout: None,
+            blocking: Duration::ZERO,
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(5),
             order_policy: OrderPolicy::Fifo,
@@ -191,8 +246,19 @@ pub struct SupplierSettings {
     pub reply_timeout: Duration,
     /// How long the door may take to connect. Default 5 s.
     pub connect_timeout: Duration,
-    /// A supplier that is asked for events is disconnected when it has failed for this long. Zero: never. Default 60 s.
+    /// A supplier that is asked for events is disconnected when it has failed for this long. Zero: never. Default 60 s. It does not
+    /// end persistent connections.
     pub give_up_after: Duration,
+    /// `ConnectionReliability`: see [`OutboxSettings::connection_reliability`].
+    pub connection_reliability: Reliability,
+    /// `ConnectionExpiry`: see [`OutboxSettings::connection_expiry`].
+    pub connection_expiry: Duration,
+    /// `EventReliability` of its events that do not say theirs. Default [`Reliability::BestEffort`].
+    pub event_reliability: Reliability,
+    /// `AcknowledgeAfter`: what the answer to a push means. Default [`AcknowledgeAfter::Accepted`].
+    pub acknowledge_after: AcknowledgeAfter,
+    /// `AcknowledgeWithin`: how long an answer waits for consumers at most. Default 10 s.
+    pub acknowledge_within: Duration,
     /// How often the door asks whether the supplier still exists. Zero: never. Default 60 s.
     pub probe_interval: Duration,
     /// How long the door waits for a supplier that cannot be asked and is not heard of, until it disconnects it. Zero, the
@@ -209,6 +275,19 @@ impl SupplierSettings {
     pub const PULL_INTERVAL_MIN: Duration = Duration::from_millis(1);
     /// The longest `pull_interval`.
     pub const PULL_INTERVAL_MAX: Duration = Duration::from_secs(3_600);
+
+    /// After how long of failing a supplier that is asked for events is given up; zero if never.
+    #[must_use]
+    pub fn gives_up_after(&self) -> Duration {
+        gives_up_after(self.give_up_after, self.connection_reliability, self.connection_expiry)
+    }
+}
+
+const fn gives_up_after(limit: Duration, connection: Reliability, expiry: Duration) -> Duration {
+    match connection {
+        Reliability::BestEffort => limit,
+        Reliability::Persistent => expiry,
+    }
 }
 
 impl Default for SupplierSettings {
@@ -221,6 +300,11 @@ impl Default for SupplierSettings {
             reply_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
             give_up_after: Duration::from_secs(60),
+            connection_reliability: Reliability::BestEffort,
+            connection_expiry: Duration::ZERO,
+            event_reliability: Reliability::BestEffort,
+            acknowledge_after: AcknowledgeAfter::Accepted,
+            acknowledge_within: Duration::from_secs(10),
             probe_interval: Duration::from_secs(60),
             supplier_linger: Duration::ZERO,
             order_policy: OrderPolicy::Fifo,
@@ -242,14 +326,32 @@ pub struct SettingsPatch {
     pub push_window: Option<u16>,
     /// See [`OutboxSettings::one_way`].
     pub one_way: Option<bool>,
+    /// See [`OutboxSettings::mark_repeats`].
+    pub mark_repeats: Option<bool>,
+    /// See [`OutboxSettings::start_from`].
+    pub start_from: Option<StartFrom>,
     /// See [`OutboxSettings::reply_timeout`].
     pub reply_timeout: Option<Duration>,
     /// See [`OutboxSettings::connect_timeout`].
     pub connect_timeout: Option<Duration>,
     /// See [`OutboxSettings::give_up_after`].
     pub give_up_after: Option<Duration>,
+    /// See [`OutboxSettings::connection_reliability`].
+    pub connection_reliability: Option<Reliability>,
+    /// See [`OutboxSettings::connection_expiry`].
+    pub connection_expiry: Option<Duration>,
+    /// See [`SupplierSettings::event_reliability`].
+    pub event_reliability: Option<Reliability>,
+    /// See [`OutboxSettings::latency_bound`].
+    pub latency_bound: Option<Duration>,
+    /// See [`SupplierSettings::acknowledge_after`].
+    pub acknowledge_after: Option<AcknowledgeAfter>,
+    /// See [`SupplierSettings::acknowledge_within`].
+    pub acknowledge_within: Option<Duration>,
     /// See [`OutboxSettings::hold_timeout`].
     pub hold_timeout: Option<Duration>,
+    /// See [`OutboxSettings::blocking`].
+    pub blocking: Option<Duration>,
     /// See [`OutboxSettings::backoff_min`].
     pub backoff_min: Option<Duration>,
     /// See [`OutboxSettings::backoff_max`].
@@ -293,10 +395,19 @@ impl SettingsPatch {
             discard_policy,
             push_window,
             one_way,
+            mark_repeats,
+            start_from,
             reply_timeout,
             connect_timeout,
             give_up_after,
+            connection_reliability,
+            connection_expiry,
+            event_reliability: _,
+            latency_bound,
+            acknowledge_after: _,
+            acknowledge_within: _,
             hold_timeout,
+            blocking,
             backoff_min,
             backoff_max,
             order_policy,
@@ -318,10 +429,16 @@ impl SettingsPatch {
             discard_policy: discard_policy.unwrap_or(settings.discard_policy),
             push_window: push_window.unwrap_or(settings.push_window),
             one_way: one_way.unwrap_or(settings.one_way),
+            mark_repeats: mark_repeats.unwrap_or(settings.mark_repeats),
+            start_from: start_from.or(settings.start_from),
             reply_timeout: reply_timeout.unwrap_or(settings.reply_timeout),
             connect_timeout: connect_timeout.unwrap_or(settings.connect_timeout),
             give_up_after: give_up_after.unwrap_or(settings.give_up_after),
+            connection_reliability: connection_reliability.unwrap_or(settings.connection_reliability),
+            connection_expiry: connection_expiry.unwrap_or(settings.connection_expiry),
+            latency_bound: latency_bound.unwrap_or(settings.latency_bound),
             hold_timeout: hold_timeout.or(settings.hold_timeout),
+            blocking: blocking.unwrap_or(settings.blocking),
             backoff_min: backoff_min.unwrap_or(settings.backoff_min),
             backoff_max: backoff_max.unwrap_or(settings.backoff_max),
             order_policy: order_policy.unwrap_or(settings.order_policy),
@@ -346,6 +463,11 @@ impl SettingsPatch {
             reply_timeout: self.reply_timeout.unwrap_or(settings.reply_timeout),
             connect_timeout: self.connect_timeout.unwrap_or(settings.connect_timeout),
             give_up_after: self.give_up_after.unwrap_or(settings.give_up_after),
+            connection_reliability: self.connection_reliability.unwrap_or(settings.connection_reliability),
+            connection_expiry: self.connection_expiry.unwrap_or(settings.connection_expiry),
+            event_reliability: self.event_reliability.unwrap_or(settings.event_reliability),
+            acknowledge_after: self.acknowledge_after.unwrap_or(settings.acknowledge_after),
+            acknowledge_within: self.acknowledge_within.unwrap_or(settings.acknowledge_within),
             probe_interval: self.probe_interval.unwrap_or(settings.probe_interval),
             supplier_linger: self.supplier_linger.unwrap_or(settings.supplier_linger),
             order_policy: self.order_policy.unwrap_or(settings.order_policy),
@@ -388,6 +510,11 @@ pub struct ChannelLimits {
     /// happens when it is spent is the laggard's [`FullOutbox`]; events taken from suppliers that are being held may
     /// exceed it, at most to twice its value, where they are refused.
     pub memory_budget_bytes: u64,
+    /// `OverflowBudget`: how many bytes of events may be kept [elsewhere](crate::Overflow), where whoever drives the lanes can do that.
+    /// They go there when the channel's events take half of its memory budget, of consumers that have a backlog. 0, the default: none.
+    pub overflow_budget_bytes: u64,
+    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much of its past it keeps, where whoever drives the lanes can do that.
+    pub history: HistoryLimits,
     /// `MaxConsumers`: how many consumers may be connected at once. `None`, the default: no limit.
     pub max_consumers: Option<NonZeroU32>,
     /// `MaxSuppliers`: how many suppliers may be connected at once. `None`, the default: no limit.
@@ -442,6 +569,8 @@ impl Default for ChannelLimits {
     fn default() -> Self {
         Self {
             memory_budget_bytes: 256 << 20,
+            overflow_budget_bytes: 0,
+            history: HistoryLimits::default(),
             max_consumers: None,
             max_suppliers: None,
             max_queue_length: None,
@@ -474,6 +603,16 @@ mod tests {
         let settings = OutboxSettings::default();
         let waits: [u128; 4] = [1, 2, 3, 40].map(|failures| settings.backoff(failures).as_millis());
         assert_eq!(waits, [50, 100, 200, 5_000]);
+    }
+
+    #[test]
+    fn a_persistent_connection_ends_only_by_an_expiry_that_is_set() {
+        let best_effort = OutboxSettings::default();
+        assert_eq!(best_effort.gives_up_after(), Duration::from_secs(60));
+        let persistent = OutboxSettings { connection_reliability: Reliability::Persistent, ..best_effort };
+        assert!(persistent.gives_up_after().is_zero());
+        let expiring = OutboxSettings { connection_expiry: Duration::from_secs(3_600), ..persistent };
+        assert_eq!(expiring.gives_up_after(), Duration::from_secs(3_600));
     }
 
     #[test]

@@ -390,7 +390,7 @@ fn batches_pushed_and_pulled_allocate_nothing() {
             push_window: Some(3),
             ..SettingsPatch::default()
         };
-        let kind = ProxyKind { pull, batches: true };
+        let kind = ProxyKind { pull, batches: true, ..ProxyKind::default() };
         let mut rig = Rig::with(kind, 3, patch, ChannelLimits::default()).unwrap();
         let outcomes = [Outcome::Delivered, Outcome::Filtered, Outcome::Unreachable, Outcome::Delivered];
         let mut run = |cycles: u64| {
@@ -482,7 +482,8 @@ impl Pair {
             self.queue.push_back(handover);
         }
         while let Some(handover) = self.queue.pop_front() {
-            let admission = self.there.handle_handover(&handover.event, &NoFields, self.now);
+            let draft = self.there.begin_handover(&handover.event);
+            let admission = self.there.handle_handover(&handover.event, draft, &NoFields, self.now);
             assert_eq!(admission, Admission::Accepted { destinations: 3 });
             self.here.handle_outcome(handover.outbox, handover.serial, Outcome::Delivered, self.now);
             self.here.release(handover.event);

@@ -139,7 +139,11 @@ pub fn octets(octets: Vec<u8>) -> AnyValue {
     AnyValue::new(TypeCode::sequence(TypeCode::primitive(Kind::Octet)), Value::Octets(octets))
 }
 
-fn octets_from_hex(text: &str) -> Result<Vec<u8>, String> {
+/// The octets that hexadecimal digits stand for.
+///
+/// # Errors
+/// They are none, or not an even number of them.
+pub fn octets_from_hex(text: &str) -> Result<Vec<u8>, String> {
     let bad = || format!("`{text}` is not an even number of hexadecimal digits");
     let digits: Option<Vec<u32>> = text.chars().map(|c| c.to_digit(16)).collect();
     let digits = digits.filter(|digits| digits.len() % 2 == 0).ok_or_else(bad)?;

@@ -3,17 +3,19 @@
 //! `config/campanile.toml` shows each key; a test holds it equal to [`Config::default`]. Unknown keys are refused, since
 //! a misspelt limit that is silently ignored is found at three in the morning.
 
-use core::fmt;
+mod addresses;
+mod error;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::error::ConfigError;
 use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
+use crate::store::StoreLimits;
 
 /// The whole configuration of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +55,31 @@ pub struct Config {
     /// Channels that there are from the start, beside the default channel. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub channels: Vec<DeclaredChannel>,
+    /// What is done as old servers do it instead of the standard.
+    pub compatibility: Compatibility,
+}
+
+/// What is done as old servers do it, for clients that came to rely on it, and not as the standard says. All is off by default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Compatibility {
+    /// Whether properties that are unknown are taken and have no effect, as by TAO, whose clients set properties of their own; else they are
+    /// `UnsupportedQoS` or `UnsupportedAdmin`. Default false.
+    pub ignore_unknown_properties: bool,
+    /// Whether `Timeout` and `StopTime` only put events in order (`DeadlineOrder`) and never have them expire, as by TAO: some of its clients
+    /// set lifetimes that no event could keep to. Default false.
+    pub timeout_never_expires: bool,
+    /// Whether `MaxConsumers` and `MaxSuppliers` answer `IMP_LIMIT`, as TAO does, and not `AdminLimitExceeded`. Default false.
+    pub limits_as_imp_limit: bool,
+    /// Whether the default admins of channels made from now on combine their filters with their proxies' by OR, as TAO's do, and not by AND:
+    /// then a filter of a proxy alone keeps nothing away. Default false.
+    pub default_admins_or: bool,
+    /// Whether `shutdown`, `shutdown_event_channel` and `remove_…` of TAO's monitor and control object are done, for whoever reaches the
+    /// service; else they are `NO_PERMISSION`. Default false.
+    pub monitor_control: bool,
+    /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1 to
+    /// 255 octets. Default `NotifyEventChannelFactory`.
+    pub factory_name: String,
 }
 
 /// A channel that there is from the start.
@@ -130,11 +157,43 @@ pub struct Json {
 }
 
 /// What outlives the process: channels, admins, proxies and their clients, filters and names, under the references that clients have.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StoreConfig {
-    /// Folder that is the service's own, and is made if it is not there. Default: none, and nothing outlives the process.
+    /// Folder that is the service's own, and is made if it is not there; `none` keeps nothing. Default: none is named, and it is
+    /// [`default_directory`](Self::default_directory).
     pub directory: Option<PathBuf>,
+    /// Folder where `directory` names none; it is no key of the file. `campanile serve` has one in the user's home. Where it cannot be
+    /// made, the service keeps nothing and [says so](crate::Service::remarks); what is there and cannot be used is an error. Default: none,
+    /// and nothing outlives the process.
+    #[serde(skip)]
+    pub default_directory: Option<PathBuf>,
+    /// Octets of events that are kept, of all channels, 1 MiB to 16 TiB. Default 4 GiB. What is beyond is refused (`IMP_LIMIT`).
+    pub event_bytes_max: u64,
+    /// Octets that the store may take on disk, 16 MiB to 16 TiB. Default 16 GiB. Where it takes as much, events are refused
+    /// (`IMP_LIMIT`) until those that are kept have a quarter of that. What is configured counts, and is not refused for that: it is bounded
+    /// by administration's part of `limits.memory_bytes`.
+    pub disk_bytes_max: u64,
+    /// Octets that channels' past (`HistoryEvents`, `HistoryAge`, `HistoryBytes`) may take on disk, of all channels together, 1 MiB to 16
+    /// TiB. Default 16 GiB. Of what is beyond the oldest of the channel that has the most goes.
+    pub history_bytes_max: u64,
+    /// Milliseconds from one synchronisation with the medium to the next at least, 0 to 10,000. Default 0: whatever waits is written as
+    /// soon as the medium has taken what was before. Answers to persistent events and to changes wait for it.
+    pub sync_interval_ms: u32,
+    /// Milliseconds after which a change is answered (`PERSIST_STORE`) although the disk has not taken it, 100 to 600,000. Default
+    /// 10,000. It is in effect, and written when the disk does.
+    pub answer_within_ms: u32,
+}
+
+/// Whether clients' connections outlive the process where neither they nor their channel says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ConnectionReliability {
+    /// They do, where there is a store. Clients that were written for other services do not ask for it.
+    #[default]
+    Persistent,
+    /// They end with the process.
+    BestEffort,
 }
 
 /// Bounds on what the network can make the service hold. Each is counted when it is hit.
@@ -217,6 +276,12 @@ pub struct Delivery {
 pub struct Channel {
     /// Bytes of events that a channel's consumers may have waiting, 64 KiB to 1 TiB. Default 256 MiB. QoS `MemoryBudget`.
     pub memory_budget_bytes: u64,
+    /// Bytes of events that a channel may have waiting on disk, where there is a store, 0 to 16 TiB. Default 4 GiB. 0: what is too much for
+    /// memory is no further than that. QoS `OverflowBudget`.
+    pub overflow_budget_bytes: u64,
+    /// Whether clients' connections outlive the process, where there is a store: `persistent` or `best-effort`. Default `persistent`.
+    /// QoS `ConnectionReliability`.
+    pub connection_reliability: ConnectionReliability,
 }
 
 /// The threads that carry events: the main lane, and those of thread pools.
@@ -317,8 +382,22 @@ impl Default for Config {
             channel: Channel::default(),
             lanes: Lanes::default(),
             channels: Vec::new(),
+            compatibility: Compatibility::default(),
             json: Json::default(),
             store: StoreConfig::default(),
+        }
+    }
+}
+
+impl Default for Compatibility {
+    fn default() -> Self {
+        Self {
+            ignore_unknown_properties: false,
+            timeout_never_expires: false,
+            limits_as_imp_limit: false,
+            default_admins_or: false,
+            monitor_control: false,
+            factory_name: "NotifyEventChannelFactory".into(),
         }
     }
 }
@@ -365,88 +444,46 @@ impl Default for Delivery {
     }
 }
 
-impl Default for Channel {
+impl Default for StoreConfig {
     fn default() -> Self {
-        Self { memory_budget_bytes: 256 << 20 }
-    }
-}
-
-/// Why a configuration cannot be used.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The file cannot be read.
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the operating system says.
-        error: io::Error,
-    },
-    /// The file is not TOML, or has a key that does not exist or a value of the wrong type.
-    Malformed {
-        /// The file.
-        path: PathBuf,
-        /// Line, column and reason.
-        error: toml::de::Error,
-    },
-    /// A value lies outside its range.
-    OutOfRange {
-        /// The key, as in the file.
-        key: &'static str,
-        /// The value found.
-        value: u64,
-        /// Smallest value allowed.
-        min: u64,
-        /// Largest value allowed.
-        max: u64,
-    },
-    /// An address is not `HOST:PORT`.
-    BadAddress {
-        /// The key, as in the file.
-        key: &'static str,
-        /// The value found.
-        value: String,
-    },
-    /// The host that the service is to listen at has no address that can be found.
-    UnknownHost {
-        /// What was configured.
-        listen: String,
-        /// What the operating system says.
-        error: io::Error,
-    },
-    /// The service would listen on every interface and has not been told which address clients are to use.
-    NothingToAdvertise {
-        /// The listening address.
-        listen: String,
-    },
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable { path, error } => write!(f, "cannot read the configuration {}: {error}", path.display()),
-            Self::Malformed { path, error } => write!(f, "configuration {}: {error}", path.display()),
-            Self::OutOfRange { key, value, min, max } => {
-                write!(f, "{key} = {value} is out of range: it must be from {min} to {max}")
-            }
-            Self::BadAddress { key, value } => {
-                write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")
-            }
-            Self::UnknownHost { listen, error } => write!(
-                f,
-                "cannot listen on {listen}: no address is found for that host ({error}); write an address of this host, for \
-                 example --listen 127.0.0.1:2809, or a name that /etc/hosts or the name server has"
-            ),
-            Self::NothingToAdvertise { listen } => write!(
-                f,
-                "listening on {listen} needs an address that clients can reach: add --advertise HOST (or `advertise` in \
-                 the configuration), for example --advertise 192.0.2.10"
-            ),
+        Self {
+            directory: None,
+            default_directory: None,
+            event_bytes_max: 4 << 30,
+            disk_bytes_max: 16 << 30,
+            history_bytes_max: 16 << 30,
+            sync_interval_ms: 0,
+            answer_within_ms: 10_000,
         }
     }
 }
 
-impl std::error::Error for ConfigError {}
+impl StoreConfig {
+    /// What stands for a folder where nothing is to be kept.
+    pub const NOWHERE: &str = "none";
+
+    /// Whether nothing is to be kept, whatever folder there may be.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.directory.as_deref().is_some_and(|named| named == Path::new(Self::NOWHERE))
+    }
+
+    /// The folder in which things are to be kept, and whether somebody has asked for just that one.
+    pub(crate) fn folder(&self) -> Option<(&Path, bool)> {
+        match &self.directory {
+            Some(_) if self.is_off() => None,
+            Some(named) => Some((named, true)),
+            None => self.default_directory.as_deref().map(|folder| (folder, false)),
+        }
+    }
+}
+
+impl Default for Channel {
+    fn default() -> Self {
+        let connection_reliability = ConnectionReliability::default();
+        Self { memory_budget_bytes: 256 << 20, overflow_budget_bytes: 4 << 30, connection_reliability }
+    }
+}
 
 impl Config {
     /// Reads a configuration file.
@@ -497,6 +534,13 @@ impl Config {
             ("lanes.main_priority", u64::from(self.lanes.main_priority.unwrap_or(0)), 0, 32_767),
             ("lanes.cpus", u64::from(self.lanes.cpus.iter().copied().max().unwrap_or(0)), 0, 1023),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
+            ("compatibility.factory_name (octets)", self.compatibility.factory_name.len() as u64, 1, 255),
+            ("store.event_bytes_max", self.store.event_bytes_max, 1 << 20, 16 << 40),
+            ("channel.overflow_budget_bytes", self.channel.overflow_budget_bytes, 0, 16 << 40),
+            ("store.disk_bytes_max", self.store.disk_bytes_max, 16 << 20, 16 << 40),
+            ("store.history_bytes_max", self.store.history_bytes_max, 1 << 20, 16 << 40),
+            ("store.sync_interval_ms", u64::from(self.store.sync_interval_ms), 0, 10_000),
+            ("store.answer_within_ms", u64::from(self.store.answer_within_ms), 100, 600_000),
             ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),
         ] {
             if value < min || value > max {
@@ -506,59 +550,10 @@ impl Config {
         Ok(())
     }
 
-    /// The socket address to listen on.
-    ///
-    /// # Errors
-    /// When `listen` is not `HOST:PORT` or its host has no address.
-    pub fn listen_address(&self) -> Result<SocketAddr, ConfigError> {
-        let listen = self.listen.clone();
-        match self.listen.to_socket_addrs().map(|mut found| found.next()) {
-            Ok(Some(address)) => Ok(address),
-            Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
-                Err(ConfigError::BadAddress { key: "listen", value: listen })
-            }
-            Err(error) => Err(ConfigError::UnknownHost { listen, error }),
-            Ok(None) => Err(ConfigError::UnknownHost { listen, error: io::ErrorKind::NotFound.into() }),
-        }
-    }
-
-    /// The socket address to take lines of JSON at, if any.
-    ///
-    /// # Errors
-    /// When `json.listen` is neither a port nor `HOST:PORT`, or its host has no address.
-    pub fn json_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        let Some(listen) = &self.json.listen else { return Ok(None) };
-        if let Ok(port) = listen.parse::<u16>() {
-            return Ok(Some(SocketAddr::from(([127, 0, 0, 1], port))));
-        }
-        let found = listen.to_socket_addrs().ok().and_then(|mut found| found.next());
-        found.map(Some).ok_or_else(|| ConfigError::BadAddress { key: "json.listen", value: listen.clone() })
-    }
-
     /// What a client may send in a line of JSON.
     pub(crate) fn json_limits(&self) -> json::Limits {
         let line_bytes_max = usize::try_from(self.json.line_bytes_max).unwrap_or(usize::MAX);
         json::Limits { line_bytes_max, ..json::Limits::default() }
-    }
-
-    /// The host and port that references carry, given the address that was really bound.
-    ///
-    /// # Errors
-    /// When the bound address is a wildcard and nothing was configured, or what was configured is not an address.
-    pub fn advertised(&self, bound: SocketAddr) -> Result<(String, u16), ConfigError> {
-        let Some(advertise) = &self.advertise else {
-            if bound.ip().is_unspecified() {
-                return Err(ConfigError::NothingToAdvertise { listen: bound.to_string() });
-            }
-            return Ok((bound.ip().to_string(), bound.port()));
-        };
-        let bad = || ConfigError::BadAddress { key: "advertise", value: advertise.clone() };
-        let (host, port) = split_host(advertise, bound.port()).ok_or_else(bad)?;
-        let wildcard = host.parse::<IpAddr>().is_ok_and(|ip| ip.is_unspecified());
-        if host.is_empty() || host.contains(char::is_whitespace) || wildcard || port == 0 {
-            return Err(bad());
-        }
-        Ok((host, port))
     }
 
     /// The budget of the process: what is configured, or half of what there is at this moment.
@@ -575,6 +570,15 @@ impl Config {
         Duration::from_millis(u64::from(self.shutdown_drain_ms))
     }
 
+    /// What the store may have.
+    pub(crate) fn store_limits(&self) -> StoreLimits {
+        StoreLimits {
+            event_bytes_max: self.store.event_bytes_max,
+            disk_bytes_max: self.store.disk_bytes_max,
+            sync_interval: Duration::from_millis(self.store.sync_interval_ms.into()),
+        }
+    }
+
     /// How long a message may take to arrive whole.
     pub(crate) fn message_completion(&self) -> Duration {
         Duration::from_millis(u64::from(self.limits.message_completion_ms))
@@ -586,34 +590,9 @@ impl Config {
     }
 }
 
-/// Splits `HOST`, `HOST:PORT`, `[IPV6]`, `[IPV6]:PORT` or a bare IPv6 address.
-fn split_host(text: &str, default_port: u16) -> Option<(String, u16)> {
-    if let Ok(ip) = text.parse::<IpAddr>() {
-        return Some((ip.to_string(), default_port));
-    }
-    if let Some(rest) = text.strip_prefix('[') {
-        let (host, after) = rest.split_once(']')?;
-        let port = match after.strip_prefix(':') {
-            Some(port) => port.parse().ok()?,
-            None if after.is_empty() => default_port,
-            None => return None,
-        };
-        return Some((host.to_owned(), port));
-    }
-    match text.rsplit_once(':') {
-        Some((host, port)) if !host.contains(':') => Some((host.to_owned(), port.parse().ok()?)),
-        Some(_) => None,
-        None => Some((text.to_owned(), default_port)),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bound(text: &str) -> SocketAddr {
-        text.parse().unwrap()
-    }
 
     #[test]
     fn the_example_file_shows_every_key_with_its_default() {
@@ -674,46 +653,5 @@ mod tests {
         config.delivery.push_window = Some(0);
         let error = config.check().unwrap_err().to_string();
         assert_eq!(error, "delivery.push_window = 0 is out of range: it must be from 1 to 1024");
-    }
-
-    #[test]
-    fn wildcard_listening_needs_an_address_to_advertise() {
-        let mut config = Config::default();
-        assert!(matches!(config.advertised(bound("0.0.0.0:2809")), Err(ConfigError::NothingToAdvertise { .. })));
-        assert!(matches!(config.advertised(bound("[::]:2809")), Err(ConfigError::NothingToAdvertise { .. })));
-        config.advertise = Some("192.0.2.10".into());
-        assert_eq!(config.advertised(bound("0.0.0.0:2809")).unwrap(), ("192.0.2.10".into(), 2809));
-        config.advertise = Some("0.0.0.0".into());
-        assert!(config.advertised(bound("0.0.0.0:2809")).is_err());
-    }
-
-    /// `campanile serve --listen nosuch.invalid:2809` was told to write HOST:PORT, which it had.
-    #[test]
-    fn a_host_without_an_address_is_told_apart_from_what_is_no_address() {
-        let error = |listen: &str| Config { listen: listen.into(), ..Config::default() }.listen_address().unwrap_err();
-        // No name server is asked for a name with an empty part.
-        let unknown = error("nosuch..invalid:2809");
-        assert!(matches!(unknown, ConfigError::UnknownHost { .. }), "{unknown}");
-        let unknown = unknown.to_string();
-        assert!(unknown.starts_with("cannot listen on nosuch..invalid:2809: no address is found"), "{unknown}");
-        assert!(unknown.contains("--listen 127.0.0.1:2809"), "{unknown}");
-        for wrong in ["127.0.0.1", "host:port", "127.0.0.1:70000", ""] {
-            let refused = error(wrong).to_string();
-            assert!(refused.contains("write HOST:PORT"), "{wrong}: {refused}");
-        }
-    }
-
-    #[test]
-    fn advertised_addresses_may_carry_a_port() {
-        let with = |text: &str| {
-            let config = Config { advertise: Some(text.into()), ..Config::default() };
-            config.advertised(bound("127.0.0.1:2809"))
-        };
-        assert_eq!(with("gw.example:5000").unwrap(), ("gw.example".into(), 5000));
-        assert_eq!(with("[2001:db8::1]:5000").unwrap(), ("2001:db8::1".into(), 5000));
-        assert_eq!(with("2001:db8::1").unwrap(), ("2001:db8::1".into(), 2809));
-        for bad in ["", "host:port", "a b", ":5000", "[::1", "host:0"] {
-            assert!(with(bad).is_err(), "{bad:?}");
-        }
     }
 }

@@ -65,6 +65,18 @@ counters! {
     DroppedExpired = "lane_dropped_expired",
     /// Events dropped because the consumer's remote filters did not answer in time, or failed.
     DroppedFilterFailed = "lane_dropped_filter_failed",
+    /// Events dropped because they were on disk, for want of memory, and could not be read back.
+    DroppedOverflowLost = "lane_dropped_overflow_lost",
+    /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
+    Overflowed = "lane_overflowed",
+    /// Those of them that have come back.
+    BroughtBack = "lane_brought_back",
+    /// Events that channels keep of their past.
+    HistoryKept = "lane_history_kept",
+    /// Events that they should keep and do not, because too many were on their way to the disk.
+    HistoryMissed = "lane_history_missed",
+    /// Events that consumers got of their channels' past.
+    HistoryRecalled = "lane_history_recalled",
     /// Events refused to their supplier.
     EventsRefused = "lane_events_refused",
     /// Supplier replies withheld because there was no room for more events.
@@ -159,6 +171,9 @@ counters! {
     AdministrationFull = "refused_administration_full",
     /// Pushes answered TRANSIENT because the service was about to end.
     RefusedStopping = "refused_stopping",
+    /// Pushes that were not answered because the service was about to end, and that their clients send again to the one that follows at
+    /// its address.
+    PushesPutOff = "pushes_put_off",
     /// Events that had not been delivered when the service ended, counted once for each consumer.
     Undelivered = "undelivered_at_end",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
@@ -302,6 +317,34 @@ counters! {
     StoreBytes = "store_bytes",
     /// Times that the store could not write: what was to be written is tried again each second.
     StoreFailures = "store_failures",
+    /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
+    /// effect, and written when it does.
+    ChangesNotKept = "changes_not_kept",
+    /// Octets that the store takes on disk.
+    StoreDiskBytes = "store_disk_bytes",
+    /// Events that are kept on disk now: accepted, and not confirmed by all who should have them.
+    EventsKept = "events_kept",
+    /// Octets of those.
+    EventBytesKept = "event_bytes_kept",
+    /// Events that were to be kept and were refused: the disk failed, or as much was kept as may be.
+    EventsNotKept = "events_not_kept",
+    /// Events that were on disk when the process began, and that it went on to deliver.
+    EventsRestored = "events_restored",
+    /// Events that are on disk now since there was no memory for them: of consumers that are behind.
+    OverflowEvents = "overflow_events",
+    /// Octets of those.
+    OverflowBytes = "overflow_bytes",
+    /// Times that what is too much for memory could not be written, or not be read: it is tried again each second.
+    OverflowFailures = "overflow_failures",
+    /// Events of channels' past that are on disk now.
+    HistoryEvents = "history_events",
+    /// Octets of those.
+    HistoryBytes = "history_bytes",
+    /// Files of channels' past that went because all together were more than `store.history_bytes_max`.
+    HistoryCut = "history_cut",
+    /// Answers to suppliers (`AcknowledgeAfter` `Delivered`) that went before all consumers had the event: they had waited for
+    /// `AcknowledgeWithin`.
+    AcknowledgedEarly = "lane_acknowledged_early",
     /// Scheduling analyses that were done.
     AnalysesDone = "analyses_done",
     /// Analyses: claims not granted because the service's limit was reached.
@@ -344,7 +387,18 @@ impl Counter {
 
     /// Whether it is a level, which is 0 again when the thread that had it has ended.
     const fn is_level(self) -> bool {
-        matches!(self, Self::ConnectionsOpen | Self::JsonConnectionsOpen)
+        matches!(
+            self,
+            Self::ConnectionsOpen
+                | Self::JsonConnectionsOpen
+                | Self::EventsKept
+                | Self::EventBytesKept
+                | Self::OverflowEvents
+                | Self::OverflowBytes
+                | Self::HistoryEvents
+                | Self::HistoryBytes
+                | Self::StoreDiskBytes
+        )
     }
 
     fn join(self, values: impl Iterator<Item = u64>) -> u64 {
@@ -411,7 +465,8 @@ const ADMINISTRATION: usize = 1;
 const PAST: usize = 2;
 const RESOLVER: usize = 3;
 const STORE: usize = 4;
-const FIRST_SEAT: usize = 5;
+const OVERFLOW: usize = 5;
+const FIRST_SEAT: usize = 6;
 
 /// The block of a lane of a pool, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -450,6 +505,11 @@ impl Counters {
     /// The store's block.
     pub(crate) fn of_store(&self) -> Arc<Block> {
         self.block(STORE)
+    }
+
+    /// The block of what keeps backlogs.
+    pub(crate) fn of_overflow(&self) -> Arc<Block> {
+        self.block(OVERFLOW)
     }
 
     /// Gives a lane that begins a block. Nothing if all are taken.

@@ -10,7 +10,7 @@
 //! far as it sends any of that, and of [`Claim`]; its state in [`Doors`] and its connections in [`Clients`]; and its line in
 //! each `match`, which the compiler asks for.
 
-mod forms;
+pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod json;
 
@@ -35,9 +35,9 @@ use accounts::{Account, Addresses};
 use corba::Guest;
 use corba::remarks::with_lines;
 
-/// What an answer waits for: that clients have been told of what was done, or that it is published; how many log lines a request
-/// caused; how a supplier stands.
-pub(crate) use corba::{Farewell, SupplierStanding, Unpublished, remarks::Remarks};
+/// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
+/// log lines a request caused; how a supplier stands.
+pub(crate) use corba::{ANSWER_BYTES_MAX, Farewell, RestoredStanding, SupplierStanding, Unpublished, remarks::Remarks};
 
 /// The objects that clients of whichever door name. Today they are all with one door.
 pub(crate) use giop::objects::Objects;
@@ -114,6 +114,8 @@ pub(crate) struct Listeners {
     pub(crate) giop: Listener,
     /// Only where it was asked for.
     pub(crate) json: Option<Listener>,
+    /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
+    pub(crate) outlive: bool,
 }
 
 /// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
@@ -147,6 +149,13 @@ impl ToDoor {
             // Its clients are told by calls.
             Tag::Giop => None,
             Tag::Json => Some(Self::Json(json::mail::ToDoor::Gone(peer))),
+        }
+    }
+
+    /// Has it say something else, which was made for it. (Lines of JSON change nothing that is kept, and have no such answer.)
+    pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
+        if let Self::Giop(letter) = self {
+            letter.set_bytes(bytes);
         }
     }
 }
@@ -230,14 +239,6 @@ pub(crate) enum Fault {
 }
 
 impl Request {
-    /// What it is for administration.
-    pub(crate) fn wish(&self) -> Wish {
-        match self {
-            Self::Giop(request) => Objects::wish(request),
-            Self::Json(_) => Wish::Own,
-        }
-    }
-
     /// Puts an answer of administration's into its door's words.
     pub(crate) fn reply(&self, answer: &Answer) -> Answered {
         match self {
@@ -254,6 +255,14 @@ impl Request {
         }
     }
 
+    /// What its client is told if what it changed is not on disk in time. Nothing of a client whose proxies do not outlive the process.
+    pub(crate) fn not_kept(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Giop(request) => Some(Objects::decline(request, Declined::NotKept)?.bytes),
+            Self::Json(_) => None,
+        }
+    }
+
     /// Does the analysis that it asks for: on whichever thread has the time.
     pub(crate) fn analyse(&self) -> Answered {
         match self {
@@ -264,6 +273,14 @@ impl Request {
 }
 
 impl Objects {
+    /// What a request is for administration.
+    pub(crate) fn wish(&self, request: &Request) -> Wish {
+        match request {
+            Request::Giop(request) => self.wish_giop(request),
+            Request::Json(_) => Wish::Own,
+        }
+    }
+
     /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
     pub(crate) fn execute(&mut self, request: &Request, lines: u32) -> (Answered, Remarks) {
         match request {
@@ -376,7 +393,7 @@ impl Clients {
     /// When the poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
         let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
-        let (giop, json) = listeners.map_or((None, None), |Listeners { giop, json }| (Some(giop), json));
+        let (giop, json) = listeners.map_or((None, None), |Listeners { giop, json, outlive: _ }| (Some(giop), json));
         for (listener, door) in [(&giop, Tag::Giop), (&json, Tag::Json)] {
             if let Some(listener) = listener {
                 net::prepare_listener(listener)?;
@@ -570,6 +587,7 @@ impl Worker {
     }
 
     /// Ends what has waited too long.
+    #[inline(never)]
     pub(crate) fn sweep(&mut self) {
         if self.clients.giop.entrance.deaf {
             self.listen(true);

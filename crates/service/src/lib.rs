@@ -14,11 +14,13 @@
 mod admin;
 pub mod allocations;
 mod announcement;
+mod asked_to_stop;
 mod config;
 mod counters;
 mod doors;
 mod lane;
 mod memory;
+mod overflow;
 mod published;
 mod resolver;
 #[cfg(test)]
@@ -28,11 +30,13 @@ mod store;
 mod time;
 
 pub use admin::drain::Undone;
-pub use admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};
+pub use admin::program::Liveness;
+pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Config, ConfigError, DeclaredChannel, DeclaredLane, DeclaredValue, Delivery, Discipline, Json, Lanes,
-    Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling, StoreConfig,
+    Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
+    Delivery, Discipline, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling, StoreConfig,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;
-pub use start::{Service, StartError, Stopper};
+pub use start::{Service, Sockets, StartError, Stopper};
+pub use store::kept::{KeptError, KeptEvent, KeptStore};

@@ -6,8 +6,12 @@
 
 mod consumers;
 pub(crate) mod network;
+mod obtaining;
+mod pullers;
 pub(crate) mod sockets;
 mod suppliers;
+mod taken;
+mod talkers;
 mod tests;
 mod wire;
 mod world;
@@ -49,10 +53,22 @@ pub(crate) enum Break {
     MissedWakeUp,
     /// A client that is gone is still charged for its connection.
     KeptCharge,
+    /// A filter does not find a field that is there.
+    LostField,
+    /// A filter finds another value in a field than is there.
+    WrongField,
+    /// Somebody who waits for an event is not given it, and it counts as delivered.
+    ForgottenPull,
+    /// Events that somebody has pulled are put back.
+    PulledAgain,
+    /// An event's line is not written, and it counts as delivered.
+    LostLine,
+    /// A client's request in JSON is not answered.
+    OwedLine,
 }
 
 impl Break {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::OwedAnswer,
         Self::WrongAnswer,
         Self::ForgottenEvents,
@@ -60,6 +76,12 @@ impl Break {
         Self::LostRest,
         Self::MissedWakeUp,
         Self::KeptCharge,
+        Self::LostField,
+        Self::WrongField,
+        Self::ForgottenPull,
+        Self::PulledAgain,
+        Self::LostLine,
+        Self::OwedLine,
     ];
 }
 

@@ -1,55 +1,142 @@
-//! What outlives the process: the image of the topology, on disk.
+//! What outlives the process: the image of the topology, and events that were promised to, on disk.
 //!
-//! A thread of its own writes it, so that neither lanes nor administration wait for a disk. What has been handed to it is written
-//! in that order, each batch whole or not at all, and is on the medium when it says so. While the disk fails, the thread tries again
-//! each second, and nothing is lost meanwhile but time: whoever waits for something to be kept goes on waiting.
+//! A thread of its own writes it, so that neither lanes nor administration wait for a disk. What is handed to it while it writes is
+//! written together with the next: each such batch is on the medium, whole, or not at all. While the disk fails, what was configured is
+//! kept to be written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are
+//! given back, and their suppliers told.
 
 mod disk;
+pub(crate) mod journal;
+pub(crate) mod kept;
+mod overlay;
+pub(crate) mod record;
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
+use corba::event::UtcClock;
+use engine::Time;
+
+use self::disk::Phases;
+pub(crate) use self::disk::{Disk, StoreError};
+use self::journal::{Journal, Restored, Seat};
+use self::record::Record;
 use crate::counters::{Block, Counter};
 use crate::lane::io::net::Bell;
+use crate::lane::links::post::{Post, post_to};
 use crate::time;
-
-pub(crate) use self::disk::{Disk, StoreError};
 
 /// What is to be kept under which keys from now on; nothing where what was there is to go.
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// How long after a failure it is tried again.
 const AGAIN_IN: Duration = Duration::from_secs(1);
+/// How long it waits for a lane to take its letters.
+const ROOM_IN: Duration = Duration::from_millis(2);
 /// How long the end of the service waits for the disk.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Lanes that the store may have to be told of before it looks.
+const INTRODUCTIONS: usize = 256;
 
 /// A batch, and its number.
-type Batch = (u64, Changes);
+type Changed = (u64, Changes);
+
+/// What was found in a store.
+pub(crate) struct Found {
+    pub(crate) directory: PathBuf,
+    pub(crate) disk: Disk,
+    pub(crate) image: corba::Image,
+    pub(crate) events: Vec<Restored>,
+}
+
+/// Opens a store, and reads what is in it.
+pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
+    let mut disk = Disk::open(directory)?;
+    let image = disk.image()?;
+    let events = disk.events()?;
+    Ok(Found { directory: directory.into(), disk, image, events })
+}
+
+/// What a store is started with, beside its disk.
+pub(crate) struct StoreOptions<'o> {
+    /// Of whoever waits for changes to be written.
+    pub(crate) bell: &'o Arc<Bell>,
+    pub(crate) counters: Arc<Block>,
+    /// What lanes take for time 0.
+    pub(crate) origin: Instant,
+    /// The events that it has.
+    pub(crate) restored: &'o [Restored],
+    pub(crate) limits: StoreLimits,
+}
+
+/// What a store may have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StoreLimits {
+    /// Octets of events.
+    pub(crate) event_bytes_max: u64,
+    /// Octets on disk.
+    pub(crate) disk_bytes_max: u64,
+    /// From one synchronisation to the next at least.
+    pub(crate) sync_interval: Duration,
+}
 
 /// The thread that writes.
 pub(crate) struct Store {
-    batches: Sender<Batch>,
-    /// The number of the last batch that is on the medium.
+    batches: Sender<Changed>,
+    /// The number of the last batch of changes that is on the medium.
     written: Arc<AtomicU64>,
     handed: u64,
     thread: JoinHandle<()>,
+    /// Whoever waits, and the thread's own.
+    waiting: Arc<Bell>,
     bell: Arc<Bell>,
 }
 
+/// How lanes are introduced to the store.
+pub(crate) struct Reception {
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) introductions: Post<Seat>,
+}
+
 impl Store {
-    /// Starts the thread, which rings when something is written.
-    pub(crate) fn start(disk: Disk, bell: &Arc<Bell>, counters: Arc<Block>) -> io::Result<Self> {
+    /// Starts the thread.
+    pub(crate) fn start(disk: Disk, options: StoreOptions<'_>) -> io::Result<(Self, Reception)> {
+        let StoreOptions { bell: waiting, counters, origin, restored, limits } = options;
         let (batches, handed) = channel();
         let written = Arc::new(AtomicU64::new(0));
-        let writer = Writer { disk, handed, written: Arc::clone(&written), bell: Arc::clone(bell), counters };
+        let bell = Arc::new(Bell::new()?);
+        let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
+        let mut writer = Writer {
+            disk,
+            handed,
+            changes: Changes::new(),
+            number: 0,
+            written: Arc::clone(&written),
+            journal: Journal::new(introduced, restored, limits.event_bytes_max),
+            limits,
+            waiting: Arc::clone(waiting),
+            bell: Arc::clone(&bell),
+            origin,
+            again_at: None,
+            tidied_at: time::now(),
+            written_at: time::now(),
+            gathering: None,
+            is_behind: false,
+            failures: 0,
+            record: Vec::new(),
+            counters,
+        };
+        writer.look_at_disk();
         let thread = Builder::new().name("store".into()).spawn(move || writer.run())?;
-        Ok(Self { batches, written, handed: 0, thread, bell: Arc::clone(bell) })
+        let store = Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), bell: Arc::clone(&bell) };
+        Ok((store, Reception { bell, introductions }))
     }
 
     /// The number of the last batch that is on the medium.
@@ -57,105 +144,254 @@ impl Store {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Whether it has nothing to write.
+    /// Whether it has no changes to write.
     pub(crate) fn is_free(&self) -> bool {
         self.written() >= self.handed
     }
 
-    /// Has a batch written. Its number is greater than those before.
+    /// Has a batch of changes written. Its number is greater than those before.
     pub(crate) fn write(&mut self, number: u64, changes: Changes) {
         self.handed = number;
         // The thread ends when this is dropped, and not before.
         let _ = self.batches.send((number, changes));
+        self.bell.ring();
     }
 
-    /// Has a last batch written, and ends. Says what is on the medium then; it is not waited for for ever.
-    pub(crate) fn end(mut self, (number, last): Batch) -> u64 {
-        if !last.is_empty() {
-            self.write(number, last);
+    /// Waits until all changes are on the medium, though not for ever. Says the number of the last that are.
+    pub(crate) fn wait(&self) -> u64 {
+        let began = time::now();
+        while !self.is_free() && !self.thread.is_finished() && time::since(began) < ENDS_WITHIN {
+            self.waiting.wait(Some(Duration::from_millis(20)));
         }
-        let Self { batches, written, thread, bell, .. } = self;
+        self.written()
+    }
+
+    /// Ends, once the lanes have, and waits for that, though not for ever.
+    pub(crate) fn end(self) {
+        let Self { batches, thread, bell, waiting, .. } = self;
         drop(batches);
+        bell.ring();
         let began = time::now();
         while !thread.is_finished() && time::since(began) < ENDS_WITHIN {
-            bell.wait(Some(Duration::from_millis(20)));
+            waiting.wait(Some(Duration::from_millis(20)));
         }
-        written.load(Ordering::Acquire)
     }
 }
 
 /// What the thread has.
 struct Writer {
     disk: Disk,
-    handed: Receiver<Batch>,
+    handed: Receiver<Changed>,
+    /// What is to be written of what is configured, and the number of the last batch of it.
+    changes: Changes,
+    number: u64,
     written: Arc<AtomicU64>,
+    journal: Journal,
+    limits: StoreLimits,
+    waiting: Arc<Bell>,
     bell: Arc<Bell>,
+    origin: Instant,
+    /// When it is tried again after a failure, and how many there were since it last went well.
+    again_at: Option<Instant>,
+    failures: u64,
+    /// When what nobody waits for was written last: who is yet to confirm events, and which go. Writing that with each batch of events
+    /// takes twice the pages.
+    tidied_at: Instant,
+    /// When it was last synchronised.
+    written_at: Instant,
+    gathering: Option<Gathering>,
+    /// Whether a lane has no room for its answers.
+    is_behind: bool,
+    /// Working space.
+    record: Vec<u8>,
     counters: Arc<Block>,
+}
+
+/// After a batch of events: those who have their answers push their next ones before long, and what is written together with what
+/// has come meanwhile costs hardly more than that alone.
+struct Gathering {
+    /// Events that were answered.
+    answered: usize,
+    /// As many as there may be when all of those have pushed again. Known when the store has looked what had come by then.
+    expected: Option<usize>,
+    /// No longer than half of what the batch took.
+    until: Instant,
+}
+
+impl Gathering {
+    /// How long to wait for more, with so many events at hand; nothing if that is over.
+    fn waits(&mut self, awaited: usize) -> Option<Duration> {
+        let expected = *self.expected.get_or_insert(self.answered + awaited);
+        let left = self.until.saturating_duration_since(time::now());
+        (awaited < expected && !left.is_zero()).then_some(left)
+    }
 }
 
 impl Writer {
     fn run(mut self) {
-        let (mut number, mut changes) = (0, Changes::new());
-        let (mut failures, mut ending) = (0_u64, None);
+        let mut ending = None;
         loop {
-            let next = match ending {
-                Some(_) => Err(RecvTimeoutError::Disconnected),
-                None if changes.is_empty() => self.handed.recv().map_err(|_| RecvTimeoutError::Disconnected),
-                None => self.handed.recv_timeout(AGAIN_IN),
-            };
-            match next {
-                // Nothing comes while something is not written, but the last of all.
-                Ok((last, more)) => {
-                    number = last;
-                    changes.extend(more);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => {
-                    let began = *ending.get_or_insert_with(time::now);
-                    if changes.is_empty() || time::since(began) >= ENDS_WITHIN {
-                        return;
-                    }
-                    std::thread::park_timeout(AGAIN_IN);
+            self.journal.look();
+            let has_ended = self.receive() && self.journal.has_ended();
+            if self.has_just_failed() {
+                // To find out whether it works again takes looking through all that is kept.
+                self.counters.add(Counter::EventsNotKept, self.journal.refuse());
+            }
+            self.is_behind = self.journal.post_answers();
+            let spares = !has_ended && self.spared_for().is_some();
+            let awaited = self.journal.awaited();
+            if !spares
+                && let Some(left) = self.gathering.as_mut().and_then(|gathering| gathering.waits(awaited))
+                && awaited > 0
+            {
+                self.bell.wait(Some(left));
+                continue;
+            }
+            if !spares && (self.journal.is_awaited() || self.is_due(has_ended)) {
+                self.write(has_ended);
+                continue;
+            }
+            if has_ended {
+                let began = *ending.get_or_insert_with(time::now);
+                if !self.has_some() || time::since(began) >= ENDS_WITHIN {
+                    break;
                 }
             }
-            if self.write(&changes, &mut failures) {
-                changes.clear();
-                self.written.store(number, Ordering::Release);
-                self.bell.ring();
+            self.bell.wait(self.patience());
+        }
+        self.waiting.ring();
+    }
+
+    /// Takes in what was handed over. True if nothing more can come of administration.
+    fn receive(&mut self) -> bool {
+        self.journal.receive();
+        loop {
+            match self.handed.try_recv() {
+                Ok((number, changes)) => {
+                    self.number = number;
+                    self.changes.extend(changes);
+                }
+                Err(TryRecvError::Empty) => return false,
+                Err(TryRecvError::Disconnected) => return true,
             }
         }
     }
 
-    /// Tries to write. Says whether it is done.
-    fn write(&mut self, changes: &Changes, failures: &mut u64) -> bool {
-        match self.disk.write(changes) {
+    fn has_some(&self) -> bool {
+        !self.changes.is_empty() || self.journal.has_some() || self.journal.is_awaited()
+    }
+
+    /// Whether it is time to write what no event waits for.
+    fn is_due(&self, has_ended: bool) -> bool {
+        if self.has_just_failed() {
+            return false;
+        }
+        !self.changes.is_empty() || (self.journal.has_some() && self.is_late(has_ended))
+    }
+
+    /// Whether it is not to be tried again yet.
+    fn has_just_failed(&self) -> bool {
+        self.again_at.is_some_and(|again| time::now() < again)
+    }
+
+    /// Whether what nobody waits for has waited long enough.
+    fn is_late(&self, has_ended: bool) -> bool {
+        has_ended || self.journal.has_much() || time::since(self.tidied_at) >= journal::LATER
+    }
+
+    /// How long it is until the medium may be synchronised again.
+    fn spared_for(&self) -> Option<Duration> {
+        let left = self.limits.sync_interval.checked_sub(time::since(self.written_at));
+        left.filter(|left| !left.is_zero())
+    }
+
+    /// How long it waits to be rung for; nothing if without end.
+    fn patience(&self) -> Option<Duration> {
+        let again = self.again_at.map(|again| again.saturating_duration_since(time::now()));
+        let again = again.or_else(|| self.spared_for()).filter(|_| self.has_some());
+        let room = self.is_behind.then_some(ROOM_IN);
+        again.or_else(|| self.journal.look_again_in()).into_iter().chain(room).min()
+    }
+
+    /// Tries to write what there is, and tells whoever waits for it what became of that.
+    fn write(&mut self, has_ended: bool) {
+        let tidies = self.journal.has_some() && (!self.journal.is_awaited() || self.is_late(has_ended));
+        let is_empty = self.changes.is_empty() && !tidies && self.journal.events().next().is_none();
+        let (began, answered) = (time::now(), self.journal.awaited());
+        match if is_empty { Ok(0) } else { self.write_batch(tidies) } {
             Ok(octets) => {
-                self.counters.add(Counter::StoreWrites, 1);
-                self.counters.add(Counter::StoreBytes, octets);
-                if core::mem::take(failures) > 0 {
+                if !is_empty {
+                    self.counters.add(Counter::StoreWrites, 1);
+                    self.counters.add(Counter::StoreBytes, octets);
+                }
+                self.counters.add(Counter::EventsNotKept, self.journal.note_written());
+                if tidies {
+                    self.journal.note_tidied();
+                    self.tidied_at = time::now();
+                }
+                let until = time::now() + time::since(began) / 2;
+                self.gathering = (answered > 0).then_some(Gathering { answered, expected: None, until });
+                self.changes.clear();
+                self.again_at = None;
+                if self.written.swap(self.number, Ordering::Release) != self.number {
+                    self.waiting.ring();
+                }
+                if core::mem::take(&mut self.failures) > 0 {
                     log::warn!("store: it can be written to again, and nothing was lost");
                 }
-                true
             }
             Err(error) => {
                 self.counters.add(Counter::StoreFailures, 1);
-                if *failures == 0 {
+                self.counters.add(Counter::EventsNotKept, self.journal.note_failed());
+                self.again_at = Some(time::now() + AGAIN_IN);
+                (self.gathering, self.tidied_at) = (None, time::now());
+                if self.failures == 0 {
                     log::error!(
-                        "store: {error}; what clients change is answered when it is written, which is tried each second"
+                        "store: {error}; what clients change is answered when it is written, which is tried each second, or with \
+                         PERSIST_STORE after store.answer_within_ms, and events that are to be kept are refused"
                     );
                 }
-                *failures += 1;
-                false
+                self.failures += 1;
             }
         }
+        self.written_at = time::now();
+        self.look_at_disk();
+        let (events, octets) = self.journal.kept();
+        self.counters.set(Counter::EventsKept, events);
+        self.counters.set(Counter::EventBytesKept, octets);
     }
-}
 
-/// Opens a store, and reads what is in it.
-pub(crate) fn open(directory: &Path) -> Result<(Disk, corba::Image), StoreError> {
-    let mut disk = Disk::open(directory)?;
-    let image = disk.image()?;
-    Ok((disk, image))
+    /// Takes note of how much is on disk. A file does not become smaller as events go, but is filled again: so what is kept counts, too.
+    fn look_at_disk(&mut self) {
+        let StoreLimits { event_bytes_max, disk_bytes_max, .. } = self.limits;
+        let octets = self.disk.octets();
+        self.counters.set(Counter::StoreDiskBytes, octets);
+        let may_have = if octets < disk_bytes_max { event_bytes_max } else { event_bytes_max.min(disk_bytes_max / 4) };
+        self.journal.set_bytes_max(may_have);
+    }
+
+    fn write_batch(&mut self, tidies: bool) -> Result<u64, StoreError> {
+        let Self { disk, changes, journal, record, origin, .. } = self;
+        let now = Time(u64::try_from(time::since(*origin).as_nanos()).unwrap_or(u64::MAX));
+        let clock = UtcClock::new(now, time::since_1970());
+        disk.write_batch(Phases::of(changes), |batch| {
+            batch.change_parts(changes)?;
+            for (number, event) in journal.events() {
+                record.clear();
+                Record::of(event, now, &clock).write(record);
+                batch.keep_event(number, record)?;
+            }
+            if !tidies {
+                return Ok(());
+            }
+            for (number, consumers) in journal.lists() {
+                record.clear();
+                record::write_consumers(consumers, record);
+                batch.keep_consumers(number, record)?;
+            }
+            journal.gone().try_for_each(|(number, is_listed)| batch.forget_event(number, is_listed))
+        })
+    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,9 @@
 use core::time::Duration;
 use std::time::{Instant, SystemTime};
 
+/// A lane's clock and the world's beside each other.
+pub(crate) use corba::event::UtcClock;
+
 /// The time that never goes back.
 #[inline]
 pub(crate) fn now() -> Instant {

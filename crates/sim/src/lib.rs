@@ -6,13 +6,17 @@
 //! refusal, each outbox's and channel's state, and the counters. Time is simulated, so a run takes as long as it takes
 //! to compute, and the same seed is always the same run.
 //!
-//! [`run_lanes`] does the like with several lanes and what goes on between them.
+//! [`run_lanes`] does the like with several lanes and what goes on between them, and [`run_overflow`] with a lane whose backlogs go on
+//! elsewhere.
 
 #[expect(clippy::indexing_slicing, reason = "a model that is wrong should stop the test on the spot")]
 mod lanes;
 #[expect(clippy::indexing_slicing, reason = "a model that is wrong should stop the test on the spot")]
 mod model;
+#[expect(clippy::indexing_slicing, reason = "a run that is wrong should stop the test on the spot")]
+mod overflow;
 mod random;
 
 pub use lanes::{LanesSummary, run_lanes};
+pub use overflow::{OverflowSummary, run_overflow};
 pub use random::{Mismatch, Summary, policies, run};

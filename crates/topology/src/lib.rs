@@ -15,8 +15,8 @@ pub use self::differences::differences;
 pub use self::naming::{Binding, Bound, Context, Naming};
 pub use self::parts::{Found, Image, ImageError, Numbers, OwnFilter, Part, written};
 pub use self::settings::{
-    DiscardPolicy, Discipline, FullOutbox, LaneSpec, Limits, OrderPolicy, Pool, PoolProperty, PriorityModel, Profile,
-    Settings, TopicSettings, Topics, TypeTopic,
+    AcknowledgeAfter, DiscardPolicy, Discipline, FullOutbox, LaneSpec, Limits, OrderPolicy, Pool, PoolProperty,
+    PriorityModel, Profile, Reliability, Settings, TopicSettings, Topics, TypeTopic,
 };
 
 use core::fmt;
@@ -35,6 +35,12 @@ pub struct Topology {
     pub next_channel: u32,
     /// The number of the filter that is made next.
     pub next_filter: u32,
+    /// The number of the client that registers next for when the service is there again.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub next_registration: u32,
+    /// Who registered for that, by rising number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub registrations: Vec<Callback>,
     /// By rising number.
     pub channels: Vec<Channel>,
     /// The naming service.
@@ -47,6 +53,9 @@ pub struct Topology {
 pub struct Channel {
     /// Its number.
     pub id: u32,
+    /// What its creator called it; left out if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// In its own key and those of its default admins and its filter factory; 0 of the default channel.
     pub nonce: u32,
     /// In the keys of its other admins, its proxies and its filters.
@@ -97,6 +106,9 @@ pub struct Admin {
     pub side: Side,
     /// Its number.
     pub id: u32,
+    /// What its creator called it; left out if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// How it combines with its proxies.
     pub operator: Operator,
     /// What it says of its proxies' settings.
@@ -180,6 +192,9 @@ pub enum Events {
 pub struct Proxy {
     /// Its number in its channel.
     pub id: u32,
+    /// What its creator called it; left out if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Its side.
     pub side: Side,
     /// Its admin.
@@ -252,14 +267,17 @@ pub enum Role {
     },
 }
 
-/// A filter's callback.
+/// A filter's callback, or one for when the service is there again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Callback {
-    /// Its number at the filter.
+    /// Its number, at the filter or among those that registered.
     pub id: u32,
     /// Its reference.
     pub reference: String,
+    /// For how long it could not be reached, as far as that was found out; left out if it is 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unreachable_s: u32,
 }
 
 /// A constraint.

@@ -1,7 +1,7 @@
 //! A topology in parts, each of which is kept in a place of its own: so that what is written when something changes is no more than
 //! what changed.
 
-use super::{Admin, Binding, Channel, Context, Filter, Naming, Proxy, Side, Topology, VERSION};
+use super::{Admin, Binding, Callback, Channel, Context, Filter, Naming, Proxy, Side, Topology, VERSION};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub enum Part {
         /// The kind.
         kind: String,
     },
+    /// A [`Callback`] for when the service is there again.
+    Registration(u32),
 }
 
 /// What is nothing else's.
@@ -58,6 +60,9 @@ pub struct Numbers {
     pub naming_nonce: u32,
     /// [`Naming::next_context`].
     pub next_context: u32,
+    /// [`Topology::next_registration`].
+    #[serde(default)]
+    pub next_registration: u32,
 }
 
 /// A filter, and the channel that it belongs to.
@@ -114,6 +119,7 @@ impl Part {
             Self::Filter(id) => (b'f', vec![*id]),
             Self::Context(id) => (b'm', vec![*id]),
             Self::Binding { context, .. } => (b'n', vec![*context]),
+            Self::Registration(id) => (b'r', vec![*id]),
         };
         let mut key = vec![kind];
         numbers.iter().for_each(|number| key.extend(number.to_be_bytes()));
@@ -143,6 +149,7 @@ impl Part {
             (b'e', Some([channel, id])) => Some(Self::Proxy { channel: *channel, id: *id }),
             (b'f', Some([id])) => Some(Self::Filter(*id)),
             (b'm', Some([id])) => Some(Self::Context(*id)),
+            (b'r', Some([id])) => Some(Self::Registration(*id)),
             (b'n', _) => {
                 let (context, rest) = rest.split_first_chunk::<4>()?;
                 let (texts, length) = rest.split_last_chunk::<4>()?;
@@ -188,13 +195,14 @@ impl Topology {
     pub fn image(&self) -> Image {
         let mut image = Image::new();
         let mut put = |part: Part, value: Vec<u8>| _ = image.insert(part.key(), value);
-        let Self { version, next_channel, next_filter, channels, naming } = self;
+        let Self { version, next_channel, next_filter, next_registration, registrations, channels, naming } = self;
         let numbers = Numbers {
             version: *version,
             next_channel: *next_channel,
             next_filter: *next_filter,
             naming_nonce: naming.nonce,
             next_context: naming.next_context,
+            next_registration: *next_registration,
         };
         put(Part::Numbers, written(&numbers));
         for channel in channels {
@@ -206,6 +214,9 @@ impl Topology {
                 put(Part::Filter(filter.id), written(&own));
             }
             put(Part::Channel(id), written(&channel.alone()));
+        }
+        for registration in registrations {
+            put(Part::Registration(registration.id), written(registration));
         }
         for context in &naming.contexts {
             put(Part::Context(context.id), b"{}".to_vec());
@@ -234,6 +245,7 @@ impl Topology {
         }
         let mut channels: BTreeMap<u32, Channel> = BTreeMap::new();
         let mut contexts: BTreeMap<u32, Context> = BTreeMap::new();
+        let mut registrations: Vec<Callback> = Vec::new();
         let mut strays = Vec::new();
         // Sorted as they are, what something belongs to comes before it.
         for (key, value) in image {
@@ -262,6 +274,10 @@ impl Topology {
                     let OwnFilter { channel, filter } = read(key, value)?;
                     channels.get_mut(&channel).map(|channel| channel.filters.push(filter)).is_some()
                 }
+                Part::Registration(_) => {
+                    registrations.push(read(key, value)?);
+                    true
+                }
                 Part::Context(id) => {
                     contexts.insert(id, Context { id, bindings: Vec::new() });
                     true
@@ -282,10 +298,11 @@ impl Topology {
         for context in contexts.values_mut() {
             context.bindings.sort_by(|one, other| (&one.name, &one.kind).cmp(&(&other.name, &other.kind)));
         }
-        let Numbers { version, next_channel, next_filter, naming_nonce, next_context } = numbers;
+        let Numbers { version, next_channel, next_filter, naming_nonce, next_context, next_registration } = numbers;
         let naming = Naming { nonce: naming_nonce, next_context, contexts: contexts.into_values().collect() };
         let channels = channels.into_values().collect();
-        let topology = Some(Self { version, next_channel, next_filter, channels, naming });
+        let topology =
+            Some(Self { version, next_channel, next_filter, next_registration, registrations, channels, naming });
         Ok(Found { topology, strays })
     }
 }

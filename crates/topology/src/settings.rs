@@ -22,6 +22,12 @@ pub struct Settings {
     /// Whether events are pushed one-way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub one_way: Option<bool>,
+    /// `MarkRepeats`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mark_repeats: Option<bool>,
+    /// `StartFrom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_from: Option<String>,
     /// `ReplyTimeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reply_timeout_ns: Option<u64>,
@@ -31,9 +37,30 @@ pub struct Settings {
     /// `GiveUpAfter`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub give_up_after_ns: Option<u64>,
+    /// `ConnectionReliability`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_reliability: Option<Reliability>,
+    /// `EventReliability`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_reliability: Option<Reliability>,
+    /// `ConnectionExpiry`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connection_expiry_ns: Option<u64>,
+    /// `LatencyBound`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub latency_bound_ns: Option<u64>,
+    /// `AcknowledgeAfter`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledge_after: Option<AcknowledgeAfter>,
+    /// `AcknowledgeWithin`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acknowledge_within_ns: Option<u64>,
     /// `HoldTimeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_timeout_ns: Option<u64>,
+    /// `BlockingPolicy`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocking_ns: Option<u64>,
     /// The first wait after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_min_ns: Option<u64>,
@@ -76,6 +103,23 @@ pub struct Settings {
     /// Its own threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
+}
+
+/// `ConnectionReliability` and `EventReliability`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/qos.md says what each means")]
+pub enum Reliability {
+    BestEffort,
+    Persistent,
+}
+
+/// `AcknowledgeAfter`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/qos.md says what each means")]
+pub enum AcknowledgeAfter {
+    Accepted,
+    Stored,
+    Delivered,
 }
 
 /// `FullOutbox`.
@@ -175,8 +219,21 @@ pub enum Discipline {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Limits {
-    /// `MemoryBudget`.
-    pub memory_budget_bytes: u64,
+    /// `MemoryBudget`; left out where it is what the configuration says for all channels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_budget_bytes: Option<u64>,
+    /// `OverflowBudget`; left out where it is what the configuration says for all channels.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overflow_budget_bytes: Option<u64>,
+    /// `HistoryEvents`; 0 where it does not count, as the next two.
+    #[serde(default)]
+    pub history_events: u64,
+    /// `HistoryAge`.
+    #[serde(default)]
+    pub history_age_ns: u64,
+    /// `HistoryBytes`.
+    #[serde(default)]
+    pub history_bytes: u64,
     /// `MaxConsumers`; left out for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_consumers: Option<u32>,

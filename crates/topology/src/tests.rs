@@ -4,7 +4,11 @@ use super::*;
 
 fn empty() -> Topology {
     let limits = Limits {
-        memory_budget_bytes: 1 << 28,
+        overflow_budget_bytes: Some(0),
+        memory_budget_bytes: Some(1 << 28),
+        history_events: 0,
+        history_age_ns: 0,
+        history_bytes: 0,
         max_consumers: None,
         max_suppliers: Some(9),
         max_queue_length: None,
@@ -20,12 +24,14 @@ fn empty() -> Topology {
     let admin = |side| Admin {
         side,
         id: 0,
+        name: None,
         operator: Operator::And,
         settings: Settings::default(),
         selection: Selection::default(),
     };
     let channel = Channel {
         id: 0,
+        name: Some("CONTROL".into()),
         nonce: 0,
         objects_nonce: 77,
         profile: Profile::Standard,
@@ -39,12 +45,21 @@ fn empty() -> Topology {
         filters: Vec::new(),
     };
     let naming = Naming { nonce: 5, next_context: 1, contexts: vec![Context { id: 0, bindings: Vec::new() }] };
-    Topology { version: VERSION, next_channel: 1, next_filter: 0, channels: vec![channel], naming }
+    Topology {
+        version: VERSION,
+        next_channel: 1,
+        next_filter: 0,
+        next_registration: 2,
+        registrations: vec![Callback { id: 1, reference: "IOR:01".into(), unreachable_s: 0 }],
+        channels: vec![channel],
+        naming,
+    }
 }
 
 fn proxy(id: u32) -> Proxy {
     Proxy {
         id,
+        name: None,
         side: Side::Consumers,
         admin: 0,
         events: Events::Structured,

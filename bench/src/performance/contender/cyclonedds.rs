@@ -70,19 +70,11 @@ impl Server for CycloneDdsServer {
         Ok(End { order: peers::subscribers(PROTOCOL, None, consumers), program: self.program()? })
     }
 
-    fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
-        Ok(())
-    }
-
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
         // DDS finds readers by their topic.
         let nowhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let order = self.scenario.publisher(PROTOCOL, nowhere, SUBJECT.to_vec());
         Ok(End { order, program: self.program()? })
-    }
-
-    fn pids(&self) -> Vec<u32> {
-        Vec::new()
     }
 }
 

@@ -66,10 +66,6 @@ impl Server for NatsServer {
         Ok(End::own(peers::subscribers(Protocol::Nats, Some(self.address), consumers)))
     }
 
-    fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
-        Ok(())
-    }
-
     fn publish(&mut self) -> Result<End<Publish>, BenchError> {
         Ok(End::own(self.scenario.publisher(Protocol::Nats, self.address, SUBJECT.to_vec())))
     }

@@ -80,8 +80,4 @@ impl Server for OmniOrbServer {
         let order = self.scenario.publisher(self.scenario.giop(), address, SUBJECT.to_vec());
         Ok(End { order, program: self.program()? })
     }
-
-    fn pids(&self) -> Vec<u32> {
-        Vec::new()
-    }
 }

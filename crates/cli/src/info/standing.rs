@@ -2,10 +2,13 @@
 
 use crate::json;
 use crate::show::clean;
+use crate::statistics::idle;
 use client::notify::EventType;
 use client::{InvokeError, ObjectRef, Orb};
-use giop::cdr::{ReadError, Reader};
+use giop::cdr::{ReadError, Reader, Writer};
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::time::Duration;
 
 /// Octets of the shortest `ConsumerStatistic`, `Statistic` and `DropStatistic`.
 const STANDING_BYTES_MIN: usize = 64;
@@ -37,6 +40,8 @@ pub(crate) struct Standing {
     pub(crate) pulls_waiting: u32,
     /// What was dropped by event type and reason, what most first.
     pub(crate) drops: Vec<Drops>,
+    /// That it was connected again when the service began, if it was.
+    pub(crate) restored: Option<Restored>,
 }
 
 /// For how long suppliers wait for a consumer, in whole seconds.
@@ -62,7 +67,18 @@ impl Standing {
 
     /// Where it is, of `consumer proxy 1 of channel 0 (127.0.0.1:4711 key)`; nothing if it gave no reference.
     pub(crate) fn client(&self) -> Option<&str> {
-        self.name.split_once('(')?.1.strip_suffix(')')
+        // Names that clients gave stand in quotes, and may have anything in them.
+        let (mut is_quoted, mut is_escaped) = (false, false);
+        let begin = self.name.find(|letter| {
+            match letter {
+                '"' if !is_escaped => is_quoted = !is_quoted,
+                '(' if !is_quoted => return true,
+                _ => {}
+            }
+            is_escaped = letter == '\\' && !is_escaped;
+            false
+        });
+        self.name.get(begin? + 1..)?.strip_suffix(')')
     }
 
     /// What it is doing and whom it holds, for people.
@@ -74,6 +90,9 @@ impl Standing {
                 Some(left) => write!(text, "for {left} s more at most"),
                 None => write!(text, "and it is not disconnected for that"),
             };
+        }
+        if let Some(restored) = self.restored {
+            restored.describe(self.delivered > 0, &mut text);
         }
         text
     }
@@ -90,6 +109,7 @@ impl Standing {
                 let _ = write!(out, "{{\"for_seconds\":{for_s},\"seconds_left\":{left}}}");
             }
         }
+        write_restored(self.restored, out);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
@@ -114,6 +134,7 @@ impl Standing {
             delayed: reader.u64()?,
             pulls_waiting: reader.u32()?,
             drops: Vec::new(),
+            restored: None,
         })
     }
 }
@@ -133,11 +154,74 @@ fn told_state(text: &str) -> (String, Option<Holds>) {
     told().unwrap_or_else(|| (text.to_owned(), None))
 }
 
+/// A client that was connected again when the service began, and how long ago it was heard of, if it was since then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Restored {
+    pub(crate) heard: Option<Duration>,
+}
+
+/// Octets of the shortest `RestoredStatistic`.
+const RESTORED_BYTES_MIN: usize = 17;
+
+impl Restored {
+    /// For people, behind what else is said of a client, which may have taken something.
+    pub(crate) fn describe(self, has_taken: bool, text: &mut String) {
+        let _ = match self.heard {
+            Some(heard) => write!(text, ", restored, heard of {} ago", idle(heard)),
+            None if has_taken => write!(text, ", restored"),
+            None => write!(text, ", restored, not heard of since"),
+        };
+    }
+
+    /// Those of all channels. A service of before this operation tells of none.
+    pub(crate) fn read_all(statistics: &ObjectRef) -> HashMap<(u32, u32), Self> {
+        let mut all = HashMap::new();
+        let mut last = None;
+        // Told a part at a time, each behind the last one.
+        while let Some(more) = Self::read(statistics, last) {
+            let before = last;
+            last = more.last().map(|(key, _)| *key).filter(|key| Some(*key) > before);
+            all.extend(more);
+            if last.is_none() {
+                break;
+            }
+        }
+        all
+    }
+
+    fn read(statistics: &ObjectRef, behind: Option<(u32, u32)>) -> Option<Vec<((u32, u32), Self)>> {
+        let operation = if behind.is_some() { "get_restored_behind" } else { "get_restored" };
+        let write = |w: &mut Writer<'_>| {
+            behind.iter().flat_map(|(channel, proxy)| [*channel, *proxy]).for_each(|number| w.u32(number))
+        };
+        let told = statistics.invoke(operation, write).ok()?.read(operation, |reader| {
+            let count = reader.seq_len(RESTORED_BYTES_MIN)?;
+            let read = |reader: &mut Reader<'_>| {
+                let (key, is_heard, idle) = ((reader.u32()?, reader.u32()?), reader.bool()?, reader.u64()?);
+                Ok((key, Self { heard: is_heard.then(|| Duration::from_millis(idle)) }))
+            };
+            (0..count).map(|_| read(reader)).collect::<Result<Vec<_>, ReadError>>()
+        });
+        told.ok()
+    }
+}
+
+/// As a member of a JSON object that has others already.
+pub(crate) fn write_restored(restored: Option<Restored>, out: &mut String) {
+    let heard = |heard: Option<Duration>| heard.map_or_else(|| "null".to_owned(), |heard| heard.as_secs().to_string());
+    let _ = match restored {
+        None => write!(out, ",\"restored\":null"),
+        Some(restored) => write!(out, ",\"restored\":{{\"heard_seconds_ago\":{}}}", heard(restored.heard)),
+    };
+}
+
 /// The consumers of a channel; `None` if the service does not tell, being another one than Campanile.
 pub(crate) fn read(orb: &Orb, address: &str, channel: u32) -> Option<Vec<Standing>> {
     let statistics = orb.resolve(&format!("corbaloc::{address}/Statistics")).ok()?;
     let mut standings = read_all(&statistics).ok()?;
     standings.retain(|standing| standing.channel == channel);
+    let restored = Restored::read_all(&statistics);
+    standings.iter_mut().for_each(|found| found.restored = restored.get(&(found.channel, found.proxy)).copied());
     // A service of before this operation tells the rest all the same.
     for (key, drops) in read_drops(&statistics).unwrap_or_default() {
         if let Some(standing) = standings.iter_mut().find(|standing| (standing.channel, standing.proxy) == key) {
@@ -178,6 +262,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_client_is_found_behind_names_with_anything_in_them() {
+        for (name, client) in [
+            ("consumer proxy 1 of channel 0 (h:1 a(b))", Some("h:1 a(b)")),
+            (r#"consumer proxy 1 "x (y) \"(" of channel 0 "(\\" (h:1 k)"#, Some("h:1 k")),
+            (r#"consumer proxy 1 "(no)" of channel 0"#, None),
+        ] {
+            assert_eq!(Standing { name: name.into(), ..Standing::default() }.client(), client, "{name}");
+        }
+    }
+
+    #[test]
     fn whom_a_consumer_holds_is_told_apart_from_what_it_is_doing() {
         let until = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
         let for_ever = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
@@ -194,7 +289,24 @@ mod tests {
             assert_eq!(standing.describe(), told);
             let mut out = String::new();
             standing.write_state(&mut out);
-            assert_eq!(out, format!(",\"state\":\"{state}\",\"holds_suppliers\":{json}"));
+            assert_eq!(out, format!(",\"state\":\"{state}\",\"holds_suppliers\":{json},\"restored\":null"));
+        }
+    }
+
+    #[test]
+    fn of_a_client_that_was_restored_it_is_said_when_it_was_heard_of() {
+        let cases = [
+            (None, 0, "active, restored, not heard of since", "{\"heard_seconds_ago\":null}"),
+            (None, 3, "active, restored", "{\"heard_seconds_ago\":null}"),
+            (Some(Duration::from_secs(130)), 0, "active, restored, heard of 2 min ago", "{\"heard_seconds_ago\":130}"),
+        ];
+        for (heard, delivered, text, json) in cases {
+            let restored = Some(Restored { heard });
+            let standing = Standing { state: "active".into(), delivered, restored, ..Standing::default() };
+            assert_eq!(standing.describe(), text);
+            let mut out = String::new();
+            standing.write_state(&mut out);
+            assert!(out.ends_with(&format!(",\"restored\":{json}")), "{out}");
         }
     }
 }

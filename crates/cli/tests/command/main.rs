@@ -4,16 +4,23 @@
 
 mod descriptors;
 mod disconnect;
+mod disk;
 mod doctor;
 mod filter;
+mod history;
 mod info;
+mod keeping;
 mod naming;
+mod on_demand;
+mod persistent;
 mod plan;
 mod restart;
 mod stats;
 mod stopping;
+mod store;
 mod storm;
 mod support;
+mod tao_notify;
 mod top;
 mod topology;
 

@@ -1,29 +1,41 @@
 //! What outlives a service that ends, or is killed: `serve --data`.
 
+use crate::persistent::{Taker, event, persistent_channel, supplier};
 use crate::support::{PROGRAM, Serve, text};
 use client::notify::{ClientType, FilterGroupOperator, StructuredProxyPushSupplier, find_channel};
 use client::{Orb, OrbOptions};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::mpsc::channel;
 use std::thread;
-use testing::{EndInTime, NextInTime, output_in_time, own_loopback};
+use testing::{EndInTime, NextInTime, output_in_time, own_loopback, wait_until};
 
 /// A folder that goes with the test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())))
     }
 
-    fn path(&self) -> &str {
+    /// One that is there already.
+    pub(crate) fn made(name: &str) -> Self {
+        let folder = Self::new(name);
+        std::fs::create_dir(&folder.0).unwrap();
+        folder
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.0
+    }
+
+    pub(crate) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 
     /// A service that keeps what it has in the folder.
-    fn serve(&self, listen: &str) -> Serve {
+    pub(crate) fn serve(&self, listen: &str) -> Serve {
         Serve::start_with(&["--listen", listen, "--log", "error", "--data", self.path()])
     }
 
@@ -43,11 +55,11 @@ impl Drop for Folder {
 }
 
 /// A free address of the test's own, at which a service can end and start again.
-fn own_address() -> String {
+pub(crate) fn own_address() -> String {
     format!("{}:0", own_loopback())
 }
 
-fn exported(serve: &Serve) -> String {
+pub(crate) fn exported(serve: &Serve) -> String {
     let mut command = Command::new(PROGRAM);
     let output = output_in_time(command.args(["topology", "export", "--server", &serve.address]));
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -129,6 +141,49 @@ fn whatever_was_answered_before_a_kill_is_there_after_it() {
     assert!(acknowledged.len() > 100, "{}", acknowledged.len());
 }
 
+/// After a restart nobody could tell whose programs were still there.
+#[test]
+fn clients_that_were_restored_are_told_of_with_when_they_were_heard_of_and_can_be_disconnected() {
+    let folder = Folder::new("restored");
+    let serve = folder.serve(&own_address());
+    let address = serve.address.clone();
+    let consumer = serve.subscribe(&["--quiet"]);
+    let proxy = supplier(&address, 0).unwrap();
+    assert!(!serve.print("ls", &[]).contains("restored"));
+    consumer.signal("STOP");
+    drop(serve);
+    let serve = folder.serve(&address);
+    let lines = |serve: &Serve| -> Vec<String> {
+        let listed = serve.print("ls", &[]);
+        listed.lines().filter(|line| line.contains(", restored")).map(str::to_owned).collect()
+    };
+    let restored = lines(&serve);
+    assert_eq!(restored.len(), 2, "{restored:?}");
+    assert!(restored.iter().all(|line| line.ends_with(", restored, not heard of since")), "{restored:?}");
+    let info: serde_json::Value = serde_json::from_str(&serve.print("info", &["--json"])).unwrap();
+    for admins in ["consumer_admins", "supplier_admins"] {
+        let proxies = info[admins].as_array().unwrap().iter().flat_map(|admin| admin["proxies"].as_array().unwrap());
+        let told: Vec<&serde_json::Value> = proxies.map(|proxy| &proxy["restored"]).collect();
+        assert_eq!(told, [&serde_json::json!({ "heard_seconds_ago": null })], "{info}");
+    }
+    // The supplier's next push works.
+    let push = || proxy.push_structured_event(&event(1, 1));
+    push().or_else(|_| push()).unwrap();
+    let restored = lines(&serve);
+    assert!(restored.iter().any(|line| line.contains(", restored, heard of ")), "{restored:?}");
+    assert!(restored.iter().any(|line| line.ends_with(", restored, not heard of since")), "{restored:?}");
+    // An operator lets them go, and they are not there again.
+    let topology: serde_json::Value = serde_json::from_str(&exported(&serve)).unwrap();
+    for proxy in topology["channels"][0]["proxies"].as_array().unwrap() {
+        serve.print("disconnect", &[&proxy["id"].to_string()]);
+    }
+    assert_eq!(lines(&serve), Vec::<String>::new());
+    drop(serve);
+    let serve = folder.serve(&address);
+    assert!(lines(&serve).is_empty() && !exported(&serve).contains("\"client\": {"), "{}", exported(&serve));
+    drop(consumer);
+}
+
 #[test]
 fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
     let folder = Folder::new("wrong");
@@ -138,7 +193,8 @@ fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
     assert_eq!(code, Some(1));
     drop(serve);
     // Whatever becomes of its file is not taken for a topology.
-    let file = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
+    let mut all = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
+    let file = all.find(|path| path.is_file()).unwrap();
     let whole = std::fs::read(&file).unwrap();
     for wrong in [b"nonsense".to_vec(), whole[..whole.len() / 2].to_vec()] {
         std::fs::write(&file, wrong).unwrap();
@@ -152,4 +208,42 @@ fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
     let (said, code) = nowhere.refusal();
     assert!(said.contains("/proc/nowhere"), "{said}");
     assert_eq!(code, Some(1));
+}
+
+/// A consumer's host was taken out of the name server while the service was down. Nobody else is to wait for it, and its events are
+/// kept for it until an operator says otherwise.
+#[test]
+fn a_consumer_whose_host_is_not_found_after_a_restart_keeps_nobody_waiting() {
+    let folder = Folder::new("unresolved");
+    let serve = folder.serve(&own_address());
+    let address = serve.address.clone();
+    let id = persistent_channel(&address);
+    let (here, gone) = (Taker::default(), Taker::default());
+    let orb = Orb::new(OrbOptions::default());
+    // No name server is asked for a name with an empty part.
+    let elsewhere = Orb::new(OrbOptions { advertise: Some("gone..invalid".into()), ..OrbOptions::default() });
+    let _active = [here.connect(&orb, &address, id), gone.connect(&elsewhere, &address, id)];
+    let kept = |serve: &Serve, count: u32| {
+        let told = format!("events_kept {count}\n");
+        wait_until("the store to have what it should", || serve.print("stats", &["events_kept"]) == told);
+    };
+    let push = |numbers: std::ops::Range<i32>| {
+        let proxy = supplier(&address, id).unwrap();
+        let pushed: BTreeSet<(i32, i32)> = numbers.map(|number| (1, number)).collect();
+        pushed.iter().for_each(|(_, number)| proxy.push_structured_event(&event(1, *number)).unwrap());
+        wait_until("those that can be reached to have all", || here.missing(&pushed).is_empty());
+    };
+    push(0..5);
+    kept(&serve, 5);
+    drop(serve);
+    let serve = folder.serve(&address);
+    push(5..10);
+    kept(&serve, 10);
+    let listed = serve.print("ls", &[]);
+    let is_unheard = |line: &&str| line.contains("gone..invalid") && line.ends_with(", restored, not heard of since");
+    let line = listed.lines().find(is_unheard).unwrap_or_else(|| panic!("{listed}"));
+    assert!(line.contains("failing"), "{line}");
+    serve.print("disconnect", &["--client", "gone..invalid", "--yes"]);
+    kept(&serve, 0);
+    assert!(gone.missing(&BTreeSet::from([(1, 0)])).len() == 1 && !serve.print("ls", &[]).contains("gone..invalid"));
 }

@@ -23,7 +23,7 @@ impl Serve {
 
     /// Waits until it says that it is ready.
     pub(crate) fn start_with(options: &[&str]) -> Self {
-        Self::spawn(Command::new(PROGRAM).arg("serve").args(options))
+        Self::spawn(&mut serve(options))
     }
 
     /// As [`start_with`](Self::start_with), for a command that has more to it than options.
@@ -33,9 +33,7 @@ impl Serve {
 
     /// The same, and what it says on standard error.
     pub(crate) fn start_heard(options: &[&str]) -> (Self, BufReader<ChildStderr>) {
-        let mut command = Command::new(PROGRAM);
-        command.arg("serve").args(options).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = serve(options).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stderr = BufReader::new(child.stderr.take().unwrap());
         (Self::of(child), stderr)
     }
@@ -86,6 +84,11 @@ impl Serve {
         send_signal(&self.child, signal);
     }
 
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// A finished `campanile` command towards this service.
     pub(crate) fn run(&self, command: &str, options: &[&str]) -> Output {
         output_in_time(&mut self.command(command, options))
@@ -117,6 +120,31 @@ impl Serve {
         let stdout = child.stdout.take();
         Sub { child, stdout, stderr }
     }
+}
+
+/// Starts a service. True if it is ready, and then it is killed; otherwise how it ended by itself.
+pub(crate) fn start_or_refusal(command: &mut Command) -> (Output, bool) {
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let leash = Leash::new(&child, "a service to be ready, or to end");
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let is_ready = line.starts_with("campanile: ready at ");
+    if is_ready {
+        let _ = child.kill();
+    }
+    let output = child.wait_with_output().unwrap();
+    drop(leash);
+    (output, is_ready)
+}
+
+/// `campanile serve`, which leaves nothing in anybody's home.
+pub(crate) fn serve(options: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("serve").args(options);
+    if !options.contains(&"--data") {
+        command.args(["--data", "none"]);
+    }
+    command
 }
 
 impl Drop for Serve {

@@ -1,5 +1,6 @@
 //! `campanile topology` and `campanile channel`: what is configured, made, kept, compared and made again.
 
+use crate::restart::Folder;
 use crate::support::{PROGRAM, Serve, text};
 use serde_json::Value as Json;
 use std::path::{Path, PathBuf};
@@ -111,4 +112,29 @@ fn what_is_configured_is_kept_compared_and_made_again() {
     // So has one that begins with it.
     let third = Serve::start_with(&["--listen", "127.0.0.1:0", "--log", "error", "--topology", kept.path()]);
     assert_eq!(differences(&third, &kept.0, None), (Vec::new(), Some(0)));
+}
+
+/// A supervisor started the service again and again, though no start could go better than the one before.
+#[test]
+fn what_is_configured_wrongly_ends_the_service_with_status_2() {
+    let folder = Folder::made("wrong");
+    let file = |name: &str, text: &str| {
+        let path = folder.folder().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let channel = "[[channels]]\nname = \"Plant\"\nproperties = { Colour = \"red\" }\n";
+    for (option, path, what) in [
+        ("--config", file("key.toml", "nonsense = 1\n"), "nonsense"),
+        ("--config", file("channel.toml", channel), "no property Colour"),
+        ("--config", file("cpus.toml", "[lanes]\ncpus = [1023]\n"), "1023"),
+        ("--topology", file("topology.json", "{"), "topology.json"),
+        ("--topology", "/nowhere.json".to_owned(), "/nowhere.json"),
+    ] {
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--log", "off", "--data", "none", option, &path]);
+        let output = output_in_time(&mut command);
+        assert!(text(&output.stderr).contains(what), "{}", text(&output.stderr));
+        assert_eq!(output.status.code(), Some(2), "{what}");
+    }
 }

@@ -13,10 +13,11 @@ use crate::orb::Role;
 use crate::{InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
 use giop::cdr::{ReadError, Reader};
 use giop::realtime::PriorityModelPolicy;
+use giop::recode::skip_any;
 use giop::typecode::Work;
-use giop::value::AnyValue;
+use giop::value::{AnyValue, Value};
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -40,6 +41,10 @@ pub struct ConsumerOptions {
     pub constraint: Option<String>,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
+    /// Where in its channel's past the consumer begins, as Campanile's property `StartFrom` has it: `first`, `last:100`, `since:10m`,
+    /// `number:12345` and others. The events come with their numbers then ([`Received::number`]), and a subscription that has to be made
+    /// anew goes on behind the last event that came. Default none: with what comes.
+    pub start_from: Option<String>,
     /// The Real-time CORBA priority model that the consumer's reference names. Under
     /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) the service tells the priority of each
     /// event ([`Received::priority`]). Default none: no priorities.
@@ -73,6 +78,7 @@ impl Default for ConsumerOptions {
             types: Vec::new(),
             constraint: None,
             qos: Vec::new(),
+            start_from: None,
             priority_model: None,
             answer_early: false,
             shared_end_point: false,
@@ -112,6 +118,33 @@ impl<'a> Received<'a> {
         self.priority
     }
 
+    /// Its number among the events of its channel, where that keeps its past and [`ConsumerOptions::start_from`] is set; and when it came
+    /// to the service, where that says so.
+    ///
+    /// # Errors
+    /// If the bytes are not an event.
+    pub fn number(&self) -> Result<Option<EventNumber>, ReadError> {
+        let ReceivedBody::Structured(reader) = &self.body else { return Ok(None) };
+        let mut reader = reader.clone();
+        (0..3).try_for_each(|_| reader.string().map(drop))?;
+        let (mut number, mut came, mut work) = (None, None, Work::default());
+        for _ in 0..reader.seq_len(PROPERTY_BYTES_MIN)? {
+            let place = match reader.string()? {
+                EVENT_NUMBER => &mut number,
+                EVENT_TIME => &mut came,
+                _ => {
+                    skip_any(&mut reader, &mut work)?;
+                    continue;
+                }
+            };
+            let value = AnyValue::read(&mut reader, &mut work)?;
+            if let Value::ULongLong(value) = value.value {
+                *place = Some(value);
+            }
+        }
+        Ok(number.map(|number| EventNumber { number, came: came.map(time_of_ticks) }))
+    }
+
     /// The event's octets as they travelled.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
@@ -146,6 +179,29 @@ impl<'a> Received<'a> {
             ReceivedBody::Structured(_) => self.event().map(|event| event.remainder),
         }
     }
+}
+
+/// The property with an event's number, and that with the time when it came.
+const EVENT_NUMBER: &[u8] = b"EventNumber";
+const EVENT_TIME: &[u8] = b"EventTime";
+/// Octets of the shortest property: an empty name, an Any of type null.
+const PROPERTY_BYTES_MIN: usize = 8;
+
+/// Which event of its channel one is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventNumber {
+    /// Its number: numbers rise, and some may be missing.
+    pub number: u64,
+    /// When it came to the service, by its clock.
+    pub came: Option<SystemTime>,
+}
+
+/// A `TimeBase::TimeT`, in 100 ns since 15 October 1582.
+fn time_of_ticks(ticks: u64) -> SystemTime {
+    const TICKS_TO_1970: u64 = 122_192_928_000_000_000;
+    let since = ticks.saturating_sub(TICKS_TO_1970);
+    let time = Duration::new(since / 10_000_000, u32::try_from(since % 10_000_000 * 100).unwrap_or(0));
+    SystemTime::UNIX_EPOCH.checked_add(time).unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// What [`SimpleConsumer::check`] found.
@@ -229,6 +285,8 @@ struct Core {
     receiver: Receiver,
     /// The callback has said that it wants no more.
     wants_no_more: Arc<AtomicBool>,
+    /// The number of the last event that the callback had; 0 if it is not known.
+    last_number: Arc<AtomicU64>,
     /// The subscription was made anew since [`SimpleConsumer::check`] was asked last, whoever did it.
     is_renewed: AtomicBool,
     /// `None` once closed.
@@ -286,6 +344,17 @@ impl SimpleConsumer {
         let (found, _) = find_channel(&service, channel)?;
         let wants_no_more = Arc::new(AtomicBool::new(false));
         let ended = wants_no_more.clone();
+        let last_number = Arc::new(AtomicU64::new(0));
+        let (last, is_numbered) = (last_number.clone(), options.start_from.is_some());
+        let mut callback = move |received: Received<'_>| {
+            let number = if is_numbered { received.number().ok().flatten() } else { None };
+            let outcome = callback(received);
+            // One that comes again has its number then.
+            if let Some(number) = number.filter(|_| outcome.is_ok()) {
+                last.store(number.number, Ordering::Release);
+            }
+            outcome
+        };
         // Those who answer before the callback runs end nothing by it.
         let is_heard = !options.answer_early;
         let deliver = move |delivery: Delivery<'_>, priority| {
@@ -303,7 +372,7 @@ impl SimpleConsumer {
         let servant: Arc<dyn Servant> =
             Arc::new(PrioritizedConsumer::new(options.form, deliver).answering_early(options.answer_early));
         let receiver = Receiver::new(servant, orb.watch().bell().clone());
-        let subscription = Mutex::new(Some(subscribe(&found, &options, &receiver, || {})?));
+        let subscription = Mutex::new(Some(subscribe(&found, &options, options.start_from.clone(), &receiver, || {})?));
         let history = Mutex::new(History::new(options.check_every));
         let core = Arc::new(Core {
             service,
@@ -311,6 +380,7 @@ impl SimpleConsumer {
             options,
             receiver,
             wants_no_more,
+            last_number,
             is_renewed: AtomicBool::new(false),
             subscription,
             checking: Mutex::default(),
@@ -435,10 +505,20 @@ impl Core {
         }
         let (channel, _) = find_channel(&self.service, self.channel)?;
         // Before the first event comes: whoever gets it knows that others are missing.
-        let renewed = subscribe(&channel, &self.options, &self.receiver, || lock(&self.history).end_gap())
-            .inspect_err(|_| {
-                lock(&self.history).gap_goes_on();
-            })?;
+        let last = self.last_number.load(Ordering::Acquire);
+        let start = match last {
+            0 => self.options.start_from.clone(),
+            last => Some(format!("number:{}", last.saturating_add(1))),
+        };
+        let begins = || {
+            // What was missed comes first where it is known what that is.
+            if last == 0 {
+                lock(&self.history).end_gap();
+            }
+        };
+        let renewed = subscribe(&channel, &self.options, start, &self.receiver, begins).inspect_err(|_| {
+            lock(&self.history).gap_goes_on();
+        })?;
         if let Some(subscription) = lock(&self.subscription).as_mut() {
             *subscription = renewed;
         } else {
@@ -505,13 +585,16 @@ impl History {
 fn subscribe(
     channel: &EventChannel,
     options: &ConsumerOptions,
+    start_from: Option<String>,
     receiver: &Receiver,
     begins: impl FnOnce(),
 ) -> Result<Subscription, InvokeError> {
     let end = Arc::new(receiver.end(channel.object().orb(), options.form, options.priority_model)?);
     // The filter before the proxy: a constraint that is refused leaves nothing behind.
     let filter = options.constraint.as_deref().map(|constraint| make_filter(channel, constraint)).transpose()?;
-    match attach(channel, options, filter.as_ref(), end.reference(), begins) {
+    let start = start_from.map(|place| Property::new("StartFrom", place.as_str()));
+    let qos: Vec<Property> = options.qos.iter().cloned().chain(start).collect();
+    match attach(channel, (options, &qos), filter.as_ref(), end.reference(), begins) {
         Ok(proxy) => Ok(Subscription { proxy, filter, end }),
         Err(error) => {
             // The first error is the one to tell.
@@ -523,15 +606,15 @@ fn subscribe(
 
 fn attach(
     channel: &EventChannel,
-    options: &ConsumerOptions,
+    (options, qos): (&ConsumerOptions, &[Property]),
     filter: Option<&Filter>,
     consumer: &ObjectRef,
     begins: impl FnOnce(),
 ) -> Result<ObjectRef, InvokeError> {
     let admin: ConsumerAdmin = channel.default_consumer_admin()?;
     let (proxy, _) = admin.obtain_notification_push_supplier(options.form)?;
-    if !options.qos.is_empty() {
-        proxy.set_qos(&options.qos)?;
+    if !qos.is_empty() {
+        proxy.set_qos(qos)?;
     }
     if let Some(filter) = filter {
         proxy.add_filter(filter)?;

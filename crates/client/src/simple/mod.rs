@@ -9,7 +9,7 @@ mod subscriber;
 mod supplier;
 mod watch;
 
-pub use consumer::{ConsumerOptions, Gap, Health, Received, ReceivedBody, SimpleConsumer};
+pub use consumer::{ConsumerOptions, EventNumber, Gap, Health, Received, ReceivedBody, SimpleConsumer};
 pub(crate) use supplier::Source;
 pub use supplier::{SimpleSupplier, SupplierOptions};
 pub(crate) use watch::{Bell, Watch};

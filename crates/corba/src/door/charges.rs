@@ -4,7 +4,7 @@
 //! is charged to whoever made it heavier last. It stays charged to that client's address when the client's connection is
 //! closed. What would exceed the limit, or the client's share of it, is refused before anything is changed.
 
-use super::Door;
+use super::{Door, Named};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Level};
 use accounts::{Account, Charge, Refused, Resource, Spent};
@@ -26,6 +26,8 @@ pub(crate) enum Thing {
     Filter(FilterId),
     /// A filter of another server that an admin or proxy has.
     Remote(Peer),
+    /// A callback for when the service is there again.
+    Registration(u32),
 }
 
 impl From<Level> for Thing {
@@ -139,6 +141,12 @@ pub(crate) fn octets_of_types<'a>(types: impl IntoIterator<Item = &'a EventType>
     types.into_iter().map(|kind| (EACH + kind.domain.len() + kind.name.len()) as u64).sum()
 }
 
+/// Octets that a name takes, with where it is found.
+pub(crate) fn octets_of_name(name: Option<&str>) -> u64 {
+    const EACH: usize = 192;
+    name.map_or(0, |name| (EACH + name.len()) as u64)
+}
+
 /// What event types cost that are held against an event's: one each, one for every 64 octets of its names, and 8 for every star
 /// where something is looked for between two, which takes as long as the event's names are.
 fn places_of_types(types: &[EventType]) -> u64 {
@@ -232,7 +240,7 @@ impl Door {
                 self.hierarchy.admin(channel, side, admin).map(|admin| &admin.subscription)
             }
             Thing::Proxy(key) => self.hierarchy.proxy(key).map(|proxy| &proxy.subscription),
-            Thing::Channel(_) | Thing::Filter(_) | Thing::Remote(_) => return,
+            Thing::Channel(_) | Thing::Filter(_) | Thing::Remote(_) | Thing::Registration(_) => return,
         };
         // What it wants that has named nothing nobody has to look for.
         let wanted = wanted.ok().filter(|wanted| wanted.is_changed());
@@ -246,7 +254,8 @@ impl Door {
         self.ledger.entry(thing).settle(Resource::KeptBytes, weight, claim);
     }
 
-    /// Charges somebody for all that there is, as far as that is granted: what was kept stays, though limits may have been lowered since.
+    /// Charges somebody for all that there is, beyond limits and shares if need be: what was kept stays, and what is beyond is not granted
+    /// once more to others.
     pub fn charge_all_to(&mut self, account: &Arc<Account>) {
         let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
         for channel in self.hierarchy.channels() {
@@ -269,15 +278,18 @@ impl Door {
         for filter in self.filters.numbers() {
             self.charge_thing_to(Thing::Filter(filter), account);
         }
+        for registration in self.reconnection.numbers() {
+            self.charge_thing_to(Thing::Registration(registration), account);
+        }
         self.naming.charge_all_to(account);
     }
 
     fn charge_level_to(&mut self, level: Level, counted: Option<Resource>, account: &Arc<Account>) {
         let thing = Thing::from(level);
         self.charge_thing_to(thing, account);
-        let one = counted.and_then(|counted| account.charge(counted, 1).ok());
+        let one = counted.map(|counted| account.charge_anyway(counted, 1));
         let pool = self.wanted(level).ok().and_then(|wanted| wanted.pool);
-        let threads = pool.and_then(|pool| account.charge(Resource::Threads, pool.threads().into()).ok());
+        let threads = pool.map(|pool| account.charge_anyway(Resource::Threads, pool.threads().into()));
         self.ledger.entry(thing).one = one;
         self.ledger.note_threads(thing, threads);
         let wanted = match level {
@@ -289,12 +301,12 @@ impl Door {
         };
         let wanted = wanted.ok().filter(|wanted| wanted.is_changed());
         let places = wanted.map_or(0, |wanted| places_of_types(wanted.types()));
-        let claim = account.charge(Resource::EventTypes, places).ok();
-        self.settle_types(thing, claim);
+        let claim = account.charge_anyway(Resource::EventTypes, places);
+        self.settle_types(thing, Some(claim));
     }
 
     fn charge_thing_to(&mut self, thing: Thing, account: &Arc<Account>) {
-        let claim = self.weight(thing).and_then(|octets| account.charge(Resource::KeptBytes, octets).ok());
+        let claim = self.weight(thing).map(|octets| account.charge_anyway(Resource::KeptBytes, octets));
         self.settle(thing, claim);
     }
 
@@ -302,14 +314,16 @@ impl Door {
     fn weight(&self, thing: Thing) -> Option<u64> {
         use self::weights::{ADMIN, CHANNEL, CLIENT, PLACE, PROXY};
         let places = |filters: &[_]| filters.len() as u64 * PLACE;
+        let named = |named| octets_of_name(self.names.of(named).map(AsRef::as_ref));
         Some(match thing {
             Thing::Channel(channel) => {
                 let topics = self.hierarchy.channel(channel).ok()?.topics();
-                CHANNEL + octets_of_types(topics.by_type.iter().map(|(kind, _)| kind))
+                CHANNEL + octets_of_types(topics.by_type.iter().map(|(kind, _)| kind)) + named(Named::Channel(channel))
             }
-            Thing::Admin(AdminKey { channel, side, admin }) => {
+            Thing::Admin(key @ AdminKey { channel, side, admin }) => {
                 let admin = self.hierarchy.admin(channel, side, admin).ok()?;
-                ADMIN + octets_of_types(admin.subscription.types()) + places(admin.attached.filters())
+                let types = octets_of_types(admin.subscription.types());
+                ADMIN + types + places(admin.attached.filters()) + named(Named::Admin(key))
             }
             Thing::Proxy(key) => {
                 let proxy = self.hierarchy.proxy(key).ok()?;
@@ -317,10 +331,16 @@ impl Door {
                 let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
                 let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
                 let types = octets_of_types(proxy.subscription.types());
-                PROXY + connected + client + types + places(proxy.attached.filters())
+                PROXY
+                    + connected
+                    + client
+                    + types
+                    + places(proxy.attached.filters())
+                    + named(Named::Proxy(key, proxy.side))
             }
             Thing::Filter(filter) => self.filters.weight(filter)?,
             Thing::Remote(peer) => weights::CALLBACK + octets_of_reference(&self.peers.get(peer)?.ior),
+            Thing::Registration(id) => self.reconnection.weight(id)?,
         })
     }
 }

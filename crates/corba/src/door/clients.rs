@@ -10,11 +10,12 @@ use crate::proxy_kind::ProxyKind;
 use crate::references::log_name;
 use crate::remarks::remark;
 use crate::table::{Target, client_has};
-use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Want};
+use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Time, Want};
 use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A client that gave a reference when it connected.
 #[derive(Clone, Debug)]
@@ -49,9 +50,14 @@ pub(super) enum Tell {
 
 /// Clients that were restored after a restart, by whom they are known: their channel, their side and a hash of their reference.
 ///
-/// Many programs connect anew when their service has been away, to a proxy that they make for that: they would get each event twice.
+/// Many programs connect anew when their service has been away, to a proxy that they make for that: they would get each event twice. They do so
+/// within [`ANEW_WITHIN`] of the start. Whoever connects later wants another connection beside the one that it has.
 #[derive(Debug, Default)]
-pub(super) struct Restored(HashMap<(ChannelId, Side, u64), ProxyKey>);
+pub(super) struct Restored(HashMap<(ChannelId, Side, u64), BTreeSet<ProxyKey>>);
+
+/// So long after the start a client that connects with a reference of a former one is taken for that. That the former one takes events does
+/// not say that its client will not connect anew: its object is the same.
+const ANEW_WITHIN: Duration = Duration::from_secs(3_600);
 
 impl Restored {
     fn known(channel: ChannelId, side: Side, reference: &Ior) -> (ChannelId, Side, u64) {
@@ -60,17 +66,19 @@ impl Restored {
         (channel, side, hasher.finish())
     }
 
-    /// One was restored. Of several with one reference the last that was made counts.
+    /// One was restored.
     pub(super) fn note(&mut self, key: ProxyKey, side: Side, reference: &Ior) {
         if reference.iiop().is_some() {
-            let last = self.0.entry(Self::known(key.channel, side, reference)).or_insert(key);
-            *last = key.max(*last);
+            self.0.entry(Self::known(key.channel, side, reference)).or_default().insert(key);
         }
     }
 
-    /// The proxy of one that connects anew.
+    /// A proxy of one that connects anew: of several with its reference the last that was made.
     fn take(&mut self, channel: ChannelId, side: Side, reference: &Ior) -> Option<ProxyKey> {
-        if self.0.is_empty() { None } else { self.0.remove(&Self::known(channel, side, reference)) }
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get_mut(&Self::known(channel, side, reference))?.pop_last()
     }
 }
 
@@ -81,8 +89,21 @@ impl Door {
 
     /// Connects a client to a proxy. Whom this service never has to call may be nil.
     pub(crate) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+        self.connect_as(key, client, true)
+    }
+
+    /// The same for one that was connected when a former process ended, and goes on.
+    pub(crate) fn connect_again(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+        self.connect_as(key, client, false)
+    }
+
+    fn connect_as(&mut self, key: ProxyKey, client: Ior, anew: bool) -> Result<(), Raised> {
         let octets = weights::CLIENT + octets_of_reference(&client);
-        self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client))
+        self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client))?;
+        if self.hierarchy.proxy(key)?.side == Side::Consumers {
+            self.hierarchy.note_start(key, anew)?;
+        }
+        Ok(())
     }
 
     fn connect_client(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
@@ -97,6 +118,7 @@ impl Door {
         let peer = client.iiop().is_some().then(|| self.next_peer());
         self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
         self.have_former_give_way(key, side, &client);
+        self.have_namesake_give_way(key);
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
             self.hierarchy.note_in_order(key)?;
         }
@@ -131,13 +153,21 @@ impl Door {
     /// Drops the proxy that a client had before a restart and has not disconnected, now that it is connected to another one of the same
     /// channel.
     fn have_former_give_way(&mut self, key: ProxyKey, side: Side, client: &Ior) {
+        if self.time > Time::default() + ANEW_WITHIN {
+            self.restored = Restored::default();
+        }
         let Some(former) = self.restored.take(key.channel, side, client) else { return };
+        // Its client supplies by it, or pulls from it.
+        if self.is_in_use(former) {
+            return;
+        }
         let peer = self.hierarchy.proxy(former).ok().and_then(|proxy| proxy.peer);
         let is_its = peer.and_then(|peer| self.clients.get(&peer)).is_some_and(|former| former.address.ior == *client);
         if former != key
             && is_its
             && let Ok(removed) = self.hierarchy.destroy_proxy(former)
         {
+            remark!(Info, "{} gives way to proxy {}, to which its client has connected anew", former, key.proxy.0);
             self.forget(&removed, Tell::No);
         }
     }
@@ -165,9 +195,11 @@ impl Door {
     /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
     pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
+        self.names.forget_proxy(removed.key, removed.side);
         self.ledger.remove(Thing::Proxy(removed.key));
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
         self.callers_mut(removed.side).forget(removed.key);
+        self.former.forget(removed.key);
         self.forget_guest(removed, tell);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));

@@ -1,7 +1,8 @@
 //! Clients of other doors: each has a proxy, beside those of CORBA's clients, and no object that could be called.
 //!
 //! Their proxies belong to the channels' default admins and are seen there by everybody who looks at the hierarchy. They are
-//! charged, limited and filtered like all others, and end with [`Effect::GuestGone`] where somebody else ends them.
+//! charged, limited and filtered like all others, and end with [`Effect::GuestGone`] where somebody else ends them. Their
+//! connections are the main lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
 use super::{Door, Effect, Thing, octets_of_types, weights};
@@ -61,11 +62,6 @@ pub enum Unwelcome {
     Constraint(ConstraintError),
     /// The channel has as many constraints as it may.
     TooManyConstraints,
-    /// The channel's events are carried by a pool of threads, and the client's connection is on the main lane.
-    HasPool {
-        /// The channel.
-        channel: ChannelId,
-    },
 }
 
 impl From<Refusal> for Unwelcome {
@@ -82,9 +78,6 @@ impl fmt::Display for Unwelcome {
             Self::Constraint(error) => write!(f, "the constraint cannot be read: {error}"),
             Self::TooManyConstraints => {
                 f.write_str("the constraints of this channel's consumers are as large as they may be")
-            }
-            Self::HasPool { channel } => {
-                write!(f, "channel {} has threads of its own, and only CORBA clients can be served by these", channel.0)
             }
         }
     }
@@ -126,6 +119,7 @@ impl Door {
     fn welcome_guest(&mut self, guest: Guest) -> Result<ProxyKey, Unwelcome> {
         let Guest { channel, peer, name, part } = guest;
         let kind = ProxyKind { events: Events::Structured, pull: false };
+        let passing = engine::ProxyKind { on_main_lane: true, ..kind.passing() };
         let (side, types) = match &part {
             Part::Supplier => (Side::Suppliers, &[][..]),
             Part::Consumer { types, constraint, .. } => {
@@ -136,7 +130,7 @@ impl Door {
         let one = self.charge(Resource::Proxies, 1).map_err(|_| Unwelcome::Spent)?;
         let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
         let claim = self.charge_octets(octets).map_err(|_| Unwelcome::Spent)?;
-        let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, kind.form(), kind.passing())?;
+        let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, kind.form(), passing)?;
         let key = ProxyKey { channel, proxy };
         self.kinds.insert(key, kind);
         self.guests.insert(key, Welcomed { name, filter: None });
@@ -155,9 +149,6 @@ impl Door {
     }
 
     fn connect_guest(&mut self, key: ProxyKey, peer: Peer, part: Part) -> Result<(), Unwelcome> {
-        if self.hierarchy.priority_model(key).is_some() {
-            return Err(Unwelcome::HasPool { channel: key.channel });
-        }
         let want = match part {
             Part::Supplier => Want::default(),
             Part::Consumer { types, constraint, want } => {

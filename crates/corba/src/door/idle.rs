@@ -3,8 +3,8 @@
 //!
 //! Such a supplier is disconnected when nothing has come from it for `SupplierLinger` and the connection on which it
 //! connected is closed; an operator may say at any time that so long was long enough. A consumer that pulls and gave no reference is
-//! disconnected when it has not pulled for `GiveUpAfter`, none of its pulls waits, and that connection is closed: events are kept
-//! for it. Lanes note when a client was last heard of ([`engine::Activity`]); nobody is asked about it.
+//! disconnected when it has not pulled for `GiveUpAfter`, or for `ConnectionExpiry` where its connection is persistent, none of its pulls
+//! waits, and that connection is closed: events are kept for it. Lanes note when a client was last heard of ([`engine::Activity`]); nobody is asked about it.
 
 use super::clients::{Tell, side_name};
 use super::{Door, Effect};
@@ -125,7 +125,7 @@ impl Door {
         let patience = match proxy.side {
             Side::Suppliers if proxy.kind.pull => Duration::ZERO,
             Side::Suppliers => self.hierarchy.effective_supplier(key).ok()?.supplier_linger,
-            Side::Consumers => self.hierarchy.effective(key).ok()?.give_up_after,
+            Side::Consumers => self.hierarchy.effective(key).ok()?.gives_up_after(),
         };
         Some((proxy.side, patience))
     }

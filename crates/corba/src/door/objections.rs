@@ -7,18 +7,25 @@ use super::Door;
 use crate::exceptions::{Raised, UserException};
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{
-    ErrorCode, Outside, Pool, Profile, PropertyError, PropertyValue, Wanted, outside, outside_limits, topic_objections,
+    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, EVENT_RELIABILITY, ErrorCode, Outside, Pool, Profile, PropertyError,
+    PropertyValue, START_FROM, Wanted, outside, outside_limits, topic_objections,
 };
 use crate::remarks::remark;
 use crate::table::{AdminKey, Level};
 use accounts::{Resource, Spent, SpentBy};
-use engine::{ChannelId, FilterTarget, OutboxSettings, ProxyKey, ProxyState, SettingsPatch, Side};
+use engine::{
+    AcknowledgeAfter, ChannelId, FilterTarget, OutboxSettings, ProxyKey, ProxyState, Reliability, SettingsPatch, Side,
+    StartFrom, SupplierSettings,
+};
 
 impl Door {
     /// What speaks against settings of a level, or of a channel that is to be made.
     pub(crate) fn objections(&self, level: Option<Level>, wanted: &Wanted) -> Result<Vec<PropertyError>, Raised> {
         let mut objections: Vec<PropertyError> = self.pool_objection(level, wanted)?.into_iter().collect();
         objections.extend(topic_objections(wanted));
+        objections.extend(self.reliability_objection(level, wanted)?);
+        objections.extend(self.acknowledgement_objection(level, wanted)?);
+        objections.extend(self.start_objection(level, wanted)?);
         if wanted.profile == Profile::RealTime {
             self.object_for_real_time(level, wanted, &mut objections)?;
         }
@@ -92,6 +99,61 @@ impl Door {
         let mut connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
         let found = connected.find(|proxy| level.includes(proxy));
         Ok(found.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id }))
+    }
+
+    /// What is not to outlive the process is not stored.
+    fn acknowledgement_objection(
+        &self,
+        level: Option<Level>,
+        wanted: &Wanted,
+    ) -> Result<Option<PropertyError>, Raised> {
+        let settings = wanted.patch.over_supplier(self.suppliers_above(level)?);
+        let is_meant = settings.acknowledge_after == AcknowledgeAfter::Stored
+            && settings.event_reliability == Reliability::BestEffort;
+        let text = |name: &str| PropertyValue::Text(name.to_owned());
+        let range = Some((text("Accepted|Delivered"), text("Accepted|Delivered")));
+        let why = "only events whose EventReliability is Persistent are stored";
+        Ok(is_meant.then(|| objection(level, ACKNOWLEDGE_AFTER, ErrorCode::UnavailableValue, range, why)))
+    }
+
+    /// Where nothing is kept of the past there is none to begin in.
+    fn start_objection(&self, level: Option<Level>, wanted: &Wanted) -> Result<Option<PropertyError>, Raised> {
+        let in_past = wanted.patch.start_from.is_some_and(|start| start != StartFrom::New);
+        let history = match level {
+            None | Some(Level::Channel(_)) => wanted.limits.history,
+            Some(level) => self.hierarchy.channel(level.channel())?.limits().history,
+        };
+        let only_new = || PropertyValue::Text("new".to_owned());
+        let why =
+            "the channel keeps nothing of its past: its HistoryEvents, HistoryAge or HistoryBytes says that it does";
+        Ok((in_past && !history.keeps())
+            .then(|| objection(level, START_FROM, ErrorCode::UnavailableValue, Some((only_new(), only_new())), why)))
+    }
+
+    /// What suppliers have from above a level.
+    fn suppliers_above(&self, level: Option<Level>) -> Result<SupplierSettings, Raised> {
+        Ok(match level {
+            None | Some(Level::Channel(_)) => SupplierSettings::default(),
+            Some(Level::Proxy(proxy, _)) => self.effective(Level::Admin(self.admin_of(proxy)?))?.supplier,
+            Some(level) => self.effective(Level::Channel(level.channel()))?.supplier,
+        })
+    }
+
+    /// What outlives the process would have nobody to go to whose connection does not (OMG Notification Service 1.1, 2.5.5.1).
+    fn reliability_objection(&self, level: Option<Level>, wanted: &Wanted) -> Result<Option<PropertyError>, Raised> {
+        let settings = wanted.patch.over_supplier(self.suppliers_above(level)?);
+        let is_meant = settings.event_reliability == Reliability::Persistent
+            && settings.connection_reliability == Reliability::BestEffort;
+        let only = |value| Some((PropertyValue::Short(value), PropertyValue::Short(value)));
+        Ok(is_meant.then(|| {
+            // Told of what is set here: the events' reliability, or the connection's beneath a level that has the former.
+            let (property, value) = match wanted.patch.event_reliability {
+                Some(Reliability::Persistent) => (EVENT_RELIABILITY, 0),
+                _ => (CONNECTION_RELIABILITY, 1),
+            };
+            let why = "events cannot outlive the process where the connections to those who should have them do not";
+            objection(level, property, ErrorCode::UnavailableValue, only(value), why)
+        }))
     }
 
     // ---- the real-time subset ----

@@ -46,9 +46,16 @@ pub(super) struct Health {
     unreachable_since: Option<Time>,
     /// Whether it could ever be reached.
     was_reached: bool,
+    /// When it last answered.
+    heard: Option<Time>,
 }
 
 impl Health {
+    /// When it last answered.
+    pub(super) const fn heard(&self) -> Option<Time> {
+        self.heard
+    }
+
     /// Whether one that cannot be reached is dead: since it has to be called, or was reached before.
     pub(super) fn has_to_be_reached(&self, address: &PeerAddress) -> bool {
         self.was_reached || !address.operation.is_empty()
@@ -85,6 +92,7 @@ impl Door {
         self.go_on_rescheduling();
         self.ask_who_is_due();
         self.look_at_callers();
+        self.tell_reconnected();
         self.farewells.handle_time(self.time);
     }
 
@@ -116,6 +124,7 @@ impl Door {
             .chain(self.suppliers.next())
             .chain(self.pull_consumers.next())
             .chain(self.farewells.next())
+            .chain(self.reconnection.next())
             .min()
     }
 
@@ -174,6 +183,7 @@ impl Door {
             ClientAnswer::TimedOut => self.schedule(peer),
             ClientAnswer::Returned(_) | ClientAnswer::NotImplemented | ClientAnswer::Raised => {
                 client.health.was_reached = true;
+                client.health.heard = Some(self.time);
                 client.health.unreachable_since = None;
                 self.schedule(peer);
                 self.want_to_tell(peer);
@@ -228,6 +238,6 @@ impl Door {
 
     fn pace(&self, key: ProxyKey) -> Option<Pace> {
         let settings = self.hierarchy.effective(key).ok()?;
-        Some(Pace { interval: settings.probe_interval, give_up_after: settings.give_up_after })
+        Some(Pace { interval: settings.probe_interval, give_up_after: settings.gives_up_after() })
     }
 }

@@ -6,8 +6,8 @@ use crate::qos::{Effective, Pool, PoolKind, Profile, Wanted};
 use crate::table::{AdminKey, Level};
 use accounts::{Charge, Resource};
 use engine::{
-    ChannelId, EventType, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side, SubscriptionTarget,
-    SupplierSettings, Topics,
+    ChannelId, EventType, HierarchyPart, OutboxSettings, PoolId, Proxy, ProxyKey, SettingsPatch, Side,
+    SubscriptionTarget, SupplierSettings, Topics,
 };
 
 impl Door {
@@ -20,6 +20,7 @@ impl Door {
             Level::Proxy(proxy, _) => *self.hierarchy.proxy(proxy)?.patch,
         };
         Ok(Wanted {
+            ignores_unknown: self.compatibility().ignore_unknown_properties,
             most: self.most(),
             patch,
             limits: *channel.limits(),
@@ -119,8 +120,14 @@ impl Door {
     }
 
     fn set_settings(&mut self, level: Level, wanted: Wanted) -> Result<(), Raised> {
-        let pace = |patch: SettingsPatch| (patch.probe_interval, patch.give_up_after, patch.supplier_linger);
+        let pace = |patch: SettingsPatch| {
+            let expiry = (patch.connection_reliability, patch.connection_expiry);
+            (patch.probe_interval, patch.give_up_after, patch.supplier_linger, expiry)
+        };
         let former = self.wanted(level)?.patch;
+        if former.connection_reliability != wanted.patch.connection_reliability {
+            self.note_proxies_of(level)?;
+        }
         let reschedules = pace(former) != pace(wanted.patch);
         let (patch, threads) = self.with_pool(former.pool, &wanted)?;
         match level {
@@ -139,6 +146,16 @@ impl Door {
         self.ledger.note_threads(level.into(), threads);
         if reschedules {
             self.reschedule(level);
+        }
+        Ok(())
+    }
+
+    /// It may have changed of the proxies of a level whether they are kept.
+    fn note_proxies_of(&mut self, level: Level) -> Result<(), Raised> {
+        let channel = self.hierarchy.channel(level.channel())?;
+        let proxies = channel.proxies().filter(|proxy| level.includes(proxy)).map(|proxy| proxy.id);
+        for proxy in proxies.collect::<Vec<_>>() {
+            self.hierarchy.note_changed_part(HierarchyPart::Proxy(ProxyKey { channel: level.channel(), proxy }));
         }
         Ok(())
     }

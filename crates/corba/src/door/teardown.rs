@@ -4,7 +4,7 @@
 
 use super::clients::Tell;
 use super::farewells::Farewell;
-use super::{Door, Thing};
+use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::table::AdminKey;
 use engine::{ChannelId, FilterTarget, Removal};
@@ -30,6 +30,8 @@ impl Door {
     pub(crate) fn destroy_channel(&mut self, channel: ChannelId) -> Result<(), Raised> {
         self.hierarchy.destroy_channel(channel)?;
         self.nonces.remove(&channel);
+        self.names.forget_channel(channel);
+        self.monitor.forget_channel(channel);
         self.nonces_changed = true;
         self.ledger.remove(Thing::Channel(channel));
         self.real_time.remove(&channel);
@@ -43,6 +45,7 @@ impl Door {
         let AdminKey { channel, side, admin } = key;
         self.hierarchy.destroy_admin(channel, side, admin)?;
         self.ledger.remove(Thing::Admin(key));
+        self.names.take(Named::Admin(key));
         self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
         self.begin_taking_apart();
         Ok(())

@@ -2,17 +2,21 @@
 //!
 //! References of what is restored are those that clients have: numbers and the random numbers in object keys are restored with it, and a
 //! number that was given out is never given out again. Clients that were connected are connected again; they are called as ever,
-//! and found dead if they are. What is restored is charged to nobody.
+//! and found dead if they are. What is restored is charged to nobody, unless it is from a store.
 
 pub(crate) mod convert;
+mod former;
 mod kept;
 mod restore;
 
+pub(super) use self::former::Former;
+pub use self::former::RestoredStanding;
 pub use self::kept::ChangedPart;
 pub use self::restore::NotRestored;
 
 use self::convert::{
     event_types_to, events_to, limits_to, operator_to, profile_to, reference_to, settings_to, side_to, topics_to,
+    without_defaults,
 };
 use super::{Door, Guest};
 use crate::table::Level;
@@ -44,8 +48,17 @@ impl Door {
     ///
     /// Why not, for people.
     pub fn apply_json(&mut self, text: &str) -> Result<(), String> {
+        self.apply_json_and(text, |_| {})
+    }
+
+    /// The same; what else is to be configured is when everything is there, and nobody is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// Why not, for people.
+    pub fn apply_json_and(&mut self, text: &str, configure: impl FnOnce(&mut Self)) -> Result<(), String> {
         let topology = Topology::from_json(text).map_err(|error| error.to_string())?;
-        self.restore(&topology).map_err(|error| error.to_string())
+        self.restore_and(&topology, configure).map_err(|error| error.to_string())
     }
 
     /// What is configured.
@@ -57,6 +70,8 @@ impl Door {
             version: t::VERSION,
             next_channel: self.next_number(Numbered::Channels),
             next_filter: self.next_number(Numbered::Filters),
+            next_registration: self.reconnection.next_number(),
+            registrations: self.reconnection.exported(),
             channels: channels.map(|channel| self.exported_channel(channel, &mut filters)).collect(),
             naming: self.naming.exported(&self.references),
         }
@@ -85,11 +100,12 @@ impl Door {
         let nonces = self.nonces.get(&id);
         t::Channel {
             id: id.0,
+            name: self.channel_name(id).map(str::to_owned),
             nonce: nonces.map_or(0, |nonces| nonces.own),
             objects_nonce: nonces.map_or(0, |nonces| nonces.objects),
             profile: profile_to(self.profile(id)),
-            limits: limits_to(channel.limits()),
-            settings: self.exported_settings(Level::Channel(id), channel.patch()),
+            limits: limits_to(channel.limits(), &self.limits),
+            settings: self.exported_settings(Level::Channel(id), &without_defaults(*channel.patch(), &self.delivery)),
             topics: topics_to(channel.topics()),
             next_admin: self.next_number(Numbered::Admins(id)),
             next_proxy: self.next_number(Numbered::Proxies(id)),
@@ -110,6 +126,7 @@ impl Door {
         t::Admin {
             side: side_to(side),
             id: admin.id.0,
+            name: self.admin_name(channel, side, admin.id).map(str::to_owned),
             operator: operator_to(admin.operator),
             settings: self.exported_settings(Level::Admin(key), &admin.patch),
             selection: self.exported_selection(target, &admin.subscription, &admin.attached),
@@ -130,6 +147,7 @@ impl Door {
         });
         Some(t::Proxy {
             id: proxy.id.0,
+            name: self.proxy_name(key, proxy.side).map(str::to_owned),
             side: side_to(proxy.side),
             admin: proxy.admin.0,
             events: events_to(kind.events),

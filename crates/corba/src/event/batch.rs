@@ -1,8 +1,8 @@
 //! Sequences of structured events: taken apart when they arrive, put together when they leave.
 
 use super::header::read_through;
-use super::translate::{Untranslatable, write_as};
-use super::wants::{encoding_for, fits};
+use super::translate::{Marks, Untranslatable, write_as};
+use super::wants::{Source, encoding_for, source_for};
 use super::{FORM_STRUCTURED, encoding_of, is_loose, reader};
 use core::ops::Range;
 use engine::{Event, Form, Want};
@@ -185,10 +185,13 @@ pub fn batch_encoding(events: &[Arc<Event>], want: Want) -> Option<Encoding> {
 pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Writer<'_>) -> Result<Written, Untranslatable> {
     let sources = events.iter().map(|event| {
         let (bytes, tag) = chosen(event, want).ok_or(Untranslatable::Already)?;
-        Ok((FORM_STRUCTURED, bytes, tag))
+        Ok((FORM_STRUCTURED, bytes, tag, Marks::default()))
     });
     write_events(sources, out).map(|(events, left_out)| Written { events, left_out })
 }
+
+/// An event to be written: its form, its bytes, their tag, and its marks.
+pub(super) type ToWrite<'e> = (Form, &'e [u8], u64, Marks);
 
 /// Writes a `CosNotification::EventBatch` and says how many events are in it and how many had to be left out.
 ///
@@ -196,7 +199,7 @@ pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Writer<'_>) -> R
 ///
 /// There are events and none can be written. What was written until then is left.
 pub(super) fn write_events<'e>(
-    events: impl Iterator<Item = Result<(Form, &'e [u8], u64), Untranslatable>>,
+    events: impl Iterator<Item = Result<ToWrite<'e>, Untranslatable>>,
     out: &mut Writer<'_>,
 ) -> Result<(u32, u32), Untranslatable> {
     out.align(4);
@@ -204,7 +207,7 @@ pub(super) fn write_events<'e>(
     out.u32(0);
     let (mut written, mut left_out, mut failure) = (0_u32, 0_u32, None);
     for event in events {
-        match event.and_then(|(form, bytes, tag)| write_event(form, bytes, tag, out)) {
+        match event.and_then(|event| write_event(event, out)) {
             Ok(()) => written += 1,
             Err(error) => {
                 left_out += 1;
@@ -220,25 +223,27 @@ pub(super) fn write_events<'e>(
 }
 
 /// Writes a structured event, copied as it is where it lies as the writer needs it.
-pub(super) fn write_event(form: Form, bytes: &[u8], tag: u64, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
+pub(super) fn write_event(event: ToWrite<'_>, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
+    let (form, bytes, tag, mut marks) = event;
     let begin = out.position();
     out.align(4);
     let mut source = reader(bytes, tag);
     let aligned = source.align(4);
     let lies_so = is_loose(tag) || source.phase() == out.phase();
-    if form == FORM_STRUCTURED && source.encoding() == out.encoding() && lies_so {
+    if form == FORM_STRUCTURED && source.encoding() == out.encoding() && lies_so && marks.count() == 0 {
         // It was read to its end when it arrived, and its alternates were written here.
         out.raw(source.rest());
         return Ok(());
     }
-    let written = aligned.map_err(Untranslatable::Bytes).and_then(|()| write_as(form, source, FORM_STRUCTURED, out));
+    let wanted = (FORM_STRUCTURED, &mut marks);
+    let written = aligned.map_err(Untranslatable::Bytes).and_then(|()| write_as(form, source, wanted, out));
     written.inspect_err(|_| out.truncate(begin))
 }
 
 /// The structured event to send: as it arrived or translated. Nothing where translating it failed.
 fn chosen(event: &Event, want: Want) -> Option<(&[u8], u64)> {
-    if fits(event.form, event.tag, want) {
-        return Some((&event.bytes, event.tag));
+    match source_for(event, want)? {
+        Source::Native => Some((&event.bytes, event.tag)),
+        Source::Alternate(at) => event.alternates.get(at).map(|alternate| (alternate.bytes.as_slice(), alternate.tag)),
     }
-    event.alternates.find(want).map(|alternate| (alternate.bytes.as_slice(), alternate.tag))
 }

@@ -1,7 +1,7 @@
 //! What an event says of itself: its type, its name and its quality of service.
 
 use super::{ANY_TYPE_NAME, PROPERTY_BYTES_MIN, skip_properties};
-use engine::{Event, Time};
+use engine::{Event, Reliability, Time};
 use giop::cdr::{ReadError, ReadErrorKind, Reader};
 use giop::cursor::{Cursor, Scalar};
 use giop::recode::skip_any;
@@ -25,7 +25,9 @@ pub struct Header<'a> {
     pub start: Option<u64>,
     /// `StopTime`: not to be delivered later. In 100 ns since 15 October 1582, UTC.
     pub stop: Option<u64>,
-    /// Whether one of these four is there with a value that cannot be meant. It counts as absent.
+    /// `EventReliability`: whether it is to outlive the service's process.
+    pub reliability: Option<Reliability>,
+    /// Whether one of these five is there with a value that cannot be meant. It counts as absent.
     pub has_wrong_property: bool,
     /// Octets from the event's first to behind its type's name. 0 for an Any.
     pub behind_type: usize,
@@ -44,6 +46,7 @@ pub const ANY_HEADER: Header<'static> = Header {
     timeout: None,
     start: None,
     stop: None,
+    reliability: None,
     has_wrong_property: false,
     behind_type: 0,
     has_properties: false,
@@ -63,6 +66,7 @@ impl Header<'_> {
         event.timeout = self.timeout;
         event.start = self.start.map(|utc| clock.lane_time(utc));
         event.stop = self.stop.map(|utc| clock.lane_time(utc));
+        event.reliability = self.reliability;
     }
 
     /// Takes notice of a property in the variable header, at whose value `value` stands. Of several with one name the
@@ -85,6 +89,14 @@ impl Header<'_> {
             b"StopTime" if self.stop.is_none() => {
                 self.stop = moment(value, work);
                 self.stop.is_none()
+            }
+            b"EventReliability" if self.reliability.is_none() => {
+                self.reliability = match integer(value, work) {
+                    Some(0) => Some(Reliability::BestEffort),
+                    Some(1) => Some(Reliability::Persistent),
+                    _ => None,
+                };
+                self.reliability.is_none()
             }
             _ => false,
         };
@@ -219,6 +231,9 @@ fn behind_type_name<'a>(
     Ok(header)
 }
 
+/// From 15 October 1582 to 1 January 1970, in 100 ns.
+pub(crate) const UNIX_EPOCH: u64 = 0x01B2_1DD2_1381_4000;
+
 /// What time it is on both of the clocks that matter: the lane's, which only goes forward, and the world's, by which
 /// suppliers say `StartTime` and `StopTime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -233,8 +248,6 @@ impl UtcClock {
     /// Where the clocks stand: `lane` by the lane's, `since_1970` after 1 January 1970 by the world's.
     #[must_use]
     pub fn new(lane: Time, since_1970: Duration) -> Self {
-        /// From 15 October 1582 to 1 January 1970, in 100 ns.
-        const UNIX_EPOCH: u64 = 0x01B2_1DD2_1381_4000;
         let ticks = u64::try_from(since_1970.as_nanos() / 100).unwrap_or(u64::MAX);
         Self { lane, utc: UNIX_EPOCH.saturating_add(ticks) }
     }

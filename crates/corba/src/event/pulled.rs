@@ -1,9 +1,10 @@
 //! What is pulled: results written for pull consumers of ours, and read from the pull suppliers that we ask.
 
 use super::batch::{Batch, Known, read_known, write_event, write_events};
-use super::translate::{Untranslatable, write_as};
+use super::translate::{Marks, Untranslatable, write_as};
 use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, reader};
-use engine::{Event, Form};
+use core::num::NonZeroU64;
+use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version, Writer};
 use giop::recode::skip_any;
 use giop::typecode::{Kind, Work};
@@ -33,7 +34,7 @@ impl Pulled {
 
 /// Writes the result of an operation that pulled `events`: the first of them, or all for [`Pulled::Batch`]. `tried` says
 /// that the operation was a `try_…`; without events it found none. Returns how many events of a batch had to be left out
-/// because they cannot be put into what the writer's encoding allows.
+/// because they cannot be put into what the writer's encoding allows. `want` says how they are marked.
 ///
 /// # Errors
 ///
@@ -42,10 +43,12 @@ pub fn write_pulled(
     events: &[Arc<Event>],
     pulled: Pulled,
     tried: bool,
+    want: Want,
     out: &mut Writer<'_>,
 ) -> Result<u32, Untranslatable> {
     let begin = out.position();
-    let mut sources = events.iter().map(|event| (event.form, event.bytes.as_slice(), event.tag));
+    let marks = |event: &Event| Marks::of(event.tag, want, (event.number().map(NonZeroU64::get), None));
+    let mut sources = events.iter().map(|event| (event.form, event.bytes.as_slice(), event.tag, marks(event)));
     let Some(first) = sources.next() else {
         write_nothing(pulled, tried, out);
         return Ok(0);
@@ -55,8 +58,10 @@ pub fn write_pulled(
             let all = std::iter::once(first).chain(sources);
             write_events(all.map(Ok), out).map(|(_, left_out)| left_out)
         }
-        (Pulled::Any, (form, bytes, tag)) => write_as(form, reader(bytes, tag), FORM_ANY, out).map(|()| 0),
-        (Pulled::Structured, (form, bytes, tag)) => write_event(form, bytes, tag, out).map(|()| 0),
+        (Pulled::Any, (form, bytes, tag, mut marks)) => {
+            write_as(form, reader(bytes, tag), (FORM_ANY, &mut marks), out).map(|()| 0)
+        }
+        (Pulled::Structured, first) => write_event(first, out).map(|()| 0),
     };
     match written {
         Ok(_) if tried => out.bool(true),
@@ -75,8 +80,8 @@ pub fn write_one(event: &Event, pulled: Pulled, out: &mut Writer<'_>) -> Result<
     let begin = out.position();
     let Event { form, tag, bytes, .. } = event;
     let written = match pulled {
-        Pulled::Any => write_as(*form, reader(bytes, *tag), FORM_ANY, out),
-        Pulled::Structured | Pulled::Batch => write_event(*form, bytes, *tag, out),
+        Pulled::Any => write_as(*form, reader(bytes, *tag), (FORM_ANY, &mut Marks::default()), out),
+        Pulled::Structured | Pulled::Batch => write_event((*form, bytes, *tag, Marks::default()), out),
     };
     written.inspect_err(|_| out.truncate(begin))
 }

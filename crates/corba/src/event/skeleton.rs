@@ -4,7 +4,7 @@
 //! are read once; of an event that begins so too only the value behind them is left to be checked.
 
 use super::{FORM_STRUCTURED, Header, Known, skip_properties};
-use engine::Form;
+use engine::{Form, Reliability};
 use giop::cdr::{ReadError, Reader};
 use giop::recode::{Shape, any_shape, skip_value_of_checked};
 use giop::typecode::Work;
@@ -22,6 +22,7 @@ pub struct Skeleton {
     has_eights: bool,
     priority: Option<i16>,
     timeout: Option<Duration>,
+    reliability: Option<Reliability>,
 }
 
 impl Skeleton {
@@ -47,8 +48,8 @@ impl Skeleton {
         let eights_before = rest.has_eights();
         let (type_length, shape) = any_shape(&mut rest, work)?;
         let has_eights = if shape == Shape::Varying { eights_before } else { rest.has_eights() };
-        let Header { priority, timeout, .. } = *header;
-        Ok(Some(Self { length: type_at + type_length, type_at, shape, has_eights, priority, timeout }))
+        let Header { priority, timeout, reliability, .. } = *header;
+        Ok(Some(Self { length: type_at + type_length, type_at, shape, has_eights, priority, timeout, reliability }))
     }
 
     /// What there is to know of an event that begins with the same octets. Nothing if what follows is not what has to.
@@ -72,14 +73,14 @@ impl Skeleton {
     }
 
     const fn says_quality(&self) -> bool {
-        self.priority.is_some() || self.timeout.is_some()
+        self.priority.is_some() || self.timeout.is_some() || self.reliability.is_some()
     }
 
     /// What its header says of its quality of service.
     #[inline]
     #[must_use]
     pub fn header(&self) -> Header<'static> {
-        let (priority, timeout) = (self.priority, self.timeout);
-        Header { priority, timeout, has_properties: self.says_quality(), ..Header::default() }
+        let Self { priority, timeout, reliability, .. } = *self;
+        Header { priority, timeout, reliability, has_properties: self.says_quality(), ..Header::default() }
     }
 }

@@ -3,6 +3,7 @@
 mod fields;
 mod header;
 mod loose;
+mod repeated;
 mod sequences;
 mod skeleton;
 mod specification;
@@ -60,14 +61,14 @@ impl Sample {
 
     fn translated(&self, want: Want) -> Self {
         let mut bytes = vec![0xaa; 3];
-        let translated = translate(self.form, self.tag, &self.bytes, want, &mut bytes);
+        let translated = translate(self.form, self.tag, &self.bytes, (want, 0), &mut bytes);
         match translated.unwrap_or_else(|error| panic!("{}: {error}", self.name)) {
             Translated::AlreadyFits => {
                 assert!(fits(self.form, self.tag, want));
                 assert_eq!(bytes, [0xaa; 3]);
                 self.clone()
             }
-            Translated::Written { tag } => {
+            Translated::Written { tag, .. } => {
                 assert!(!fits(self.form, self.tag, want), "{}", self.name);
                 let form = form_of(want);
                 assert!(fits(form, tag, want), "{}: what was made to fit fits", self.name);
@@ -426,15 +427,15 @@ fn what_cannot_be_translated_leaves_no_trace() {
         w.u32(0);
     }
     let latin1 = want(FORM_STRUCTURED, Version::V1_2, &[CharSet::Latin1]);
-    let failed = translate(FORM_STRUCTURED, tag_of(encoding, 0), &bytes, latin1, &mut out);
+    let failed = translate(FORM_STRUCTURED, tag_of(encoding, 0), &bytes, (latin1, 0), &mut out);
     assert!(matches!(failed, Err(Untranslatable::Bytes(_))), "{failed:?}");
-    let unknown = translate(Form(9), tag_of(encoding, 0), &bytes, latin1, &mut out);
+    let unknown = translate(Form(9), tag_of(encoding, 0), &bytes, (latin1, 0), &mut out);
     assert_eq!(unknown, Err(Untranslatable::Form(Form(9))));
     let sample = sample(Endian::Little, Version::V1_1, CharSet::Latin1, 4);
     for length in 0..sample.bytes.len() {
         for wanted in wants() {
             if !fits(sample.form, sample.tag, wanted) {
-                translate(sample.form, sample.tag, &sample.bytes[..length], wanted, &mut out).unwrap_err();
+                translate(sample.form, sample.tag, &sample.bytes[..length], (wanted, 0), &mut out).unwrap_err();
             }
         }
     }
@@ -459,7 +460,7 @@ fn random_bytes_never_harm_the_event_path() {
         let _ = read_structured(reader(&bytes, sample.tag), &mut Work::default());
         let _ = read_any(reader(&bytes, sample.tag), &mut Work::default());
         out.clear();
-        let _ = translate(form, sample.tag, &bytes, wants[random.usize(0..wants.len())], &mut out);
+        let _ = translate(form, sample.tag, &bytes, (wants[random.usize(0..wants.len())], 0), &mut out);
         assert!(out.len() < 1 << 20, "seed {seed:#x}, round {round}");
     }
 }

@@ -2,12 +2,12 @@
 
 use super::wants::{encoding_for, fits, form_of};
 use super::{
-    ANY_TYPE_NAME, FORM_ANY, FORM_STRUCTURED, PROPERTY_BYTES_MIN, is_loose, reader, skip_properties, tag_at, types,
-    work_for,
+    ANY_TYPE_NAME, EVENT_NUMBER, EVENT_TIME, FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, PROPERTY_BYTES_MIN,
+    is_loose, is_repeated, reader, skip_properties, tag_at, types, work_for,
 };
-use engine::{Form, Want};
-use giop::cdr::{ReadError, Reader, Writer};
-use giop::recode::{copy_any, copy_string, skip_type_code};
+use engine::{Form, NumberPlace, Want};
+use giop::cdr::{Endian, ReadError, Reader, Writer};
+use giop::recode::{copy_any, copy_string, skip_any, skip_type_code};
 use giop::typecode::{Kind, Work};
 use std::fmt;
 
@@ -23,6 +23,8 @@ pub enum Translated {
     Written {
         /// How they are to be read, see [`tag_at`].
         tag: u64,
+        /// Where the event's number is yet to be filled in, if they say that.
+        number_at: Option<NumberPlace>,
     },
 }
 
@@ -56,7 +58,8 @@ impl std::error::Error for Untranslatable {
     }
 }
 
-/// Puts an event into what consumers with a want need, appending it to `out`. Nothing but `out` grows.
+/// Puts an event into what consumers with a want need, appending it to `out`. Nothing but `out` grows. `came` is when it came, in 100 ns
+/// since 15 October 1582.
 ///
 /// # Errors
 ///
@@ -65,7 +68,7 @@ pub fn translate(
     form: Form,
     tag: u64,
     bytes: &[u8],
-    want: Want,
+    (want, came): (Want, u64),
     out: &mut Vec<u8>,
 ) -> Result<Translated, Untranslatable> {
     if fits(form, tag, want) {
@@ -74,12 +77,19 @@ pub fn translate(
     let source = reader(bytes, tag);
     let encoding = encoding_for(want, source.encoding());
     let mut writer = Writer::new(out, encoding);
-    write_as(form, source, form_of(want), &mut writer)?;
-    // No translation adds a number or takes one away.
-    Ok(Translated::Written { tag: tag_at(encoding, 0, is_loose(tag)) })
+    let mut marks = Marks::of(tag, want, (Some(0), Some(came)));
+    write_as(form, source, (form_of(want), &mut marks), &mut writer)?;
+    let number_at = marks.number_at.and_then(|at| {
+        let (offset, big_endian) = (u32::try_from(at).ok()?, encoding.endian == Endian::Big);
+        Some(NumberPlace { offset, big_endian })
+    });
+    // But for that, no translation adds a number that is aligned, or takes one away.
+    let is_loose = is_loose(tag) && number_at.is_none();
+    Ok(Translated::Written { tag: tag_at(encoding, 0, is_loose), number_at })
 }
 
-/// Writes an event that is in one form in another (or the same), in the writer's encoding and at its place.
+/// Writes an event that is in one form in another (or the same), in the writer's encoding and at its place, and, where it has a
+/// header, with these marks.
 ///
 /// # Errors
 ///
@@ -87,16 +97,16 @@ pub fn translate(
 pub(super) fn write_as(
     form: Form,
     source: Reader<'_>,
-    wanted: Form,
+    (wanted, marks): (Form, &mut Marks),
     out: &mut Writer<'_>,
 ) -> Result<(), Untranslatable> {
     let begin = out.position();
     let mut work = work_for(source.remaining());
     let done = match (form, wanted) {
         (FORM_ANY, FORM_ANY) => copy_any(&mut source.clone(), out, &mut work),
-        (FORM_STRUCTURED, FORM_STRUCTURED) => copy_structured(&mut source.clone(), out, &mut work),
-        (FORM_STRUCTURED, FORM_ANY) => structured_to_any(source, out, &mut work),
-        (FORM_ANY, FORM_STRUCTURED) => any_to_structured(source, out, &mut work),
+        (FORM_STRUCTURED, FORM_STRUCTURED) => copy_structured(&mut source.clone(), marks, out, &mut work),
+        (FORM_STRUCTURED, FORM_ANY) => structured_to_any(source, marks, out, &mut work),
+        (FORM_ANY, FORM_STRUCTURED) => any_to_structured(source, marks, out, &mut work),
         _ => return Err(Untranslatable::Form(form)),
     };
     done.map_err(|error| {
@@ -105,14 +115,19 @@ pub(super) fn write_as(
     })
 }
 
-fn structured_to_any(mut source: Reader<'_>, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+fn structured_to_any(
+    mut source: Reader<'_>,
+    marks: &mut Marks,
+    out: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
     if let Some(mut any) = any_inside(source.clone(), work) {
         return copy_any(&mut any, out, work);
     }
     // The type says its own byte order and alignment and has no character beyond ASCII, so it is the same everywhere.
     out.align(4);
     out.raw(types::structured_event(out.encoding().endian));
-    copy_structured(&mut source, out, work)
+    copy_structured(&mut source, marks, out, work)
 }
 
 /// The Any of which a structured event was made, if it was and has come to hold nothing else.
@@ -125,11 +140,16 @@ pub(super) fn any_inside<'a>(mut event: Reader<'a>, work: &mut Work) -> Option<R
     (event.u32().ok()? == 0).then_some(event)
 }
 
-fn any_to_structured(source: Reader<'_>, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+fn any_to_structured(
+    source: Reader<'_>,
+    marks: &mut Marks,
+    out: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
     if says_structured_event(source.clone()) {
         // Not every type of that name is that type; what cannot be read as one is an Any like any other.
         let begin = out.position();
-        if copy_held(source.clone(), out, work).is_ok() {
+        if copy_held(source.clone(), marks, out, work).is_ok() {
             return Ok(());
         }
         out.truncate(begin);
@@ -137,7 +157,8 @@ fn any_to_structured(source: Reader<'_>, out: &mut Writer<'_>, work: &mut Work) 
     out.string_bytes(b"");
     out.string_bytes(ANY_TYPE_NAME);
     out.string_bytes(b"");
-    out.length(0);
+    out.u32(marks.count());
+    marks.write(out);
     out.length(0);
     copy_any(&mut source.clone(), out, work)
 }
@@ -150,27 +171,123 @@ pub(super) fn says_structured_event(mut any: Reader<'_>) -> bool {
 }
 
 /// Copies the structured event out of an Any that holds one.
-fn copy_held(mut any: Reader<'_>, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+fn copy_held(mut any: Reader<'_>, marks: &mut Marks, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
     skip_type_code(&mut any, work)?;
-    copy_structured(&mut any, out, work)?;
+    copy_structured(&mut any, marks, out, work)?;
     any.finish("CosNotification::StructuredEvent")
 }
 
-/// Copies a structured event, member by member as the IDL has them.
-pub(super) fn copy_structured(source: &mut Reader<'_>, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+/// Copies a structured event, member by member as the IDL has them, with these marks.
+pub(super) fn copy_structured(
+    source: &mut Reader<'_>,
+    marks: &mut Marks,
+    out: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
     // domain_name, type_name, event_name
     for _ in 0..3 {
         copy_string(source, out)?;
     }
-    // variable_header, filterable_data
-    for _ in 0..2 {
-        let count = source.seq_len(PROPERTY_BYTES_MIN)?;
-        out.u32(count);
-        for _ in 0..count {
-            copy_string(source, out)?;
-            copy_any(source, out, work)?;
-        }
+    // variable_header
+    match marks.count() {
+        0 => copy_properties(source, out, work)?,
+        _ => copy_header_marked(source, marks, out, work)?,
     }
+    // filterable_data
+    copy_properties(source, out, work)?;
     // remainder_of_body
     copy_any(source, out, work)
+}
+
+fn copy_properties(source: &mut Reader<'_>, out: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
+    let count = source.seq_len(PROPERTY_BYTES_MIN)?;
+    out.u32(count);
+    for _ in 0..count {
+        copy_string(source, out)?;
+        copy_any(source, out, work)?;
+    }
+    Ok(())
+}
+
+/// Copies a variable header and puts the marks behind what is in it, in the place of those that it has.
+fn copy_header_marked(
+    source: &mut Reader<'_>,
+    marks: &mut Marks,
+    out: &mut Writer<'_>,
+    work: &mut Work,
+) -> Result<(), ReadError> {
+    let mut count = marks.count();
+    out.align(4);
+    let count_at = out.position();
+    out.u32(count);
+    for _ in 0..source.seq_len(PROPERTY_BYTES_MIN)? {
+        let name = source.clone().string()?;
+        if marks.replace(name) {
+            source.string()?;
+            skip_any(source, work)?;
+            continue;
+        }
+        count += 1;
+        copy_string(source, out)?;
+        copy_any(source, out, work)?;
+    }
+    marks.write(out);
+    out.patch_u32(count_at, count);
+    Ok(())
+}
+
+/// What an event's variable header says beside what its supplier put there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Marks {
+    /// That it may have come before.
+    pub(super) repeated: bool,
+    /// When it came, in 100 ns since 15 October 1582.
+    pub(super) time: Option<u64>,
+    /// Its number, which may be yet to be filled in.
+    pub(super) number: Option<u64>,
+    /// Where the number was written.
+    pub(super) number_at: Option<usize>,
+}
+
+impl Marks {
+    /// Those of an event with this tag for consumers with a want, who get its number if it is known, and when it came.
+    pub(super) fn of(tag: u64, want: Want, (number, time): (Option<u64>, Option<u64>)) -> Self {
+        Self {
+            repeated: is_repeated(tag) && want.marks_repeats(),
+            time: time.filter(|_| want.marks_numbers()),
+            number: number.filter(|_| want.marks_numbers()),
+            number_at: None,
+        }
+    }
+
+    /// Whether one of them stands in the place of the property of this name.
+    fn replace(&self, name: &[u8]) -> bool {
+        (name == POSSIBLY_REPEATED && self.repeated)
+            || (name == EVENT_TIME && self.time.is_some())
+            || (name == EVENT_NUMBER && self.number.is_some())
+    }
+
+    /// How many properties they are.
+    pub(super) fn count(&self) -> u32 {
+        [self.repeated, self.time.is_some(), self.number.is_some()].map(u32::from).iter().sum()
+    }
+
+    fn write(&mut self, out: &mut Writer<'_>) {
+        if self.repeated {
+            out.string_bytes(POSSIBLY_REPEATED);
+            out.u32(Kind::Boolean.number());
+            out.bool(true);
+        }
+        if let Some(time) = self.time {
+            out.string_bytes(EVENT_TIME);
+            out.u32(Kind::ULongLong.number());
+            out.u64(time);
+        }
+        if let Some(number) = self.number {
+            out.string_bytes(EVENT_NUMBER);
+            out.u32(Kind::ULongLong.number());
+            out.u64(number);
+            self.number_at = Some(out.position() - size_of::<u64>());
+        }
+    }
 }

@@ -1,9 +1,9 @@
 //! What consumers need events to be like, packed into the engine's [`Want`].
 
-use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, phase_of};
+use super::{FORM_ANY, FORM_STRUCTURED, encoding_of, is_repeated, phase_of};
 use crate::exceptions::Raised;
 use crate::remarks::remark;
-use engine::{Form, Want};
+use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, Version};
 use giop::codeset::{negotiate, supports};
 use giop::ior::Ior;
@@ -131,10 +131,43 @@ pub fn fits(form: Form, tag: u64, want: Want) -> bool {
     let Encoding { version, chars, .. } = encoding_of(tag);
     let is_readable = || needs.takes(chars) && is_same_layout(version, needs.version);
     match needs.manner {
-        Manner::Single => form == needs.form && is_readable() && is_placeable(tag, needs),
-        Manner::Batch => form == needs.form && is_readable(),
+        Manner::Single => {
+            form == needs.form && is_readable() && is_placeable(tag, needs) && !lacks_mark(form, tag, want)
+        }
+        Manner::Batch => form == needs.form && is_readable() && !lacks_mark(form, tag, want),
         Manner::Pulled => form == FORM_ANY || form == FORM_STRUCTURED,
     }
+}
+
+/// Whether an event is to be marked for a consumer with this want: an Any has no header that could say so.
+#[inline]
+fn lacks_mark(form: Form, tag: u64, want: Want) -> bool {
+    (want.marks_numbers() || (is_repeated(tag) && want.marks_repeats())) && form == FORM_STRUCTURED
+}
+
+/// Which bytes of an event a consumer gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Those that arrived.
+    Native,
+    /// Its alternate of this number.
+    Alternate(usize),
+}
+
+/// Which bytes of an event a consumer with this want gets. Nothing if it could not be put into what the consumer needs.
+///
+/// Whether repeats and numbers are marked can be decided while an event waits. It is not translated once more for that: its consumer gets
+/// it as it would have before.
+#[inline]
+#[must_use]
+pub fn source_for(event: &Event, want: Want) -> Option<Source> {
+    let Event { form, tag, alternates, .. } = event;
+    if fits(*form, *tag, want) {
+        return Some(Source::Native);
+    }
+    let unmarked = want.marking_repeats(false).marking_numbers(false);
+    let fits_unmarked = || fits(*form, *tag, unmarked).then_some(Source::Native);
+    alternates.position(want).map(Source::Alternate).or_else(fits_unmarked)
 }
 
 /// The encoding in which an event in `encoding` is for a consumer with this want.

@@ -6,7 +6,10 @@ use super::store::{Mapping, Role};
 use crate::door::Door;
 use crate::exceptions::{Raised, UserException};
 use crate::table::Target;
+use crate::wire::{read_id, read_reference, write_id};
+use engine::FilterId;
 use giop::cdr::{Reader, Writer};
+use giop::ior::Ior;
 
 pub(super) fn create_filter(
     door: &mut Door,
@@ -35,6 +38,61 @@ pub(super) fn create_mapping_filter(
     let mapping = Mapping { default, for_priority: false, for_lifetime: None };
     let id = door.create_filter(on.filter_factory()?, grammar, Role::Maps(mapping))?;
     door.reference(Target::MappingFilter(id))?.write(reply);
+    Ok(())
+}
+
+/// A filter that this channel's factory made, whichever kind it is; nothing for any other object.
+fn made_here(door: &Door, on: Target, reference: &Ior) -> Result<Option<FilterId>, Raised> {
+    let channel = on.filter_factory()?;
+    let filter = match door.own(reference) {
+        Some(Target::Filter(filter) | Target::MappingFilter(filter)) => Some(filter),
+        _ => None,
+    };
+    Ok(filter.filter(|filter| door.filters.channel(*filter) == Some(channel)))
+}
+
+/// `CosNotifyFilterExt::FilterFactory::remove_filter`: the filter is destroyed.
+pub(super) fn remove_filter(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    _: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let reference = read_reference(&mut args)?;
+    args.finish("the arguments of remove_filter")?;
+    let filter = made_here(door, on, &reference)?.ok_or(UserException::FilterNotFound)?;
+    door.destroy_filter(filter)
+}
+
+/// `CosNotifyFilterExt::FilterFactory::get_filterid`. The IDL has no exception for a filter that was made elsewhere.
+pub(super) fn get_filterid(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let reference = read_reference(&mut args)?;
+    args.finish("the arguments of get_filterid")?;
+    write_id(made_here(door, on, &reference)?.ok_or_else(Raised::bad_param)?.0, reply);
+    Ok(())
+}
+
+/// `CosNotifyFilterExt::FilterFactory::get_filter`: nil where there is none of that number, since the IDL has no exception for it.
+pub(super) fn get_filter(
+    door: &mut Door,
+    on: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of get_filter")?;
+    let channel = on.filter_factory()?;
+    let is_its =
+        |filter: &FilterId| door.filters.channel(*filter) == Some(channel) && !door.filters.is_mapping(*filter);
+    match id.map(FilterId).filter(is_its) {
+        Some(filter) => door.reference(Target::Filter(filter))?.write(reply),
+        None => Ior::nil().write(reply),
+    }
     Ok(())
 }
 

@@ -164,5 +164,5 @@ impl Door {
 
 /// A callback's reference, for the module that has them.
 pub(super) fn callback_to(id: u32, reference: &Ior) -> t::Callback {
-    t::Callback { id, reference: reference.to_string() }
+    t::Callback { id, reference: reference.to_string(), unreachable_s: 0 }
 }

@@ -13,14 +13,17 @@ use std::sync::Arc;
 use topology as t;
 
 impl Naming {
-    /// What a name of one component without a kind stands for in the root context.
-    pub(crate) fn bound_in_root(&self, name: &str) -> Option<&Ior> {
-        self.tree.resolve(ROOT, &[NameComponent::new(name)]).ok().map(Binding::reference)
+    /// What a name of one component stands for in the root context.
+    pub(crate) fn bound_in_root(&self, name: &str, kind: &str) -> Option<&Ior> {
+        self.tree.resolve(ROOT, &[NameComponent::with_kind(name, kind)]).ok().map(Binding::reference)
     }
 
-    /// Gives an object such a name.
-    pub(crate) fn bind_in_root(&mut self, name: &str, object: Ior) -> Result<(), Raised> {
-        self.tree.bind(ROOT, &[NameComponent::new(name)], Binding::Object(object), None)
+    /// Gives an object such a name, whatever had it.
+    pub(crate) fn rebind_in_root(&mut self, name: &str, kind: &str, object: Ior) -> Result<(), Raised> {
+        let name = [NameComponent::with_kind(name, kind)];
+        // It may be bound as a context, which an object does not replace.
+        let _ = self.tree.unbind(ROOT, &name);
+        self.tree.bind(ROOT, &name, Binding::Object(object), None)
     }
 
     /// How many names and contexts there are.
@@ -46,6 +49,11 @@ impl Naming {
         self.tree.note_changed();
     }
 
+    /// How many changes were noted so far.
+    pub(crate) const fn changes_noted(&self) -> u64 {
+        self.tree.changes_noted()
+    }
+
     /// A part that may have changed, and what it says now; nothing if it is gone, or of the numbers.
     pub(crate) fn poll_changed_part(&mut self, references: &References) -> Option<(t::Part, Option<Vec<u8>>)> {
         Some(match self.tree.poll_changed()? {
@@ -60,11 +68,11 @@ impl Naming {
         })
     }
 
-    /// Charges somebody for all that there is but what is there from the start, as far as that is granted.
+    /// Charges somebody for all that there is, beyond what would be granted if need be.
     pub(crate) fn charge_all_to(&mut self, account: &Arc<Account>) {
         self.tree.charge(|bound| {
             let octets = bound.map_or(weights::CONTEXT, |(name, binding)| octets_of_binding(name, binding.reference()));
-            account.charge(Resource::KeptBytes, octets).ok()
+            Some(account.charge_anyway(Resource::KeptBytes, octets))
         });
     }
 

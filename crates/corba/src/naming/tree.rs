@@ -81,6 +81,7 @@ pub(super) struct Tree {
     limits: NamingLimits,
     /// What has changed, if anybody asks.
     changed: Option<BTreeSet<Place>>,
+    noted: u64,
 }
 
 /// Something in a tree that an image of it has a place of its own for.
@@ -114,6 +115,7 @@ impl Tree {
             iterator_next: 0,
             limits,
             changed: None,
+            noted: 0,
         }
     }
 
@@ -186,7 +188,13 @@ impl Tree {
     fn note(&mut self, place: impl FnOnce() -> Place) {
         if let Some(changed) = &mut self.changed {
             changed.insert(place());
+            self.noted += 1;
         }
+    }
+
+    /// How many changes were noted so far.
+    pub(super) const fn changes_noted(&self) -> u64 {
+        self.noted
     }
 
     pub(super) fn has_context(&self, id: u32) -> bool {

@@ -2,8 +2,9 @@
 
 use super::pools::{Pool, PoolKind};
 use super::real_time::Profile;
+use super::start_from::{self, START_FROM_RANGE};
 use super::topics::{self, ByType};
-use engine::{ChannelLimits, Discipline, OutboxSettings, SettingsPatch, SupplierSettings, Topics};
+use engine::{ChannelLimits, Discipline, OutboxSettings, SettingsPatch, StartFrom, SupplierSettings, Topics};
 use giop::cdr::Writer;
 use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
@@ -99,7 +100,7 @@ fn utc(time: u64) -> AnyValue {
 }
 
 /// Writes an `any` without a value: the ends of a range where there is none to tell.
-pub(super) fn write_null(out: &mut Writer<'_>) {
+pub(crate) fn write_null(out: &mut Writer<'_>) {
     out.u32(0);
 }
 
@@ -149,6 +150,18 @@ pub(crate) struct Property {
 
 /// The steps that filtering one event may take.
 pub(super) const FILTER_STEPS: &str = "FilterSteps";
+pub(crate) const ACKNOWLEDGE_AFTER: &str = "AcknowledgeAfter";
+pub(crate) const START_FROM: &str = "StartFrom";
+/// How much of its past a channel keeps.
+pub(super) const HISTORY_EVENTS: &str = "HistoryEvents";
+pub(super) const HISTORY_AGE: &str = "HistoryAge";
+pub(super) const HISTORY_BYTES: &str = "HistoryBytes";
+pub(super) const OVERFLOW_BUDGET: &str = "OverflowBudget";
+/// The most bytes that a channel may keep on disk, where there is a store.
+pub(super) const OVERFLOW_MAX: i64 = 16 << 40;
+/// What outlives the process.
+pub(crate) const EVENT_RELIABILITY: &str = "EventReliability";
+pub(crate) const CONNECTION_RELIABILITY: &str = "ConnectionReliability";
 
 /// The most that the service has of what properties ask for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -159,11 +172,15 @@ pub(crate) struct Most {
     pub(crate) filter_steps: u32,
     /// Bytes that the events of all channels may take together.
     pub(crate) memory_bytes: u64,
+    /// Whether anything outlives the process.
+    pub(crate) has_store: bool,
 }
 
 /// What a set of properties asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
+    /// Whether properties that are unknown are passed over.
+    pub(crate) ignores_unknown: bool,
     /// What the service has. No wish, but a part of what is told as available.
     pub(crate) most: Most,
     /// The level's own settings.
@@ -212,6 +229,8 @@ pub(super) enum Domain {
     Utc,
     /// A string out of these.
     Choice(&'static [&'static str]),
+    /// A place in a channel's past: as text, or the number of an event.
+    Start,
     /// A pool of threads.
     Pool(PoolKind),
     /// A `Campanile::TopicSeq`.
@@ -256,6 +275,7 @@ pub(super) enum Accepted {
     Utc,
     /// Index among the choices.
     Choice(usize),
+    Start(StartFrom),
     Pool(Pool),
     Topics(ByType),
 }
@@ -265,7 +285,7 @@ impl Accepted {
         match self {
             Self::Integer(value) => *value,
             Self::Boolean(value) => i64::from(*value),
-            Self::Utc | Self::Pool(_) | Self::Topics(_) => 0,
+            Self::Utc | Self::Start(_) | Self::Pool(_) | Self::Topics(_) => 0,
             Self::Choice(index) => i64::try_from(*index).unwrap_or(i64::MAX),
         }
     }
@@ -302,6 +322,9 @@ impl Property {
             Domain::Utc => (PropertyValue::Utc(0), PropertyValue::Utc(u64::MAX)),
             // Strings have no order that would make a range; both ends name all the choices.
             Domain::Choice(names) => (PropertyValue::Text(names.join("|")), PropertyValue::Text(names.join("|"))),
+            Domain::Start => {
+                (PropertyValue::Text(START_FROM_RANGE.into()), PropertyValue::Text(START_FROM_RANGE.into()))
+            }
             Domain::Pool(kind) => Pool::range(*kind, most.threads),
             Domain::Memory { low, high } => {
                 (PropertyValue::ULongLong(*low), PropertyValue::ULongLong(most.memory_bytes.clamp(*low, *high)))
@@ -314,7 +337,11 @@ impl Property {
     fn most(&self, most: Most) -> Option<u64> {
         match self.domain {
             Domain::Memory { .. } => Some(most.memory_bytes),
+            _ if self.name == OVERFLOW_BUDGET && most.has_store => Some(OVERFLOW_MAX.unsigned_abs()),
+            _ if self.name == OVERFLOW_BUDGET => Some(0),
+            _ if [HISTORY_EVENTS, HISTORY_AGE, HISTORY_BYTES].contains(&self.name) && !most.has_store => Some(0),
             _ if self.name == FILTER_STEPS => Some(most.filter_steps.into()),
+            _ if self.name == EVENT_RELIABILITY || self.name == CONNECTION_RELIABILITY => Some(most.has_store.into()),
             _ => None,
         }
     }
@@ -375,6 +402,14 @@ impl Domain {
                     names.iter().position(|name| name == text).map(Accepted::Choice).ok_or(ErrorCode::BadValue)
                 }
                 _ => Err(ErrorCode::BadType),
+            },
+            Self::Start => match value {
+                Value::String(text) => start_from::parse(text).map(Accepted::Start).ok_or(ErrorCode::BadValue),
+                number => {
+                    let number = integer(number).ok_or(ErrorCode::BadType)?;
+                    let number = u64::try_from(number).map_err(|_| ErrorCode::BadValue)?;
+                    Ok(Accepted::Start(StartFrom::Number(number)))
+                }
             },
             Self::Pool(kind) => Pool::accept(*kind, value).map(Accepted::Pool),
             Self::Topics => topics::accept(value).map(Accepted::Topics),

@@ -56,6 +56,10 @@ pub(crate) fn outside(settings: &OutboxSettings) -> Vec<Outside> {
         let others = || PropertyValue::Text("Discard|Reject|Disconnect".to_owned());
         note("FullOutbox", (others(), others()), "with Hold one slow consumer stops every supplier");
     }
+    if !settings.blocking.is_zero() {
+        let range = (PropertyValue::ULongLong(0), PropertyValue::ULongLong(0));
+        note("BlockingPolicy", range, "with it one slow consumer stops every supplier for a time");
+    }
     if settings.batch_size_max.get() > BATCH_SIZE_MAX {
         let range = (PropertyValue::Long(1), PropertyValue::Long(BATCH_SIZE_MAX.cast_signed()));
         note("MaximumBatchSize", range, "while a long batch is written nothing else is");

@@ -1,10 +1,15 @@
 //! The properties that there are: the OMG's and this service's own, each with its places, values, and what it sets.
 
 use super::pools::{Pool, PoolKind};
-use super::property::{Accepted, Domain, Effective, FILTER_STEPS, Place, Property, PropertyValue, Wanted, Wire};
+use super::property::{
+    ACKNOWLEDGE_AFTER, Accepted, CONNECTION_RELIABILITY, Domain, EVENT_RELIABILITY, Effective, FILTER_STEPS,
+    HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property, PropertyValue,
+    START_FROM, Wanted, Wire,
+};
 use super::real_time::Profile;
+use super::start_from;
 use super::topics;
-use engine::{DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, TopicSettings};
+use engine::{AcknowledgeAfter, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, Reliability, TopicSettings};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -42,14 +47,30 @@ const FULL_OUTBOX: &[(&str, FullOutbox)] = &[
     ("Reject", FullOutbox::Reject),
     ("Disconnect", FullOutbox::Disconnect),
 ];
+/// `AcknowledgeAfter`, in the order of its choices.
+const ACKNOWLEDGE: &[AcknowledgeAfter] =
+    &[AcknowledgeAfter::Accepted, AcknowledgeAfter::Stored, AcknowledgeAfter::Delivered];
+const ACKNOWLEDGE_AFTER_NAMES: &[&str] = &["Accepted", "Stored", "Delivered"];
 const FULL_OUTBOX_NAMES: &[&str] = &["Hold", "Discard", "Reject", "Disconnect"];
 
 const fn short(supported: (i64, i64), legal: (i64, i64)) -> Domain {
     Domain::Integer { wire: Wire::Short, supported, legal }
 }
 
+/// What there is a store for, and otherwise `BestEffort`: see [`Most::has_store`](super::property::Most::has_store).
 const fn reliability() -> Domain {
-    short((BEST_EFFORT, BEST_EFFORT), (BEST_EFFORT, PERSISTENT))
+    short((BEST_EFFORT, PERSISTENT), (BEST_EFFORT, PERSISTENT))
+}
+
+fn chosen_reliability(value: &Accepted) -> Option<Reliability> {
+    Some(if value.integer() == PERSISTENT { Reliability::Persistent } else { Reliability::BestEffort })
+}
+
+fn told_reliability(reliability: Reliability) -> Option<PropertyValue> {
+    Some(Wire::Short.value(match reliability {
+        Reliability::BestEffort => BEST_EFFORT,
+        Reliability::Persistent => PERSISTENT,
+    }))
 }
 
 const fn maximum() -> Domain {
@@ -86,10 +107,6 @@ fn told_time(duration: Duration) -> Option<PropertyValue> {
     Some(PropertyValue::ULongLong(u64::try_from(duration.as_nanos() / 100).unwrap_or(u64::MAX)))
 }
 
-fn told_best_effort(_: &Effective) -> Option<PropertyValue> {
-    Wire::Short.value(BEST_EFFORT).into()
-}
-
 fn told_nothing(_: &Effective) -> Option<PropertyValue> {
     None
 }
@@ -112,18 +129,18 @@ fn nothing_to_do(_: &mut Wanted, _: Accepted) {}
 /// The QoS properties (`CosNotification`, OMG Notification Service 1.1, 2.5), then this service's own.
 pub(crate) static QOS: &[Property] = &[
     Property {
-        name: "EventReliability",
+        name: EVENT_RELIABILITY,
         places: EVERYWHERE_AND_EVENT,
         domain: reliability(),
-        set: nothing_to_do,
-        get: told_best_effort,
+        set: |wanted, value| wanted.patch.event_reliability = chosen_reliability(&value),
+        get: |effective| told_reliability(effective.supplier.event_reliability),
     },
     Property {
-        name: "ConnectionReliability",
+        name: CONNECTION_RELIABILITY,
         places: EVERYWHERE,
         domain: reliability(),
-        set: nothing_to_do,
-        get: told_best_effort,
+        set: |wanted, value| wanted.patch.connection_reliability = chosen_reliability(&value),
+        get: |effective| told_reliability(effective.settings.connection_reliability),
     },
     Property {
         name: "Priority",
@@ -316,6 +333,13 @@ pub(crate) static QOS: &[Property] = &[
         get: |effective| Some(PropertyValue::Boolean(effective.settings.one_way)),
     },
     Property {
+        name: "MarkRepeats",
+        places: OUTBOX,
+        domain: Domain::Boolean,
+        set: |wanted, value| wanted.patch.mark_repeats = Some(value.boolean()),
+        get: |effective| Some(PropertyValue::Boolean(effective.settings.mark_repeats)),
+    },
+    Property {
         name: "MemoryBudget",
         places: CHANNEL,
         domain: Domain::Memory { low: 64 << 10, high: 1 << 40 },
@@ -325,6 +349,57 @@ pub(crate) static QOS: &[Property] = &[
             }
         },
         get: |effective| Some(PropertyValue::ULongLong(effective.limits.memory_budget_bytes)),
+    },
+    Property {
+        name: OVERFLOW_BUDGET,
+        places: CHANNEL,
+        domain: Domain::Integer { wire: Wire::ULongLong, supported: (0, OVERFLOW_MAX), legal: (0, OVERFLOW_MAX) },
+        set: |wanted, value| {
+            if let Ok(bytes) = u64::try_from(value.integer()) {
+                wanted.limits.overflow_budget_bytes = bytes;
+            }
+        },
+        get: |effective| Some(PropertyValue::ULongLong(effective.limits.overflow_budget_bytes)),
+    },
+    Property {
+        name: HISTORY_EVENTS,
+        places: CHANNEL,
+        domain: Domain::Integer { wire: Wire::ULongLong, supported: (0, i64::MAX), legal: (0, i64::MAX) },
+        set: |wanted, value| {
+            if let Ok(events) = u64::try_from(value.integer()) {
+                wanted.limits.history.events = events;
+            }
+        },
+        get: |effective| Some(PropertyValue::ULongLong(effective.limits.history.events)),
+    },
+    Property {
+        name: HISTORY_AGE,
+        places: CHANNEL,
+        domain: time(0, CENTURY),
+        set: |wanted, value| wanted.limits.history.age = value.duration(),
+        get: |effective| told_time(effective.limits.history.age),
+    },
+    Property {
+        name: HISTORY_BYTES,
+        places: CHANNEL,
+        domain: Domain::Integer { wire: Wire::ULongLong, supported: (0, OVERFLOW_MAX), legal: (0, OVERFLOW_MAX) },
+        set: |wanted, value| {
+            if let Ok(bytes) = u64::try_from(value.integer()) {
+                wanted.limits.history.bytes = bytes;
+            }
+        },
+        get: |effective| Some(PropertyValue::ULongLong(effective.limits.history.bytes)),
+    },
+    Property {
+        name: START_FROM,
+        places: OUTBOX,
+        domain: Domain::Start,
+        set: |wanted, value| {
+            if let Accepted::Start(start) = value {
+                wanted.patch.start_from = Some(start);
+            }
+        },
+        get: |effective| effective.settings.start_from.map(|start| PropertyValue::Text(start_from::told(start))),
     },
     Property {
         name: "PullInterval",
@@ -340,6 +415,42 @@ pub(crate) static QOS: &[Property] = &[
         domain: time(0, HOUR),
         set: |wanted, value| wanted.patch.reply_timeout = Some(value.duration()),
         get: |effective| told_time(effective.settings.reply_timeout),
+    },
+    Property {
+        name: "ConnectionExpiry",
+        places: EVERYWHERE,
+        domain: time(0, YEAR),
+        set: |wanted, value| wanted.patch.connection_expiry = Some(value.duration()),
+        get: |effective| told_time(effective.settings.connection_expiry),
+    },
+    Property {
+        name: "LatencyBound",
+        places: OUTBOX,
+        domain: time(0, HOUR),
+        set: |wanted, value| wanted.patch.latency_bound = Some(value.duration()),
+        get: |effective| told_time(effective.settings.latency_bound),
+    },
+    Property {
+        name: ACKNOWLEDGE_AFTER,
+        places: SUPPLIERS,
+        domain: Domain::Choice(ACKNOWLEDGE_AFTER_NAMES),
+        set: |wanted, value| {
+            if let Accepted::Choice(index) = value {
+                wanted.patch.acknowledge_after = ACKNOWLEDGE.get(index).copied();
+            }
+        },
+        get: |effective| {
+            let set = effective.supplier.acknowledge_after;
+            let at = ACKNOWLEDGE.iter().position(|choice| *choice == set)?;
+            ACKNOWLEDGE_AFTER_NAMES.get(at).map(|name| PropertyValue::Text((*name).into()))
+        },
+    },
+    Property {
+        name: "AcknowledgeWithin",
+        places: SUPPLIERS,
+        domain: time(MILLISECOND, HOUR),
+        set: |wanted, value| wanted.patch.acknowledge_within = Some(value.duration()),
+        get: |effective| told_time(effective.supplier.acknowledge_within),
     },
     Property {
         name: "ConnectTimeout",
@@ -368,6 +479,13 @@ pub(crate) static QOS: &[Property] = &[
         domain: time(0, WEEK),
         set: |wanted, value| wanted.patch.hold_timeout = Some(value.duration()),
         get: |effective| told_time(effective.settings.held_at_most()),
+    },
+    Property {
+        name: "BlockingPolicy",
+        places: OUTBOX,
+        domain: time(0, WEEK),
+        set: |wanted, value| wanted.patch.blocking = Some(value.duration()),
+        get: |effective| told_time(effective.settings.blocking),
     },
     Property {
         name: "ProbeInterval",

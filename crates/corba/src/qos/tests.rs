@@ -141,6 +141,7 @@ fn every_property_reaches_the_engine() {
             ("FullOutbox", "Reject".into()),
             ("PushWindow", 16_u16.into()),
             ("PushOneWay", true.into()),
+            ("MarkRepeats", true.into()),
             ("MemoryBudget", 1_000_000_u64.into()),
             ("ReplyTimeout", 20_000_000_u64.into()),
             ("ConnectTimeout", 10_000_u64.into()),
@@ -167,18 +168,17 @@ fn every_property_reaches_the_engine() {
     let patch = *scene.d.door.hierarchy().channels().next().unwrap().patch();
     let times = (patch.pull_interval, patch.supplier_linger);
     assert_eq!((patch.priority, times), (Some(-7), (Some(Duration::from_millis(300)), Some(Duration::from_secs(600)))));
-    assert_eq!(settings.discard_policy, DiscardPolicy::Lifo);
-    assert_eq!(settings.max_events_per_consumer, NonZeroU32::new(10_000));
+    let bounds = (settings.discard_policy, settings.max_events_per_consumer);
+    assert_eq!(bounds, (DiscardPolicy::Lifo, NonZeroU32::new(10_000)));
     assert_eq!(settings.full_outbox, Some(FullOutbox::Reject));
-    assert_eq!((settings.push_window, settings.one_way), (16, true));
-    let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after];
-    assert_eq!(times, [Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO]);
-    assert_eq!(settings.held_at_most(), Duration::from_secs(5));
-    let limits = *scene.d.door.hierarchy().channels().next().unwrap().limits();
-    assert_eq!(limits.memory_budget_bytes, 1_000_000);
+    assert_eq!((settings.push_window, settings.one_way, settings.mark_repeats), (16, true, true));
+    let times = [settings.reply_timeout, settings.connect_timeout, settings.give_up_after, settings.held_at_most()];
+    let expected = [Duration::from_secs(2), Duration::from_millis(1), Duration::ZERO, Duration::from_secs(5)];
+    assert_eq!(times, expected);
+    assert_eq!(scene.d.door.hierarchy().channels().next().unwrap().limits().memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 29);
+    assert_eq!(qos.len(), 39);
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!(qos["DiscardPolicy"], Value::Short(4));
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
@@ -191,8 +191,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!(qos["FullOutbox"], text("Reject"));
     assert_eq!(qos["PushWindow"], Value::UShort(16));
     assert_eq!(qos["MemoryBudget"], Value::ULongLong(1_000_000));
-    assert_eq!(qos["ReplyTimeout"], Value::ULongLong(20_000_000));
-    assert_eq!(qos["StopTimeSupported"], Value::Bool(true));
+    assert_eq!((&qos["ReplyTimeout"], &qos["StopTimeSupported"]), (&Value::ULongLong(20_000_000), &Value::Bool(true)));
 }
 
 #[test]
@@ -336,7 +335,7 @@ fn every_bad_property_is_named_with_its_code_and_range() {
         ("MaxConstraintLength", 0_i32.into(), BAD_VALUE, (Value::Long(1), Value::Long(1 << 20))),
         ("StartTime", utc(1), UNAVAILABLE_PROPERTY, none.clone()),
         ("StopTime", AnyValue::default(), UNAVAILABLE_PROPERTY, none.clone()),
-        ("BlockingPolicy", AnyValue::default(), BAD_PROPERTY, none.clone()),
+        ("NobodysPolicy", AnyValue::default(), BAD_PROPERTY, none.clone()),
         ("Profile", "realtime".into(), BAD_VALUE, (text("Standard|RealTime"), text("Standard|RealTime"))),
         ("eventreliability", 0_i16.into(), BAD_PROPERTY, none.clone()),
         ("", 0_i16.into(), BAD_PROPERTY, none),
@@ -407,6 +406,7 @@ fn what_is_a_channels_or_a_consumers_cannot_be_set_elsewhere() {
             ("FullOutbox", "Hold".into()),
             ("PushWindow", 1_u16.into()),
             ("PushOneWay", true.into()),
+            ("MarkRepeats", true.into()),
         ] {
             let errors = scene.errors(&object, &[(name, value)]);
             assert_eq!(errors, [(UNAVAILABLE_PROPERTY, name.to_owned(), Value::Null, Value::Null)]);
@@ -414,7 +414,10 @@ fn what_is_a_channels_or_a_consumers_cannot_be_set_elsewhere() {
         scene.set(&object, &[("OrderPolicy", 0_i16.into()), ("DiscardPolicy", 1_i16.into())]);
         let names: Vec<String> = scene.qos(&object).into_keys().collect();
         let expected = [
+            "AcknowledgeAfter",
+            "AcknowledgeWithin",
             "ConnectTimeout",
+            "ConnectionExpiry",
             "ConnectionReliability",
             "DiscardPolicy",
             "EventReliability",
@@ -451,7 +454,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 21);
+    assert_eq!(ranges.len(), 26);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 
@@ -655,7 +658,8 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         PropertyValue::Structure(_) => ("NotifyExt::ThreadPoolLanesParams", String::new()),
     };
     for property in QOS.iter().chain(ADMIN) {
-        let (low, high) = property.range(Most { threads: 64, filter_steps: 100_000_000, memory_bytes: 1 << 40 });
+        let (low, high) =
+            property.range(Most { threads: 64, filter_steps: 100_000_000, memory_bytes: 1 << 40, has_store: true });
         let ((kind, low), (_, high)) = (shown(&low), shown(&high));
         let range = match kind {
             "string" => format!(" {low}"),

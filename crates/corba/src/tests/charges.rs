@@ -84,7 +84,7 @@ fn write_name(name: &str, w: &mut Writer<'_>) {
 }
 
 /// A pool of so many threads, as a property.
-fn write_pool(threads: u32, w: &mut Writer<'_>) {
+pub(super) fn write_pool(threads: u32, w: &mut Writer<'_>) {
     w.u32(1);
     w.string("ThreadPool");
     AnyValue::from(ThreadPool::new(PriorityModel::ClientPropagated, 0, threads)).write(w).unwrap();

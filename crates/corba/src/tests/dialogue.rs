@@ -4,7 +4,7 @@ use crate::exceptions::Exception;
 use crate::keys::ObjectKey;
 use crate::naming::NamingLimits;
 use crate::table;
-use crate::{Door, DoorSettings, Effect, ObjectRequest};
+use crate::{Compatibility, Door, DoorSettings, Effect, ObjectRequest};
 use accounts::{Account, Accounts, Ceilings};
 use engine::{ChannelLimits, HierarchyLimits, SettingsPatch};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
@@ -42,7 +42,9 @@ pub(crate) fn settings(nonce_seed: u64) -> DoorSettings {
         limits: ChannelLimits::default(),
         hierarchy: HierarchyLimits::default(),
         memory_bytes_max: 1 << 40,
+        has_store: false,
         naming: NamingLimits::default(),
+        compatibility: Compatibility::default(),
         chars: CharSet::Latin1,
         nonce_seed,
     }
@@ -112,7 +114,7 @@ pub(crate) trait Expect {
     fn raises(self, name: &str) -> Body;
 }
 
-impl Expect for Result<Body, Thrown> {
+impl<T: core::fmt::Debug> Expect for Result<T, Thrown> {
     #[track_caller]
     fn raises(self, name: &str) -> Body {
         let thrown = self.expect_err("an exception");

@@ -188,7 +188,7 @@ fn write_utc(time: u64, w: &mut Writer<'_>) {
 pub(super) fn factories(d: &mut Dialogue) {
     let channel = new_channel(d).0;
     let factory = d.object(&channel, "_get_default_filter_factory");
-    assert_eq!(factory.type_id, "IDL:omg.org/CosNotifyFilter/FilterFactory:1.0");
+    assert_eq!(factory.type_id, "IDL:CosNotifyFilterExt/FilterFactory:1.0");
     assert_eq!(d.object(&channel, "_get_default_filter_factory"), factory);
     let other = new_channel(d).0;
     assert_ne!(d.object(&other, "_get_default_filter_factory"), factory);

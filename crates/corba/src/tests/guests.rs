@@ -1,10 +1,11 @@
 //! Clients of other doors: their proxies, what is refused, and who is told when these end.
 
+use super::charges::write_pool;
 use super::dialogue::{Dialogue, STYLES, settings, somebody};
 use super::objects::new_channel;
 use crate::{Door, Effect, Guest, Part, Unwelcome};
 use accounts::{Accounts, Ceilings, Resource};
-use engine::{ChannelId, DisconnectReason, EventType, Peer, ProxyState, Refusal, Side, Want};
+use engine::{ChannelId, DisconnectReason, EventType, Peer, Place, ProxyState, Refusal, Side, Want};
 
 const DEFAULT: ChannelId = ChannelId(0);
 
@@ -67,6 +68,20 @@ fn who_may_not_take_part_is_told_why_and_leaves_nothing() {
     assert!(door.publish().is_none_or(|after| after.routing.channel(DEFAULT).unwrap().consumers().count() == 0));
     assert_eq!(door.hierarchy().channel(DEFAULT).unwrap().proxies().count(), 0);
     assert_eq!((poor.used(Resource::Proxies), poor.used(Resource::KeptBytes)), (0, 0));
+}
+
+#[test]
+fn guests_are_on_the_main_lane_whatever_pools_there_are() {
+    let mut d = Dialogue::new(STYLES[0]);
+    let (object, id) = new_channel(&mut d);
+    let channel = ChannelId(u32::try_from(id).unwrap());
+    d.quick(&object, "set_qos", |w| write_pool(1, w)).unwrap();
+    let keys = [consumer(channel, ""), supplier(channel)].map(|guest| d.door.welcome(guest, somebody()).unwrap());
+    let published = d.door.publish().unwrap();
+    let places = published.routing.channel(channel).unwrap().consumers().map(|route| (route.key, &*route.places));
+    assert_eq!(places.collect::<Vec<_>>(), [(keys[0], &[Place::MAIN][..])]);
+    assert_eq!(&*published.routing.supplier(keys[1]).unwrap().places, [Place::MAIN]);
+    assert!(published.routing.lanes().len() == 1, "there is a pool");
 }
 
 #[test]

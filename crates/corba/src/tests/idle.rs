@@ -1,9 +1,10 @@
 //! Suppliers that nobody hears of: who is listed, and who is let go.
 
-use super::dialogue::{Dialogue, STYLES, client, key_of};
+use super::dialogue::{Dialogue, STYLES, client, key_of, settings};
 use super::proxies::new_channel;
+use super::topology::with_store;
 use crate::keys::ObjectKey;
-use crate::{ClientAnswer, Effect, ObjectRequest};
+use crate::{ClientAnswer, DoorSettings, Effect, ObjectRequest};
 use accounts::{Account, Accounts, Ceilings, Charge, Resource};
 use engine::{Lane, NoFields, ProxyKey, Time};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
@@ -23,7 +24,11 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut d = Dialogue::new(STYLES[5]);
+        Self::of(settings(1))
+    }
+
+    fn of(settings: DoorSettings) -> Self {
+        let mut d = Dialogue::with(STYLES[5], settings);
         let channel = new_channel(&mut d);
         Self { d, channel, lane: Lane::new(Time(0)), now: Time(0) }
     }
@@ -151,6 +156,24 @@ fn one_that_can_be_asked_is_left_to_its_probes() {
     scene.supplier(&who, &client("behind a wall"));
     assert_eq!(scene.after(60), []);
     assert_eq!(scene.after(60).len(), 1);
+}
+
+/// A minute after a start, each consumer that pulls and had not come yet was gone, with the events that were kept for it.
+#[test]
+fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_set() {
+    let mut scene = Scene::of(with_store(1));
+    let channel = scene.channel.clone();
+    let admin = scene.d.object(&channel, "for_consumers");
+    let proxy = scene.d.made(&admin, "obtain_notification_pull_supplier", 1).0;
+    scene.d.call(&proxy, "connect_structured_pull_consumer", |w| Ior::nil().write(w)).unwrap();
+    assert_eq!(scene.after(1 << 20), []);
+    let mut after =
+        Scene { d: Dialogue::with(STYLES[5], with_store(2)), lane: Lane::new(Time(0)), now: Time(0), channel };
+    after.d.door.restore(&scene.d.door.topology()).unwrap();
+    assert_eq!(after.after(1 << 20), []);
+    let channel = after.channel.clone();
+    after.set(&channel, "ConnectionExpiry", 100 * SECOND);
+    assert_eq!(after.after(1).len(), 1);
 }
 
 #[test]

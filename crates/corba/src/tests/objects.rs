@@ -5,13 +5,14 @@ use super::dialogue::{Dialogue, Expect, STYLES, Style, client, key_of, somebody,
 use super::filters;
 use super::proxies::{self, every_proxy};
 use super::scheduling;
+use super::{monitor, notify_ext};
 use crate::table;
 use crate::{conformance, keys};
 use giop::cdr::{Endian, Version};
 use giop::ior::Ior;
 use std::collections::BTreeSet;
 
-const NOTIFY: &str = "IDL:omg.org/CosNotifyChannelAdmin";
+const MONITORING: &str = "IDL:sandia.gov/NotifyMonitoringExt";
 const AND: u32 = 0;
 const OR: u32 = 1;
 const ANY_EVENT: u32 = 0;
@@ -49,6 +50,13 @@ const CASES: &[Case] = &[
     ("every object answers for itself", object_operations),
     ("names are bound, resolved, listed and unbound", naming),
     ("names are written and read", naming_ext),
+    ("factory, channels and admins are of TAO's types", notify_ext::types),
+    ("channels, admins and proxies have names that nobody else has", notify_ext::names),
+    ("callbacks are registered for when the service is there again", notify_ext::registry),
+    ("a filter factory knows its filters by number", notify_ext::filter_numbers),
+    ("statistics are read under the names that TAO has for them", monitor::statistics),
+    ("who may not control is told so", monitor::refusals),
+    ("a channel is made and found by name, as at omniEvents", notify_ext::generic_factory),
 ];
 
 #[test]
@@ -81,6 +89,9 @@ fn every_operation_of_every_object_answers_in_every_style() {
 const SERVANTS: &[table::Servant] = &[
     table::FACTORY,
     table::CHANNEL,
+    table::DEFAULT_CHANNEL,
+    table::GENERIC_FACTORY,
+    table::MONITOR_CONTROL,
     table::CONSUMER_ADMIN,
     table::SUPPLIER_ADMIN,
     table::STRUCTURED_PROXY_PUSH_CONSUMER,
@@ -124,6 +135,8 @@ const EXCEPTIONS: &[&str] = &[
     "IDL:omg.org/CosEventChannelAdmin/AlreadyConnected:1.0",
     "IDL:omg.org/CosEventChannelAdmin/TypeError:1.0",
     "IDL:omg.org/CosEventComm/Disconnected:1.0",
+    "IDL:omg.org/CosLifeCycle/InvalidCriteria:1.0",
+    "IDL:omg.org/CosLifeCycle/NoFactory:1.0",
     "IDL:omg.org/CosNaming/NamingContext/AlreadyBound:1.0",
     "IDL:omg.org/CosNaming/NamingContext/CannotProceed:1.0",
     "IDL:omg.org/CosNaming/NamingContext/InvalidName:1.0",
@@ -146,6 +159,9 @@ const EXCEPTIONS: &[&str] = &[
     "IDL:omg.org/CosNotifyFilter/InvalidGrammar:1.0",
     "IDL:omg.org/CosNotifyFilter/InvalidValue:1.0",
     "IDL:omg.org/CosNotifyFilter/UnsupportedFilterableData:1.0",
+    "IDL:sandia.gov/CosNotification/NotificationServiceMonitorControl/InvalidName:1.0",
+    "IDL:sandia.gov/NotifyMonitoringExt/NameAlreadyUsed:1.0",
+    "IDL:sandia.gov/NotifyMonitoringExt/NameMapError:1.0",
 ];
 
 pub(super) fn new_channel(d: &mut Dialogue) -> (Ior, i32) {
@@ -161,7 +177,7 @@ fn factory(d: &mut Dialogue) {
     let factory = d.bootstrap("NotificationService");
     assert_eq!(d.ids(&factory, "get_all_channels"), [0]);
     let (first, id) = new_channel(d);
-    assert_eq!((id, first.type_id.as_str()), (1, "IDL:omg.org/CosNotifyChannelAdmin/EventChannel:1.0"));
+    assert_eq!((id, first.type_id.as_str()), (1, "IDL:sandia.gov/NotifyMonitoringExt/EventChannel:1.0"));
     let (second, id) = new_channel(d);
     assert_eq!(id, 2);
     assert_ne!(first, second);
@@ -185,8 +201,8 @@ fn channel(d: &mut Dialogue) {
     let (channel, _) = new_channel(d);
     let consumers = d.object(&channel, "_get_default_consumer_admin");
     let suppliers = d.object(&channel, "_get_default_supplier_admin");
-    assert_eq!(consumers.type_id, format!("{NOTIFY}/ConsumerAdmin:1.0"));
-    assert_eq!(suppliers.type_id, format!("{NOTIFY}/SupplierAdmin:1.0"));
+    assert_eq!(consumers.type_id, format!("{MONITORING}/ConsumerAdmin:1.0"));
+    assert_eq!(suppliers.type_id, format!("{MONITORING}/SupplierAdmin:1.0"));
     assert_eq!(d.object(&channel, "for_consumers"), consumers);
     assert_eq!(d.object(&channel, "for_suppliers"), suppliers);
     assert_eq!((d.number(&consumers, "_get_MyID"), d.number(&suppliers, "_get_MyID")), (0, 0));

@@ -2,12 +2,18 @@
 
 use super::dialogue::{Body, Dialogue, STYLES, Thrown, client, settings, somebody_else, write_types};
 use super::proxies::new_channel;
-use crate::{Declared, Effect, NotRestored};
+use crate::{Declared, DoorSettings, Effect, NotRestored};
 use accounts::Resource;
+use client::notify::{ThreadPool, ThreadPoolLanes, Topic, Topics};
+use core::time::Duration;
+use engine::{Lane, LaneChange, NoFields, Reliability, SettingsPatch, Time};
 use giop::cdr::Writer;
 use giop::ior::Ior;
+use giop::realtime::PriorityModel;
+use giop::value::AnyValue;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use topology::{Image, Topology};
+use topology::{Image, PoolProperty, Settings, Topology};
 
 /// Clients who do whatever comes to mind.
 struct World {
@@ -24,11 +30,23 @@ struct World {
     made: u32,
     /// What has changed is put into it as it comes.
     image: Image,
+    has_passing_clients: bool,
+}
+
+/// Of a service that has a store.
+pub(super) fn with_store(nonce_seed: u64) -> DoorSettings {
+    let delivery = SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() };
+    DoorSettings { has_store: true, delivery, ..settings(nonce_seed) }
 }
 
 impl World {
+    /// Whether its clients have connections that do not outlive the process.
+    fn has_passing_clients(seed: u64) -> bool {
+        seed % 2 == 1
+    }
+
     fn new(seed: u64) -> Self {
-        let mut d = Dialogue::new(STYLES[5]);
+        let mut d = Dialogue::with(STYLES[5], with_store(0));
         d.principal = somebody_else();
         let channels = vec![d.bootstrap("DefaultEventChannel"), new_channel(&mut d)];
         let contexts = vec![d.bootstrap("NameService")];
@@ -44,10 +62,12 @@ impl World {
             contexts,
             made: 0,
             image: Image::new(),
+            has_passing_clients: Self::has_passing_clients(seed),
         };
-        world.image = world.d.door.topology().image();
+        world.image = world.d.door.image();
         world.d.door.note_changed_parts();
         world.new_admins();
+        world.known_admins();
         world
     }
 
@@ -68,10 +88,40 @@ impl World {
         let channels = self.channels.clone();
         let Some(channel) = self.one(&channels) else { return };
         let operator = self.random.u32(..2);
+        let name = self.random.u32(..50).to_string();
         for (side, operation) in ["new_for_consumers", "new_for_suppliers"].iter().enumerate() {
             let made = self.ask_for(&channel, operation, |w| w.u32(operator));
             self.admins[side].extend(made);
+            let made = self.ask_for(&channel, &format!("named_{operation}"), |w| {
+                w.u32(operator);
+                w.string(&name);
+            });
+            self.admins[side].extend(made);
         }
+        if self.random.u32(..4) > 0 {
+            return;
+        }
+        let factory = self.d.bootstrap("NotificationService");
+        let made = self.ask_for(&factory, "create_named_channel", |w| {
+            w.u64(0);
+            w.string(&name);
+        });
+        self.channels.extend(made);
+    }
+
+    fn register(&mut self) {
+        let factory = self.d.bootstrap("NotificationService");
+        let callback = client(&self.random.u32(..40).to_string());
+        let _ = self.ask(&factory, "register_callback", |w| callback.write(w));
+        if self.random.u32(..3) == 0 {
+            let id = self.random.i32(..60);
+            let _ = self.ask(&factory, "unregister_callback", |w| w.i32(id));
+        }
+    }
+
+    fn known_admins(&mut self) {
+        let channels = self.channels.clone();
+        let Some(channel) = self.one(&channels) else { return };
         let made = self.ask_for(&channel, "for_consumers", |_| {});
         self.admins[0].extend(made);
         let made = self.ask_for(&channel, "for_suppliers", |_| {});
@@ -84,8 +134,14 @@ impl World {
         let (pull, form) = (self.random.bool(), self.random.u32(..3));
         let way = if pull { "pull" } else { "push" };
         let what = ["supplier", "consumer"][side];
-        let obtain = format!("obtain_notification_{way}_{what}");
-        let Some(proxy) = self.ask_for(&admin, &obtain, |w| w.u32(form)) else { return };
+        let name = self.random.u32(..3).eq(&0).then(|| self.random.u32(..30).to_string()).filter(|_| !pull);
+        let named = if name.is_some() { "named_" } else { "" };
+        let obtain = format!("obtain_{named}notification_{way}_{what}");
+        let proxy = self.ask_for(&admin, &obtain, |w| {
+            w.u32(form);
+            name.iter().for_each(|name| w.string(name));
+        });
+        let Some(proxy) = proxy else { return };
         self.proxies.push((proxy, side, pull, form));
     }
 
@@ -118,15 +174,16 @@ impl World {
         let Some(object) = object else { return };
         let number = self.random.u32(1..1_000);
         let longs = ["MaxEventsPerConsumer", "MaximumBatchSize", "PushWindow", "MaxQueueLength", "MaxConsumers"];
-        let shorts = ["Priority", "OrderPolicy", "DiscardPolicy"];
+        let shorts = ["Priority", "OrderPolicy", "DiscardPolicy", "EventReliability", "ConnectionReliability"];
+        let shorts = if self.has_passing_clients { &shorts[..] } else { &shorts[..4] };
         let times = ["Timeout", "PacingInterval", "ProbeInterval", "GiveUpAfter", "SupplierLinger", "ReplyTimeout"];
         let (long, short, time) = (
             *self.random.choice(&longs).unwrap(),
-            *self.random.choice(&shorts).unwrap(),
+            *self.random.choice(shorts).unwrap(),
             *self.random.choice(&times).unwrap(),
         );
         let which = self.random.u32(..3);
-        let small = self.random.i16(0..4);
+        let small = self.random.i16(0..if self.has_passing_clients { 2 } else { 4 });
         let _ = self.ask(&object, "set_qos", |w| {
             w.u32(1);
             match which {
@@ -145,6 +202,61 @@ impl World {
                     w.u32(24);
                     w.u64(u64::from(number) * 10_000_000);
                 }
+            }
+        });
+    }
+
+    /// What events may claim of their lanes, and threads for a channel, an admin or a proxy: which are refused while somebody is
+    /// connected there.
+    fn set_lanes(&mut self) {
+        let channels = self.channels.clone();
+        // A share times a deadline is a second at most.
+        let number = self.random.u32(1..900);
+        if let Some(channel) = self.one(&channels) {
+            let topic = |at: u32| Topic {
+                deadline: at.is_multiple_of(2).then(|| Duration::from_micros(u64::from(number))),
+                execution_time: Duration::from_micros(at.into()),
+                criticality: 3 - i16::try_from(at).unwrap_or(0),
+                ..Topic::new("d", &format!("T{at}"), number + at)
+            };
+            let topics: Vec<Topic> = (0..self.random.u32(..4)).map(topic).collect();
+            let property = match self.random.u32(..3) {
+                0 => ("Share", AnyValue::from(number)),
+                1 => ("Deadline", AnyValue::from(u64::from(number) * 10)),
+                _ => ("Topics", Topics(topics).into()),
+            };
+            self.set_value(&channel, &[property]);
+        }
+        let object = if self.random.u32(..3) == 0 { self.one(&channels) } else { self.object() };
+        let Some(object) = object else { return };
+        let model = [PriorityModel::ClientPropagated, PriorityModel::ServerDeclared][self.random.usize(..2)];
+        let (priority, threads) = (self.random.i16(0..50), self.random.u32(1..3));
+        let pool = if self.random.bool() {
+            let max_buffered_requests = self.random.u32(..100);
+            ("ThreadPool", ThreadPool { max_buffered_requests, ..ThreadPool::new(model, priority, threads) }.into())
+        } else {
+            let lanes = [(priority, 1), (priority + 10, threads)];
+            ("ThreadPoolLanes", ThreadPoolLanes::new(model, priority, &lanes).into())
+        };
+        let discipline = *self.random.choice(&["Shares", "EarliestDeadline", "LeastLaxity", "MaximumUrgency"]).unwrap();
+        self.set_value(&object, &[pool]);
+        self.set_value(&object, &[("Discipline", discipline.into())]);
+        // Those that nobody has any more end, and their numbers are used again.
+        if self.d.door.publish().is_some() {
+            while let Some(change) = self.d.door.poll_lane() {
+                if let LaneChange::Ended(lane) = change {
+                    self.d.door.lane_gone(lane);
+                }
+            }
+        }
+    }
+
+    fn set_value(&mut self, object: &Ior, properties: &[(&str, AnyValue)]) {
+        let _ = self.ask(object, "set_qos", |w| {
+            w.length(properties.len());
+            for (name, value) in properties {
+                w.string(name);
+                value.write(w).unwrap();
             }
         });
     }
@@ -260,7 +372,8 @@ impl World {
         let gone = match self.random.u32(..8) {
             0 => {
                 self.channels.extend(Some(new_channel(&mut self.d)));
-                self.one(&self.channels.clone())
+                // The default channel comes back with a restart.
+                self.one(&self.channels.clone()[1..])
             }
             1 | 2 => self.one(&self.admins[0].clone()),
             3 => self.one(&self.filters.clone()),
@@ -279,8 +392,13 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.u32(..20) {
-            0 => self.new_admins(),
+        match self.random.u32(..23) {
+            20..=22 => self.set_lanes(),
+            0 => {
+                self.new_admins();
+                self.known_admins();
+                self.register();
+            }
             1..=4 => self.new_proxy(),
             5..=7 => self.connect(),
             8..=10 => self.set(),
@@ -327,33 +445,71 @@ fn face(d: &mut Dialogue, object: &Ior) -> Vec<Option<String>> {
     operations.iter().map(|operation| said(operation)).collect()
 }
 
+/// Counts what is in a topology, so that a test can tell that it was about something.
+fn count(topology: &Topology, seen: &mut BTreeMap<&str, usize>) {
+    let mut add = |what, count: usize| *seen.entry(what).or_default() += count;
+    let pooled =
+        |settings: &Settings, property| usize::from(settings.pool.as_ref().is_some_and(|p| p.property == property));
+    for channel in &topology.channels {
+        let (admins, proxies) = (&channel.admins, &channel.proxies);
+        let selections = || {
+            let of_proxies = proxies.iter().map(|proxy| &proxy.selection);
+            admins.iter().map(|admin| &admin.selection).chain(of_proxies)
+        };
+        add("proxies", proxies.len());
+        add("connected", proxies.iter().filter(|proxy| proxy.client.is_some()).count());
+        add("filters", channel.filters.len());
+        add("attached", selections().map(|selection| selection.attached.len()).sum());
+        add("priority filters", selections().filter(|selection| selection.priority_filter.is_some()).count());
+        add("lifetime filters", selections().filter(|selection| selection.lifetime_filter.is_some()).count());
+        add("topics", channel.topics.by_type.len());
+        add("named channels", usize::from(channel.name.is_some()));
+        add("named admins", admins.iter().filter(|admin| admin.name.is_some()).count());
+        add("named proxies", proxies.iter().filter(|proxy| proxy.name.is_some()).count());
+        add("shares", usize::from(channel.topics.rest.share != 1_000));
+        add("deadlines", usize::from(channel.topics.rest.deadline_ns.is_some()));
+        for (what, property) in [("pools", PoolProperty::ThreadPool), ("lanes", PoolProperty::ThreadPoolLanes)] {
+            let of_admins = admins.iter().map(|admin| pooled(&admin.settings, property)).sum::<usize>();
+            let of_proxies = proxies.iter().map(|proxy| pooled(&proxy.settings, property)).sum::<usize>();
+            add(what, pooled(&channel.settings, property) + of_admins + of_proxies);
+        }
+        let of_channel = channel.settings.pool.as_ref();
+        add("disciplines", usize::from(of_channel.is_some_and(|pool| pool.discipline != topology::Discipline::Shares)));
+        add("pools of channels", usize::from(of_channel.is_some()));
+    }
+    add("contexts", topology.naming.contexts.len());
+    add("names", topology.naming.contexts.iter().map(|context| context.bindings.len()).sum());
+}
+
 #[test]
 fn what_was_there_is_there_again_under_the_same_references() {
-    let mut seen = [0; 5];
+    let (mut seen, mut passing, mut registrations) = (BTreeMap::new(), 0, 0);
     for seed in 0..60 {
         println!("seed {seed}");
         let mut world = World::new(seed);
         for step in 0..300 {
             world.step();
             if step % 20 == 0 {
-                let found = topology_of(&world.image);
-                assert_eq!(topology::differences(&world.d.door.topology(), &found), Vec::<String>::new());
+                let (found, kept) = (topology_of(&world.image), topology_of(&world.d.door.image()));
+                assert_eq!(topology::differences(&kept, &found), Vec::<String>::new());
             }
         }
         let exported = world.d.door.topology();
-        assert_eq!(topology_of(&world.image), exported, "what was kept, change by change");
+        let kept = topology_of(&world.image);
+        assert_eq!(kept, topology_of(&world.d.door.image()), "what was kept, change by change");
+        let proxies =
+            |topology: &Topology| topology.channels.iter().map(|channel| channel.proxies.len()).sum::<usize>();
+        match World::has_passing_clients(seed) {
+            true => passing += proxies(&exported) - proxies(&kept),
+            false => assert_eq!(kept, exported),
+        }
         let text = exported.to_json();
         let read = Topology::from_json(&text).unwrap();
         assert_eq!(read, exported);
-        for channel in &exported.channels {
-            let attached = channel.proxies.iter().map(|proxy| proxy.selection.attached.len()).sum::<usize>();
-            let connected = channel.proxies.iter().filter(|proxy| proxy.client.is_some()).count();
-            let lifetimes = channel.admins.iter().filter(|admin| admin.selection.lifetime_filter.is_some()).count();
-            let of = [channel.proxies.len(), connected, channel.filters.len(), attached, lifetimes];
-            seen.iter_mut().zip(of).for_each(|(all, some)| *all += some);
-        }
+        count(&exported, &mut seen);
+        registrations += exported.registrations.len();
         // Another service, with other random numbers.
-        let mut after = Dialogue::with(STYLES[5], settings(1_000 + seed));
+        let mut after = Dialogue::with(STYLES[5], with_store(1_000 + seed));
         after.door.restore(&read).unwrap();
         let again = after.door.topology();
         assert_eq!(topology::differences(&exported, &again), Vec::<String>::new());
@@ -363,16 +519,19 @@ fn what_was_there_is_there_again_under_the_same_references() {
             assert_eq!(before, now, "{:?}", String::from_utf8_lossy(&reference.iiop().unwrap().key));
         }
         // What is kept is charged, as it was to those who made it.
-        let mut charged = Dialogue::with(STYLES[5], settings(2_000 + seed));
+        let mut charged = Dialogue::with(STYLES[5], with_store(2_000 + seed));
         let account = somebody_else();
-        charged.door.restore_image(&world.image, &account).unwrap();
+        charged.door.restore_image(&world.image, &account, |_| {}).unwrap();
         let makers = Arc::clone(&world.d.principal);
-        for resource in [Resource::Channels, Resource::Proxies, Resource::EventTypes] {
-            assert_eq!(account.used(resource), makers.used(resource), "{resource:?}");
+        if !World::has_passing_clients(seed) {
+            for resource in [Resource::Channels, Resource::Proxies, Resource::EventTypes, Resource::Threads] {
+                assert_eq!(account.used(resource), makers.used(resource), "{resource:?}");
+            }
+            // But for what is there from the start, the default admins of each channel, and references of other servers' filters.
+            let default_admins = 2 * (1 << 10) * exported.channels.len() as u64;
+            let [octets, of_makers] = [&account, &makers].map(|account| account.used(Resource::KeptBytes));
+            assert!(octets.abs_diff(of_makers) < (32 << 10) + default_admins, "{octets}, {of_makers}");
         }
-        // But for what is there from the start, and references of other servers' filters.
-        let [octets, of_makers] = [&account, &makers].map(|account| account.used(Resource::KeptBytes));
-        assert!(octets.abs_diff(of_makers) < 32 << 10, "{octets}, {of_makers}");
         // What is made next has the number that it would have had, and nobody else's.
         for d in [&mut world.d, &mut after] {
             d.effects();
@@ -382,7 +541,10 @@ fn what_was_there_is_there_again_under_the_same_references() {
         assert_eq!(ids(world.d.door.topology()), ids(after.door.topology()));
         assert_eq!(after.door.restore(&read), Err(NotRestored::InUse));
     }
-    assert!(seen.iter().all(|count| *count >= 60), "proxies, connected, filters, attached, lifetimes: {seen:?}");
+    assert!(registrations > 60, "{registrations}");
+    assert!(passing > 50, "{passing} proxies do not outlive the process");
+    assert_eq!(seen.len(), 18, "{seen:?}");
+    assert!(seen.values().all(|count| *count >= 50), "{seen:?}");
 }
 
 /// Programs that connect anew when their service has been restarted, as ALMA's do, would get each event twice.
@@ -418,6 +580,56 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
     connect(&mut after, "somebody else");
     connect(&mut after, "other");
     assert_eq!(connected(&after), [0, 2, 3, 4, 5]);
+    // One that was connected twice connects twice.
+    connect(&mut after, "one");
+    assert_eq!(connected(&after), [0, 3, 4, 5, 6]);
+    connect(&mut after, "one");
+    assert_eq!(connected(&after), [3, 4, 5, 6, 7]);
+    connect(&mut after, "one");
+    assert_eq!(connected(&after), [3, 4, 5, 6, 7, 8]);
+}
+
+/// A consumer that subscribed once more, weeks after a restart, lost its first subscription and was not told.
+#[test]
+fn a_client_that_connects_once_more_long_after_a_restart_keeps_what_it_has() {
+    for (hours, left) in [(0, 1), (2, 2)] {
+        let mut d = Dialogue::new(STYLES[5]);
+        let channel = d.bootstrap("DefaultEventChannel");
+        let admin = d.object(&channel, "for_consumers");
+        let connect = |d: &mut Dialogue| {
+            let proxy = d.made(&admin, "obtain_notification_push_supplier", 1).0;
+            d.quick(&proxy, "connect_structured_push_consumer", |w| client("one").write(w)).unwrap();
+        };
+        connect(&mut d);
+        let mut after = Dialogue::with(STYLES[5], settings(7));
+        after.door.restore(&d.door.topology()).unwrap();
+        after.door.handle_time(Time::default() + Duration::from_secs(hours * 3_600));
+        connect(&mut after);
+        assert_eq!(after.door.topology().channels[0].proxies.len(), left);
+    }
+}
+
+/// A supplier that goes on by its proxy has not connected anew to another one.
+#[test]
+fn a_supplier_that_uses_its_proxy_after_a_restart_keeps_it() {
+    let mut d = Dialogue::new(STYLES[5]);
+    let channel = d.bootstrap("DefaultEventChannel");
+    let admin = d.object(&channel, "for_suppliers");
+    let connect = |d: &mut Dialogue| {
+        let proxy = d.made(&admin, "obtain_notification_push_consumer", 1).0;
+        d.quick(&proxy, "connect_structured_push_supplier", |w| client("one").write(w)).unwrap();
+        proxy
+    };
+    let first = connect(&mut d);
+    let mut after = Dialogue::with(STYLES[5], settings(7));
+    after.door.restore(&d.door.topology()).unwrap();
+    let (mut lane, now) = (Lane::new(Time(0)), Time(5_000_000_000));
+    lane.handle_snapshot(after.door.publish().unwrap().routing, now);
+    let draft = lane.begin_event();
+    lane.handle_event(super::idle::proxy_key(&first), draft, &NoFields, now);
+    after.door.handle_time(now);
+    connect(&mut after);
+    assert_eq!(after.door.topology().channels[0].proxies.len(), 2);
 }
 
 /// One channel supplied another one, whose proxy was gone when the service was killed: it would never have started again.

@@ -10,7 +10,8 @@ use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
     Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer,
-    ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Subscription, SupplierSettings, Topics, Want,
+    ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription, SupplierSettings, Topics,
+    Want,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -72,6 +73,8 @@ pub struct Proxy {
     pub want: Want,
     /// Whether the connected consumer is known to handle what it gets in the order in which it came.
     pub in_order: bool,
+    /// Where in the channel's past the connected consumer began, if it asked for that.
+    pub start: Option<StartFrom>,
     /// Whether it is connected.
     pub state: ProxyState,
     /// What it says of its own settings.
@@ -424,6 +427,7 @@ impl Channel {
             activity: (side == Side::Suppliers || kind.pull).then(Activity::default),
             connection: 0,
             in_order: false,
+            start: None,
         };
         self.proxies.insert(id, Box::new(proxy));
         if let Some(admin) = self.admins.get_mut(&(side, admin)) {
@@ -466,9 +470,16 @@ impl Channel {
         self.check_connected(found.side)?;
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.want, found.connection) = (peer, want, connection);
-        found.state = ProxyState::Active;
+        (found.state, found.start) = (ProxyState::Active, None);
         self.count_consumer(proxy, true);
         self.count_connected(admin, true);
+        Ok(())
+    }
+
+    pub(super) fn note_start(&mut self, proxy: ProxyId, anew: bool) -> Result<(), Refusal> {
+        self.connected_state(proxy)?;
+        let start = self.effective(self.proxy(proxy)?).start_from;
+        self.proxy_mut(proxy)?.start = start.map(|start| if anew { start } else { StartFrom::New });
         Ok(())
     }
 
@@ -482,7 +493,7 @@ impl Channel {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
-        found.in_order = false;
+        (found.in_order, found.start) = (false, None);
         let (peer, admin) = (found.peer.take(), (found.side, found.admin));
         self.count_consumer(proxy, false);
         self.count_connected(admin, false);

@@ -159,6 +159,18 @@ impl Hierarchy {
         Ok(id)
     }
 
+    /// Says how the default admin of a channel's side combines with its proxies, which are yet to be made.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`].
+    pub fn set_default_operator(&mut self, channel: ChannelId, side: Side, operator: Operator) -> Result<(), Refusal> {
+        let found = self.channel_mut(channel)?;
+        found.admins.get_mut(&(side, AdminId::DEFAULT)).into_iter().for_each(|admin| admin.operator = operator);
+        self.parts.note(HierarchyPart::Admin(channel, side, AdminId::DEFAULT));
+        Ok(())
+    }
+
     /// Destroys a channel with all that is in it: it is gone at once, and [`poll_removed`](Self::poll_removed) takes it apart.
     ///
     /// # Errors
@@ -328,6 +340,16 @@ impl Hierarchy {
         self.changed_proxy(key)?.connect(key.proxy, peer, want, connection)?;
         self.next_connection += 1;
         Ok(())
+    }
+
+    /// A consumer that has just connected begins where its [`OutboxSettings::start_from`] says, if it connects `anew`, and goes on with
+    /// what comes if it was connected before, by another process perhaps.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
+    pub fn note_start(&mut self, key: ProxyKey, anew: bool) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.note_start(key.proxy, anew)
     }
 
     /// The consumer that was connected handles what it gets in the order in which it came, so that several deliveries may

@@ -42,12 +42,14 @@ impl From<SubscriptionTarget> for HierarchyPart {
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     changed: Option<BTreeSet<HierarchyPart>>,
+    noted: u64,
 }
 
 impl Parts {
     pub(super) fn note(&mut self, part: impl Into<HierarchyPart>) {
         if let Some(changed) = &mut self.changed {
             changed.insert(part.into());
+            self.noted += 1;
         }
     }
 }
@@ -62,6 +64,12 @@ impl Hierarchy {
     /// A part of which something may have changed since this told of it, was made, or is gone. `None` when there is no other.
     pub fn poll_changed_part(&mut self) -> Option<HierarchyPart> {
         self.parts.changed.as_mut()?.pop_first()
+    }
+
+    /// How many changes were noted so far, of whichever parts: whoever compares two of these knows whether there was one between.
+    #[must_use]
+    pub const fn changes_noted(&self) -> u64 {
+        self.parts.noted
     }
 
     /// Something has changed of a part that is not this hierarchy's, but belongs to it.

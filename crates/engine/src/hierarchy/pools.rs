@@ -141,6 +141,23 @@ impl Pools {
         }
     }
 
+    /// Forgets the pools that nothing refers to and of whose lanes nobody was told.
+    fn forget_untold(&mut self) {
+        let Self { pools, lanes, changes, .. } = self;
+        let is_start = |change: &LaneChange, lane| matches!(change, LaneChange::Started(info) if info.id == lane);
+        pools.retain(|_, pool| {
+            let is_untold = |lane: &LaneId| changes.iter().any(|change| is_start(change, *lane));
+            if pool.users > 0 || !pool.lanes.iter().all(is_untold) {
+                return true;
+            }
+            for lane in &pool.lanes {
+                lanes.remove(lane);
+                changes.retain(|change| !is_start(change, *lane));
+            }
+            false
+        });
+    }
+
     /// Ends the pools that nothing refers to, if nothing that was published before will be published once more. The lanes as they
     /// are then; the same ones as last time if none changed.
     pub(super) fn settle(&mut self, may_end: bool) -> Arc<[LaneInfo]> {
@@ -168,8 +185,11 @@ impl Pools {
     /// Where a proxy is served.
     pub(super) fn placement(&self, channel: &Channel, proxy: &Proxy) -> Placement {
         let pool = pool_of(channel, proxy).and_then(|pool| self.pools.get(&pool));
-        // Whoever pulls asks the main lane: pulling is no part of what is promised in real time.
-        let Some(pool) = pool.filter(|_| !proxy.kind.pull) else { return (Arc::clone(&self.main), None) };
+        // Whoever pulls asks the main lane: pulling is no part of what is promised in real time. And there is the channel's past.
+        let is_on_main_lane = proxy.kind.pull || proxy.kind.on_main_lane || proxy.start.is_some();
+        let Some(pool) = pool.filter(|_| !is_on_main_lane) else {
+            return (Arc::clone(&self.main), None);
+        };
         let places = pool.sharings.get(share_of(proxy.id, pool.sharings.len())).unwrap_or(&self.main);
         (Arc::clone(places), Some((pool.spec.model, pool.spec.server_priority)))
     }
@@ -267,6 +287,17 @@ impl Hierarchy {
         self.limits.lane_threads_max
     }
 
+    /// Has pools that nothing refers to any more, and of whose lanes [`poll_lane`](Self::poll_lane) has not told, be as if they had never
+    /// been made. Others end with a [`snapshot`](Self::snapshot).
+    pub fn forget_untold_pools(&mut self) {
+        self.pools.forget_untold();
+    }
+
+    /// Has all pools together have so many threads at most from now on. What they have stays. Says how many it was until now.
+    pub fn set_lane_threads_max(&mut self, most: u32) -> u32 {
+        core::mem::replace(&mut self.limits.lane_threads_max, most)
+    }
+
     /// How many more threads pools may have, before those that nothing refers to have ended.
     #[must_use]
     pub fn lane_threads_left(&self) -> u32 {
@@ -313,7 +344,7 @@ impl Hierarchy {
     }
 
     /// How the priority of a proxy's events chooses their lane, and the priority that its pool declares; `None` for one
-    /// without a pool, one that pulls or is pulled from, and one that does not exist.
+    /// without a pool, one that is on the main lane whatever its pool, and one that does not exist.
     #[must_use]
     pub fn priority_model(&self, key: ProxyKey) -> Option<(PriorityModel, i16)> {
         let channel = self.channel(key.channel).ok()?;

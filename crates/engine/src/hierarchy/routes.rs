@@ -18,8 +18,8 @@ use crate::routing::{LaneUse, Traits};
 use crate::shared::{SharedMap, SharedSlots};
 use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
 use crate::{
-    AdminId, ChannelRoutes, ConsumerRoute, DiscardPolicy, FullOutbox, Interest, OrderPolicy, OutboxSettings, Peer,
-    ProxyId, ProxyKey, Side, Subscription, SupplierRoute, SupplierSettings, Want,
+    AdminId, ChannelRoutes, ConsumerRoute, DiscardPolicy, FullOutbox, Interest, LaneId, OrderPolicy, OutboxSettings,
+    Peer, ProxyId, ProxyKey, Side, Subscription, SupplierRoute, SupplierSettings, Want,
 };
 
 /// What has changed since the routes were last made.
@@ -253,6 +253,7 @@ impl Book {
                 pools,
                 self.suppliers.iter().map(|(_, route)| &**route),
                 self.members.iter().map(|(_, route)| &**route),
+                channel.limits().history.keeps(),
             )
         };
         let (limits, topics, connected_suppliers) =
@@ -479,14 +480,16 @@ impl Book {
         filters.dedup();
         let [priority, lifetime] = mappings(compiler, &proxy.attached);
         let (places, priority_model) = pools.placement(channel, proxy);
+        let settings = settings_under(&of_admin, proxy);
         Some(ConsumerRoute {
             key: ProxyKey { channel: channel.id(), proxy: proxy.id },
             admin: proxy.admin,
             peer: proxy.peer,
             connection: proxy.connection,
+            start: proxy.start,
             form: proxy.form,
-            want: proxy.want,
-            settings: settings_under(&of_admin, proxy),
+            want: proxy.want.marking_repeats(settings.mark_repeats).marking_numbers(proxy.start.is_some()),
+            settings,
             suspended: proxy.state == ProxyState::Suspended,
             interest: Interest {
                 proxy: proxy.subscription.clone(),
@@ -564,6 +567,7 @@ fn lanes<'a>(
     pools: &Pools,
     suppliers: impl Iterator<Item = &'a SupplierRoute>,
     consumers: impl Iterator<Item = &'a ConsumerRoute>,
+    keeps_history: bool,
 ) -> Arc<[LaneUse]> {
     let mut lanes = BTreeMap::new();
     let unused = |lane| LaneUse { lane, has_consumers: false, hold_events: None, full_outbox: None };
@@ -586,6 +590,10 @@ fn lanes<'a>(
             used.has_consumers = true;
             used.hold_events = used.hold_events.into_iter().chain(bound).min();
         }
+    }
+    if keeps_history {
+        // The main lane has all of it, whoever wants it.
+        lanes.entry(LaneId::MAIN).or_insert_with(|| unused(LaneId::MAIN)).has_consumers = true;
     }
     if lanes.is_empty() { Arc::clone(pools.main_only()) } else { lanes.into_values().collect() }
 }

@@ -4,128 +4,18 @@ use core::time::Duration;
 
 use filter::Steps;
 
-use super::channel::{ChannelState, Hold, Whose};
+use super::channel::{ChannelState, Hold};
 use super::destinations::{Here, Known, Sought, Way};
 use super::filtering::Chosen;
 use super::outbox::Offer;
 use super::queue::{Ask, Entry};
+use super::suppliers::{Supplier, say_all};
 use super::verdict::Verdict;
-use super::{Admission, Lane};
+use super::{Admission, Lane, Outbox};
 use crate::{
-    Activity, Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, ProxyState, Refusal,
-    SORTED_OVERHEAD_BYTES, Ticket, Time,
+    Draft, Event, Forms, FullOutbox, HOLDER_OVERHEAD_BYTES, ProxyKey, Refusal, Reliability, SORTED_OVERHEAD_BYTES,
+    Ticket, Time,
 };
-
-/// What the events of a supplier have from it, and from its channel.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Supplier {
-    pub(super) source: ProxyKey,
-    pub(super) channel: u32,
-    /// Of its events that do not say theirs.
-    pub(super) priority: i16,
-    pub(super) timeout: Option<Duration>,
-    /// Filters on its side have a say in whether its events come in.
-    pub(super) screened: bool,
-    /// Consumers of the channel are on other lanes too.
-    pub(super) parted: bool,
-    /// The event comes from another lane, which has asked those filters and tells all other lanes.
-    pub(super) handed_over: bool,
-    /// More than the event's type decides where it goes: filters, or places on several lanes.
-    pub(super) sifted: bool,
-    /// Consumers may sort their events or let them expire, or refuse some, or map their priority or lifetime.
-    pub(super) sorted: bool,
-    pub(super) rejected: bool,
-    pub(super) mapped: bool,
-    pub(super) steps_max: u32,
-}
-
-impl Supplier {
-    /// One of this channel.
-    pub(super) fn of(source: ProxyKey, channel: u32, state: &ChannelState) -> Self {
-        let (traits, filtering) = (state.routes.traits, &state.routes.filtering);
-        let (parted, mapped) = (!state.bridges.is_empty(), filtering.any_mapping);
-        Self {
-            source,
-            channel,
-            priority: 0,
-            timeout: None,
-            screened: false,
-            parted,
-            handed_over: false,
-            sifted: parted || traits.any_remote_filters || !filtering.table.is_empty(),
-            sorted: traits.any_sorted || mapped,
-            rejected: traits.any_rejects,
-            mapped,
-            steps_max: state.routes.limits.filter_steps_max,
-        }
-    }
-
-    /// The priority by which an event's lane is chosen, where no mapping filter says another.
-    pub(super) fn lane_priority(&self, event: &Event) -> i16 {
-        event.thread_priority.or(event.priority).unwrap_or(self.priority)
-    }
-
-    /// Whether an event or its supplier says its priority, so that a mapping filter's default value does not.
-    pub(super) fn says_priority(&self, event: &Event) -> bool {
-        event.priority.is_some() || self.priority != 0
-    }
-
-    /// Who is held if there is no room.
-    pub(super) fn whose(&self) -> Whose {
-        if self.handed_over { Whose::Lanes } else { Whose::Suppliers }
-    }
-}
-
-/// The suppliers whose events came lately: each at one place, which it may lose to another one.
-#[derive(Debug)]
-pub(super) struct Suppliers {
-    known: [Option<Supplier>; Self::PLACES],
-    /// Where what is heard of each is noted, and whether other lanes may do so too.
-    heard: [Option<(Activity, bool)>; Self::PLACES],
-}
-
-impl Suppliers {
-    const PLACES: usize = 64;
-
-    /// Forgets all: something may be different.
-    pub(super) fn forget(&mut self) {
-        self.known.fill(None);
-        // What is let go of here, the routing in use still has: it is administration that frees it.
-        self.heard.fill(None);
-    }
-
-    #[inline]
-    fn find(&self, source: ProxyKey) -> Option<Supplier> {
-        self.known.get(Self::place(source)).copied().flatten().filter(|known| known.source == source)
-    }
-
-    fn remember(&mut self, supplier: Supplier, activity: &Activity, on_several_lanes: bool) {
-        let at = Self::place(supplier.source);
-        if let (Some(known), Some(heard)) = (self.known.get_mut(at), self.heard.get_mut(at)) {
-            *known = Some(supplier);
-            *heard = Some((activity.clone(), on_several_lanes));
-        }
-    }
-
-    /// Notes an event of one that was just found or remembered.
-    #[inline]
-    fn note_event(&self, source: ProxyKey, now: Time) {
-        if let Some(Some((activity, on_several_lanes))) = self.heard.get(Self::place(source)) {
-            activity.note_event(now, *on_several_lanes);
-        }
-    }
-
-    #[inline]
-    const fn place(source: ProxyKey) -> usize {
-        (source.proxy.0 ^ source.channel.0.rotate_left(3)) as usize % Self::PLACES
-    }
-}
-
-impl Default for Suppliers {
-    fn default() -> Self {
-        Self { known: [None; Self::PLACES], heard: [const { None }; Self::PLACES] }
-    }
-}
 
 /// What an event takes that goes to those in [`Filters::chosen`](super::filtering::Filters::chosen).
 struct Plan {
@@ -133,10 +23,19 @@ struct Plan {
     destinations: usize,
     /// How many bridges it takes.
     bridges: usize,
+    /// Whether it is kept as the channel's past.
+    is_kept: bool,
     weight: u64,
     charge: u64,
     /// Suppliers are to be held if there still is no room when the event is in.
     hold: Option<Hold>,
+}
+
+impl Plan {
+    /// How many hold the event.
+    fn holders(&self, event: &Event) -> usize {
+        self.destinations + self.bridges + event.away().len() + usize::from(self.is_kept)
+    }
 }
 
 /// The ticket of an event that is being held, and its place.
@@ -166,9 +65,61 @@ impl Lane {
         }
     }
 
+    /// Makes an event ready to be kept by whoever [restores](Self::restore_event) it, should that be necessary: it says all that its
+    /// supplier says for it. False if there is no such supplier.
+    pub fn complete_event(&mut self, source: ProxyKey, draft: &mut Draft) -> bool {
+        let Ok(supplier) = self.locate(source) else { return false };
+        let event: &mut Event = draft;
+        event.source = source;
+        say_all(&self.types, &supplier, event);
+        true
+    }
+
+    /// Whether an event is to outlive the process: its header says so, or else its supplier's settings.
+    #[inline]
+    pub fn reliability_of(&mut self, source: ProxyKey, event: &Event) -> Reliability {
+        let of_supplier = || self.locate(source).map_or(Reliability::BestEffort, |supplier| supplier.reliability);
+        event.reliability.unwrap_or_else(of_supplier)
+    }
+
+    /// How long the answer for an event waits until all consumers that it is for have it; nothing if it does not wait for that.
+    #[inline]
+    pub fn acknowledges_within(&mut self, source: ProxyKey) -> Option<Duration> {
+        self.locate(source).ok()?.acknowledged_within
+    }
+
+    /// Takes an event in that was taken in before, by a lane that is no more: as [`handle_event`](Self::handle_event), but nobody is to be
+    /// heard of it, its supplier need not be there, and it goes to those only whom [`Event::only`] names, where it does. It was accepted
+    /// when there was room, so it is neither refused nor held for want of that, and nothing is dropped for it: an outbox may have more
+    /// than its bound then, and a channel more than its limits. It says [when it arrived](Event::arrived), and its lifetime counts from
+    /// then; those that are restored one after the other keep that order.
+    pub fn restore_event<F: Forms>(&mut self, source: ProxyKey, mut draft: Draft, forms: &F, now: Time) -> Admission {
+        self.told(now);
+        let found = self.channel_slots.get(&source.channel).copied();
+        let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
+            return self.refuse(draft, Refusal::ChannelNotFound { channel: source.channel });
+        };
+        // What its supplier said for it then, it says yet, whatever its supplier says now.
+        let (priority, timeout) = draft.supplied();
+        let lone = Supplier::of(source, channel, state);
+        let supplier = Supplier { priority, timeout, ..self.locate(source).unwrap_or(lone) };
+        let event: &mut Event = &mut draft;
+        event.restored = true;
+        // Whatever clock said when they came.
+        event.arrived = event.arrived.max(self.restored_until);
+        self.restored_until = event.arrived.min(self.now);
+        self.restoring = true;
+        let admission = self.admit(&supplier, draft, forms);
+        self.restoring = false;
+        admission
+    }
+
     pub(super) fn admit<F: Forms>(&mut self, supplier: &Supplier, mut draft: Draft, forms: &F) -> Admission {
         let known = self.know(supplier.channel, &draft);
-        let mut steps = Self::step_budget(supplier, &draft);
+        let mut steps = self.step_budget(supplier, &draft);
+        if draft.only.is_some() {
+            return self.admit_for_some(supplier, known, draft, (forms, &mut steps));
+        }
         if !supplier.sifted {
             self.choose_all(supplier.channel, &known);
             return self.admit_chosen(supplier, known, draft, (forms, &mut steps));
@@ -178,7 +129,6 @@ impl Lane {
             Verdict::Passed => self.admit_chosen(supplier, known, draft, (forms, &mut steps)),
             Verdict::Ask(questions) => Admission::Undecided(draft, questions),
             Verdict::Dropped => {
-                self.settling.note_unwanted(&draft);
                 self.abandon_event(draft);
                 self.counters.events_accepted += 1;
                 self.counters.events_filtered_in += 1;
@@ -190,6 +140,47 @@ impl Lane {
         self.counters.filter_failures += u64::from(effort.failures);
         self.counters.filter_cuts += u64::from(effort.cut);
         admission
+    }
+
+    /// Takes the event in for those that it is for only.
+    #[cold]
+    fn admit_for_some<F: Forms>(
+        &mut self,
+        supplier: &Supplier,
+        known: Known,
+        mut draft: Draft,
+        by: (&F, &mut Steps),
+    ) -> Admission {
+        self.filters.begin();
+        if supplier.parted {
+            self.map_lanes(supplier, &known, &draft, by.0);
+        }
+        self.choose_some(supplier, &draft);
+        self.prepare_handover(supplier, &mut draft);
+        self.admit_chosen(supplier, known, draft, by)
+    }
+
+    /// Chooses those that an event is for only, and the bridges that lead to the others of them.
+    fn choose_some(&mut self, supplier: &Supplier, event: &Event) {
+        let Some(state) = self.channels.get(supplier.channel) else { return };
+        let (mut chosen, mut bridged) = (core::mem::take(&mut self.filters.chosen), core::mem::take(&mut self.bridged));
+        chosen.clear();
+        bridged.clear();
+        for proxy in event.only.as_deref().unwrap_or_default() {
+            let Some(member) = state.routes.consumers.place_of(*proxy) else { continue };
+            let lane = self.lane_of(state, supplier, member, event);
+            if lane == Some(self.id) {
+                let slot = state.slot_of(member);
+                if self.outboxes.get(slot).is_some_and(|outbox| !outbox.dead) {
+                    chosen.push(Chosen { slot, member, ask: Ask::NONE });
+                }
+            } else if !supplier.handed_over {
+                let bridge = state.bridges.iter().find(|bridge| Some(bridge.lane) == lane);
+                bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
+            }
+        }
+        chosen.sort_unstable_by_key(|chosen| chosen.member);
+        (self.filters.chosen, self.bridged) = (chosen, bridged);
     }
 
     /// Finds out what filters say of the event, and on which lanes it is to be.
@@ -228,24 +219,31 @@ impl Lane {
         &mut self,
         supplier: &Supplier,
         known: Known,
-        draft: Draft,
+        mut draft: Draft,
         by: (&F, &mut Steps),
     ) -> Admission {
         self.admitting = true;
+        let state = self.channels.get(supplier.channel);
+        let has_history = state.is_some_and(|state| state.history.is_some());
+        if state.is_some_and(ChannelState::may_overflow) {
+            self.set_apart(supplier, &mut draft);
+        }
+        let is_kept = has_history && self.begin_keeping(supplier, &mut draft);
         let weight = draft.weight();
-        let mut plan = Plan { known, destinations: 0, bridges: 0, weight, charge: 0, hold: None };
+        let mut plan = Plan { known, destinations: 0, bridges: 0, is_kept, weight, charge: 0, hold: None };
         let admission = match self.plan(&mut plan, supplier, &draft) {
             Some(refusal) => self.refuse(draft, refusal),
-            None if plan.destinations + plan.bridges == 0 => {
-                self.settling.note_unwanted(&draft);
-                self.abandon_event(draft);
-                self.count_accepted(supplier);
-                self.counters.events_unwanted += u64::from(!supplier.handed_over);
-                Admission::Accepted { destinations: 0 }
-            }
             None => {
                 self.count_accepted(supplier);
-                return self.fan_out(&plan, supplier, draft, by);
+                if has_history {
+                    self.number_event(supplier.channel, &mut draft, is_kept);
+                }
+                if plan.holders(&draft) > 0 {
+                    return self.fan_out(&plan, supplier, draft, by);
+                }
+                self.abandon_event(draft);
+                self.counters.events_unwanted += u64::from(!supplier.handed_over);
+                Admission::Accepted { destinations: 0 }
             }
         };
         self.end_admission(supplier.channel);
@@ -267,9 +265,7 @@ impl Lane {
     /// The event is in, or is not to be: now it counts whether there is room.
     fn end_admission(&mut self, channel: u32) {
         self.admitting = false;
-        while let Some(slot) = self.shortened.pop() {
-            self.note_room(slot);
-        }
+        self.look_at_shortened();
         if self.channels.get(channel).is_some_and(ChannelState::is_pressed) {
             self.note_channel_room(channel);
         }
@@ -279,7 +275,10 @@ impl Lane {
     fn plan(&mut self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) -> Option<Refusal> {
         self.count(plan, supplier, draft);
         let state = self.channels.get(supplier.channel)?;
-        if plan.destinations + plan.bridges == 0 {
+        if plan.holders(draft) == 0 {
+            return None;
+        }
+        if self.restoring {
             return None;
         }
         let (charge, budget_bytes) = (plan.charge, state.quota.budget_bytes);
@@ -290,7 +289,7 @@ impl Lane {
         let pressed = state.room(whose).hold.is_some() || state.over(whose, 1, charge, 1).any();
         if supplier.rejected
             && !supplier.handed_over
-            && let Some(refusal) = self.find_rejecting()
+            && let Some(refusal) = self.find_rejecting(supplier.channel, draft)
         {
             return Some(refusal);
         }
@@ -322,38 +321,11 @@ impl Lane {
         // What is handed over may come after events that arrived later.
         let is_sorted = supplier.sorted || has_times || supplier.handed_over;
         let holder = if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
-        plan.charge = plan.weight + holder * (plan.destinations + plan.bridges) as u64;
-    }
-
-    /// The channel of a connected supplier's proxy, and what else its events have from it.
-    #[inline]
-    fn locate(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
-        match self.suppliers.find(source) {
-            Some(known) => Ok(known),
-            None => self.look_up(source),
-        }
-    }
-
-    #[cold]
-    fn look_up(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
-        let slot = self.channel_slots.get(&source.channel).copied();
-        let state = slot.and_then(|slot| self.channels.get(slot));
-        let (Some(channel), Some(state)) = (slot, state) else {
-            return Err(Refusal::ChannelNotFound { channel: source.channel });
-        };
-        let route = state.routes.suppliers.get(source.proxy).ok_or(Refusal::ProxyNotFound { proxy: source })?;
-        if route.state == ProxyState::Unconnected {
-            return Err(Refusal::NotConnected { proxy: source });
-        }
-        let crate::SupplierSettings { priority, timeout, .. } = route.settings;
-        let (screened, of) = (route.groups.is_some(), Supplier::of(source, channel, state));
-        let supplier = Supplier { priority, timeout, screened, sifted: of.sifted || screened, ..of };
-        self.suppliers.remember(supplier, &route.activity, route.places.len() > 1);
-        Ok(supplier)
+        plan.charge = plan.weight + holder * plan.holders(draft) as u64;
     }
 
     /// What is known of the event's type, found out if need be.
-    fn know(&mut self, channel: u32, draft: &Draft) -> Known {
+    pub(super) fn know(&mut self, channel: u32, draft: &Event) -> Known {
         let Some(state) = self.channels.get_mut(channel) else { return Known::default() };
         if let Some(known) = state.destinations.find(draft.event_type) {
             return known;
@@ -390,9 +362,9 @@ impl Lane {
     }
 
     /// How many steps filtering the event may take.
-    fn step_budget(supplier: &Supplier, draft: &Draft) -> Steps {
+    pub(super) fn step_budget(&self, supplier: &Supplier, draft: &Draft) -> Steps {
         // As everywhere, a time of 0 is none at all.
-        let time_left = draft.timeout.or(supplier.timeout).filter(|time| !time.is_zero());
+        let time_left = draft.timeout.or(supplier.timeout).filter(|time| !time.is_zero() && !self.keeps_expired);
         let Some(time) = time_left else { return Steps::new(supplier.steps_max) };
         let in_time = u32::try_from(time.as_nanos() / NANOS_PER_STEP).unwrap_or(u32::MAX);
         Steps::new(in_time.min(supplier.steps_max))
@@ -431,13 +403,22 @@ impl Lane {
 
     /// Why the event is refused, if an outbox that it would go to is full and refuses events then: no outbox takes an
     /// event whose supplier is told that it was refused.
-    fn find_rejecting(&self) -> Option<Refusal> {
-        let outboxes = self.filters.chosen.iter().filter_map(|chosen| self.outboxes.get(chosen.slot));
-        let refusing = outboxes.filter(|outbox| outbox.full_policy() == FullOutbox::Reject && outbox.is_full());
+    fn find_rejecting(&self, channel: u32, draft: &Draft) -> Option<Refusal> {
+        let state = self.channels.get(channel)?;
+        let lacks_room = !draft.away().is_empty() && !state.depot.has_room(draft.kept_bytes());
+        let away = draft.away().iter().filter_map(|away| self.outbox_of(channel, away.consumer));
+        let slots = self.filters.chosen.iter().map(|chosen| (chosen.slot, false));
+        let slots = slots.chain(away.map(|slot| (slot, lacks_room)));
+        let outboxes = slots.filter_map(|(slot, lacks_room)| Some((self.outboxes.get(slot)?, lacks_room)));
+        let rejects = |outbox: &Outbox| outbox.settings.full_outbox == Some(FullOutbox::Reject);
+        let refusing = outboxes.filter(|(outbox, lacks_room)| rejects(outbox) && (outbox.is_full() || *lacks_room));
         // Of several, the one that is named is the one with the lowest proxy's id.
-        let first = refusing.min_by_key(|outbox| outbox.key.proxy)?;
-        let capacity_events = first.settings.max_events_per_consumer?.get();
-        Some(Refusal::OutboxFull { proxy: first.key, capacity_events })
+        let (first, lacks_room) = refusing.min_by_key(|(outbox, _)| outbox.key.proxy)?;
+        let Some(max) = first.settings.max_events_per_consumer.filter(|_| !lacks_room) else {
+            let budget_bytes = state.quota.budget_bytes + state.quota.overflow_bytes;
+            return Some(Refusal::MemorySpent { channel: state.id, budget_bytes });
+        };
+        Some(Refusal::OutboxFull { proxy: first.key, capacity_events: max.get() })
     }
 
     /// Puts the event into its outboxes.
@@ -449,8 +430,12 @@ impl Lane {
         (forms, steps): (&F, &mut Steps),
     ) -> Admission {
         let channel = supplier.channel;
-        let offer = self.make_offer(plan, supplier, &mut draft);
+        // Of a channel that keeps its past, events have come in the order of their numbers.
+        let keeps_arrival = (supplier.handed_over && draft.number.is_none()) || self.restoring;
+        let offer = self.make_offer((plan.weight, plan.charge), supplier, &mut draft, keeps_arrival);
         self.settling.begin(&draft);
+        let tells_of_each = draft.watch.filter(|_| draft.watch_each);
+        let is_elsewhere = !draft.away().is_empty();
         let at = self.events.insert(draft);
         self.memory.add(plan.charge);
         if let Some(state) = self.channels.get_mut(channel) {
@@ -470,10 +455,23 @@ impl Lane {
                 true => self.map(chosen, (supplier, &plan.known), &offer, (forms, steps)),
                 false => None,
             };
-            destinations += u32::from(self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut held));
+            let is_in = self.put_into(chosen.slot, (mapped, chosen.ask), &offer, &mut held);
+            destinations += u32::from(is_in);
+            if let Some(watch) = tells_of_each.filter(|_| is_in) {
+                self.settle_begins(watch, chosen.slot);
+            }
+        }
+        if is_elsewhere {
+            destinations += self.keep_elsewhere(channel, offer.entry, &mut held);
+        }
+        if let Some(watch) = tells_of_each {
+            self.settling.note_begun(watch, plan.bridges);
         }
         if plan.bridges > 0 {
             self.fan_out_to_bridges(&offer, &mut held);
+        }
+        if plan.is_kept {
+            self.keep_in_history(channel, at);
         }
         self.counters.queued += u64::from(destinations);
         self.disconnect_doomed();
@@ -484,20 +482,27 @@ impl Lane {
     }
 
     /// Finishes an event that goes in.
-    fn make_offer(&mut self, plan: &Plan, supplier: &Supplier, draft: &mut Draft) -> Offer {
+    pub(super) fn make_offer(
+        &mut self,
+        (weight, charge): (u64, u64),
+        supplier: &Supplier,
+        draft: &mut Draft,
+        keeps_arrival: bool,
+    ) -> Offer {
         let (place, serial) = (self.events.next(), self.next_serial);
         self.next_serial += 1;
         let event: &mut Event = draft;
         event.source = supplier.source;
-        // One that was handed over keeps the time of its arrival.
-        event.arrived = if supplier.handed_over { event.arrived.min(self.now) } else { self.now };
+        // One that was handed over, or comes back, keeps the time of its arrival.
+        event.arrived = if keeps_arrival { event.arrived.min(self.now) } else { self.now };
+        let older_by = Duration::from_millis(event.older_by_ms.into());
         event.serial = serial;
         event.place = place;
         event.channel_slot = supplier.channel;
-        event.charged_bytes = plan.charge;
-        event.weight_bytes = plan.weight;
+        event.charged_bytes = charge;
+        event.weight_bytes = weight;
         event.taken_over = supplier.handed_over;
-        event.trim(plan.weight);
+        event.trim(weight);
         let (start, stop, timeout) = (event.start, event.stop, event.timeout.or(supplier.timeout));
         let entry = Entry {
             event: place,
@@ -508,7 +513,8 @@ impl Lane {
             expiry: Entry::NEVER,
         };
         let is_timed = timeout.is_some() || start.is_some() || stop.is_some();
-        Offer { entry, is_timed, weight: plan.weight, serial, start, stop, timeout }
+        let never_expires = self.keeps_expired;
+        Offer { entry, is_timed, weight, serial, start, stop, timeout, older_by, never_expires }
     }
 
     /// Puts the event into one outbox. Says whether it is in.
@@ -522,8 +528,14 @@ impl Lane {
     ) -> bool {
         let Some(mut outbox) = self.outboxes.get_mut(slot) else { return false };
         let entry = mapped.unwrap_or_else(|| outbox.entry(offer, ask));
-        if (!entry.is_plain && entry.expiry <= self.now) || outbox.is_full() {
+        if outbox.catch_up.is_some() {
+            self.pass_over(slot, entry.event);
+            return false;
+        }
+        if (!entry.is_plain && entry.expiry <= self.now) || (outbox.is_full() && !self.restoring) {
             if !self.find_place(slot, &entry) {
+                // Others may have been dropped for it all the same.
+                self.look_at_next(slot);
                 return false;
             }
             let Some(again) = self.outboxes.get_mut(slot) else { return false };
@@ -536,10 +548,21 @@ impl Lane {
         {
             outbox.look_at(due, &mut self.timers);
         }
-        if outbox.holding {
-            let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, outbox.channel));
-            self.tickets.wait(ticket.at, &mut outbox.waiters);
-            outbox.held_events += 1;
+        if outbox.is_bounded() && (outbox.is_late || !outbox.holding) && !self.restoring {
+            let exceeds = outbox.exceeds_bound(&self.events, self.now);
+            match (outbox.is_late, exceeds) {
+                (false, true) => outbox.begin_late_hold(self.now, &mut self.timers),
+                // It goes before the one that is late.
+                (true, false) => {
+                    self.end_outbox_hold(slot);
+                    let Some(again) = self.outboxes.get_mut(slot) else { return true };
+                    outbox = again;
+                }
+                _ => {}
+            }
+        }
+        if outbox.holding && !self.restoring {
+            hold(&mut self.tickets, outbox, held);
         }
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
             outbox.listed = true;
@@ -550,7 +573,7 @@ impl Lane {
     }
 
     /// What an event is to one of its consumers by its mapping filters.
-    fn map<F: Forms>(
+    pub(super) fn map<F: Forms>(
         &mut self,
         chosen: Chosen,
         (supplier, known): (&Supplier, &Known),
@@ -586,6 +609,9 @@ impl Lane {
         mut held: Option<Held>,
         destinations: u32,
     ) -> Admission {
+        if self.restoring {
+            return Admission::Accepted { destinations };
+        }
         let (channel, whose) = (supplier.channel, supplier.whose());
         if let Some(hold) = hold {
             self.begin_hold(channel, hold);
@@ -610,6 +636,13 @@ impl Lane {
 /// A mapping filter's value as a priority.
 pub(super) fn priority_of(value: i64) -> i16 {
     value.clamp(i64::from(i16::MIN), i64::from(i16::MAX)).try_into().unwrap_or_default()
+}
+
+/// One more event came in that its supplier is held for, because an outbox is full.
+pub(super) fn hold(tickets: &mut super::Tickets, outbox: &mut Outbox, held: &mut Option<Held>) {
+    let ticket = held.get_or_insert_with(|| issue(tickets, outbox.channel));
+    tickets.wait(ticket.at, &mut outbox.waiters);
+    outbox.held_events += 1;
 }
 
 fn issue(tickets: &mut super::Tickets, channel: u32) -> Held {

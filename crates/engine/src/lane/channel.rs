@@ -1,5 +1,6 @@
 //! A channel as its lane sees it: its outboxes, where events of each type go, and what its events take.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -9,6 +10,8 @@ use hashbrown::HashSet;
 use super::commons::SharedMemory;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
+use super::history::History;
+use super::overflow::Depot;
 use super::queue::Entry;
 use super::tickets::Waiters;
 use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId, ProxyId, Time, TypeId};
@@ -38,6 +41,10 @@ pub(super) struct ChannelState {
     /// what is handed over to other lanes leaves when those have room, so that lanes that waited for it here as well
     /// could wait for each other without end.
     pub(super) taken: Room,
+    /// Those that are kept elsewhere.
+    pub(super) depot: Depot,
+    /// Its past, if it keeps that and this is the lane which does.
+    pub(super) history: Option<Box<History>>,
     /// Replies withheld for whatever reason.
     pub(super) held: u64,
     /// Slots of outboxes that were found to be the laggard since the channel last had room.
@@ -65,6 +72,7 @@ pub(super) struct Bridge {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Quota {
     pub(super) budget_bytes: u64,
+    pub(super) overflow_bytes: u64,
     pub(super) max_queue_length: Option<u32>,
 }
 
@@ -80,7 +88,8 @@ impl Quota {
             let part = max / lanes + u64::from((nth as u64) < max % lanes);
             u32::try_from(part.max(1)).unwrap_or(u32::MAX)
         });
-        Self { budget_bytes: (limits.memory_budget_bytes / lanes).max(1), max_queue_length }
+        let budget_bytes = (limits.memory_budget_bytes / lanes).max(1);
+        Self { budget_bytes, overflow_bytes: limits.overflow_budget_bytes / lanes, max_queue_length }
     }
 }
 
@@ -170,6 +179,8 @@ impl ChannelState {
             types: HashSet::new(),
             all: Room::default(),
             taken: Room::default(),
+            depot: Depot::default(),
+            history: None,
             held: 0,
             laggards: Vec::new(),
             known_laggard: None,
@@ -194,13 +205,18 @@ impl ChannelState {
 
     /// Which limits so many more events of so many bytes together would exceed, `times` over.
     pub(super) fn over(&self, whose: Whose, events: u64, bytes: u64, times: u64) -> Over {
-        let Quota { budget_bytes, max_queue_length } = self.quota;
+        let Quota { budget_bytes, max_queue_length, .. } = self.quota;
         let (room, max_queue) = (self.room(whose), max_queue_length.map(|max| u64::from(max) * times));
         let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.allows(self.all.used_bytes, bytes, times > 1));
         Over {
             memory: room.used_bytes.saturating_add(bytes) > budget_bytes.saturating_mul(times) || !is_shared_fairly,
-            queue: max_queue.is_some_and(|max| room.events + events > max),
+            queue: max_queue.is_some_and(|max| room.events + self.depot.events() + events > max),
         }
+    }
+
+    /// Whether all channels have too little memory left for twice what it has.
+    pub(super) fn would_be_short_with(&self, more: u64) -> bool {
+        self.shared.as_ref().is_some_and(|all| !all.allows(self.all.used_bytes, more, false))
     }
 
     /// Whether its events may not take more because of what those of all channels take, and not because of its own budget.
@@ -214,7 +230,10 @@ impl ChannelState {
         let (room, budget) = (self.room(whose), self.quota.budget_bytes);
         let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.has_room_again(self.all.used_bytes));
         let memory = room.used_bytes <= budget - budget / 8 && is_shared_fairly;
-        let queue = self.quota.max_queue_length.is_none_or(|max| room.events <= u64::from(max - max.div_ceil(8)));
+        let queue = self
+            .quota
+            .max_queue_length
+            .is_none_or(|max| room.events + self.depot.events() <= u64::from(max - max.div_ceil(8)));
         (memory || !over.memory) && (queue || !over.queue)
     }
 

@@ -23,11 +23,13 @@ pub enum DiscardReason {
     Expired,
     /// The consumer's remote filters did not answer in time, or failed.
     FilterFailed,
+    /// It was kept [elsewhere](crate::Overflow), and could not be brought back.
+    OverflowLost,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::OutboxFull,
         Self::MemorySpent,
         Self::QueueFull,
@@ -37,6 +39,7 @@ impl DiscardReason {
         Self::Removed,
         Self::Expired,
         Self::FilterFailed,
+        Self::OverflowLost,
     ];
 }
 
@@ -92,6 +95,17 @@ pub struct Counters {
     pub delivered: u64,
     /// Events put back after a failure or for want of room, counted each time.
     pub put_back: u64,
+    /// Events that were kept [elsewhere](crate::Overflow), and that came back, counted once for each consumer.
+    pub kept_elsewhere: u64,
+    /// See `kept_elsewhere`.
+    pub brought_back: u64,
+    /// Events that channels keep of their past, those that they should and do not because too many were on their way, and those that
+    /// consumers got from there.
+    pub history_kept: u64,
+    /// See `history_kept`.
+    pub history_missed: u64,
+    /// See `history_kept`.
+    pub history_recalled: u64,
     /// Failures: unreachable, timed out or refused.
     pub failures: u64,
     /// Deliveries, or connections without room, whose time was over.
@@ -168,9 +182,11 @@ pub struct OutboxStats {
     pub peer: Option<Peer>,
     /// What it is doing.
     pub state: OutboxState,
-    /// How many events wait or are unanswered.
+    /// How many events wait or are unanswered, those that are kept elsewhere included.
     pub backlog_events: u64,
-    /// What they weigh ([`Event::weight`](crate::Event::weight)), in bytes.
+    /// How many of them are kept [elsewhere](crate::Overflow).
+    pub elsewhere_events: u64,
+    /// What the others weigh ([`Event::weight`](crate::Event::weight)), in bytes.
     pub backlog_bytes: u64,
     /// How many of them are unanswered.
     pub in_flight: u32,
@@ -186,6 +202,9 @@ pub struct OutboxStats {
     pub failures: u32,
     /// Whether suppliers wait for it.
     pub holds: Option<Holding>,
+    /// When the event came that is unanswered, or else that goes next: the oldest, where events go in the order in which they came.
+    /// Nothing if there is none.
+    pub oldest: Option<Time>,
 }
 
 /// How long suppliers wait for a consumer.

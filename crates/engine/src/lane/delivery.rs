@@ -195,6 +195,11 @@ impl Lane {
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
+        match self.outboxes.get(slot).is_some_and(|outbox| outbox.is_late) {
+            // It may not keep up any more, or something else may be the next.
+            true => self.note_room(slot),
+            false => self.want_back(slot),
+        }
         if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.is_special()) {
             // What was put back may have expired meanwhile.
             self.catch_up(slot);
@@ -277,6 +282,7 @@ impl Lane {
                 outbox.retry_at = None;
             }
             self.catch_up_in_turn(slot);
+            self.look_at_late(slot);
             self.list_if_ready(slot);
             if self.is_held_long(slot) {
                 held_long.push(slot);
@@ -299,6 +305,17 @@ impl Lane {
         self.unfinished = unfinished;
         self.end_long_holds(&mut held_long);
         self.held_long = held_long;
+    }
+
+    /// Suppliers wait because a consumer's next event is late: looks whether it keeps up yet.
+    fn look_at_late(&mut self, slot: u32) {
+        if !self.outboxes.get(slot).is_some_and(|outbox| outbox.is_late) {
+            return;
+        }
+        self.note_room(slot);
+        if let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_late) {
+            outbox.look_at(outbox.keeps_up_until(), &mut self.timers);
+        }
     }
 
     /// Drops what has expired of an outbox, as much as one turn allows, and lets those be delivered whose time has come.
@@ -342,6 +359,7 @@ impl Lane {
         } else {
             self.note_room(slot);
         }
+        self.want_back(slot);
         started + dropped
     }
 

@@ -55,6 +55,11 @@ impl Events {
         self.places.get(at.0 as usize)?.event.as_ref()
     }
 
+    /// An event that nobody outside holds, to be changed.
+    pub(super) fn get_mut(&mut self, at: EventAt) -> Option<&mut Event> {
+        Arc::get_mut(self.places.get_mut(at.0 as usize)?.event.as_mut()?)
+    }
+
     /// An event's place in a line by arrival.
     #[inline]
     pub(super) fn turn(&self, at: EventAt) -> (Time, u64) {

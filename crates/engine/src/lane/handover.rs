@@ -10,16 +10,17 @@ use alloc::sync::Arc;
 
 use filter::Steps;
 
-use super::admission::{Held, Supplier, priority_of};
+use super::admission::{Held, priority_of};
 use super::channel::ChannelState;
 use super::destinations::Known;
 use super::outbox::{Blocked, Offer};
 use super::queue::{Ask, Entry};
+use super::suppliers::{Supplier, say_all};
 use super::{Admission, Lane, Outcome};
 use crate::{DiscardReason, Draft, Event, Forms, LaneId, OutboxId, Place, Refusal, Settlement, Time};
 
-/// An event to be handed over: the door posts it to the lane `to`, which takes it in with
-/// [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
+/// An event to be handed over: the door posts it to the lane `to`, which makes its own of it with [`Lane::begin_handover`] and
+/// takes that in with [`Lane::handle_handover`]. When that is done, or could not be, the event and the outcome go back to the lane they
 /// came from: [`Lane::handle_outcome`] and [`Lane::release`].
 #[derive(Clone, Debug)]
 pub struct Handover {
@@ -61,45 +62,50 @@ impl Lane {
         None
     }
 
-    /// Takes an event in that another lane hands over: copies it, and puts it into the outbox of every consumer on this
-    /// lane that wants it. The filters on its supplier's side have let it pass already, and it is not handed on.
-    ///
-    /// [`Admission::Held`] says that there is no room for more, as for a supplier: the hand-over is concluded when
-    /// [`poll_release`](Self::poll_release) gives the ticket. What the channel's limits would refuse is held too, since
-    /// its supplier has been answered; it is refused only if there is no such channel any more.
-    pub fn handle_handover<F: Forms>(&mut self, event: &Event, forms: &F, now: Time) -> Admission {
-        self.told(now);
-        let found = self.channel_slots.get(&event.source.channel).copied();
-        let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
-            return Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel });
-        };
-        let (priority, timeout) = event.supplied;
-        let supplier = Supplier { priority, timeout, handed_over: true, ..Supplier::of(event.source, channel, state) };
-        let draft = self.copy(event);
-        self.taking_over = true;
-        let admission = self.admit(&supplier, draft, forms);
-        self.taking_over = false;
-        admission
-    }
-
-    /// An event of another lane as one of this lane's own.
-    fn copy(&mut self, event: &Event) -> Draft {
+    /// Copies an event that another lane hands over: as a draft of this lane's own, with the translations that it has. The door may
+    /// add those that are made where they are needed.
+    pub fn begin_handover(&mut self, event: &Event) -> Draft {
         let mut draft = self.begin_event_for(event.bytes.len());
         let copy = &mut *draft;
         (copy.form, copy.tag) = (event.form, event.tag);
         copy.bytes.extend_from_slice(&event.bytes);
         for alternate in event.alternates.iter() {
             let copy = copy.alternates.push(alternate.want);
-            copy.tag = alternate.tag;
+            (copy.tag, copy.number_at) = (alternate.tag, alternate.number_at);
             copy.bytes.extend_from_slice(&alternate.bytes);
         }
         (copy.priority, copy.thread_priority) = (event.priority, event.thread_priority);
         (copy.timeout, copy.start, copy.stop) = (event.timeout, event.start, event.stop);
-        copy.arrived = event.arrived;
+        (copy.arrived, copy.older_by_ms) = (event.arrived, event.older_by_ms);
         (copy.watch, copy.watch_each) = (event.watch, event.watch_each);
+        copy.reliability = event.reliability;
+        copy.only.clone_from(&event.only);
         let (domain, name) = event.names();
         self.classify(&mut draft, domain, name);
         draft
+    }
+
+    /// Takes an event in that another lane hands over, as the `draft` that [`begin_handover`](Self::begin_handover) has made of it:
+    /// puts it into the outbox of every consumer on this lane that wants it. The filters on its supplier's side have let it pass already, and it is not handed on.
+    ///
+    /// [`Admission::Held`] says that there is no room for more, as for a supplier: the hand-over is concluded when
+    /// [`poll_release`](Self::poll_release) gives the ticket. What the channel's limits would refuse is held too, since
+    /// its supplier has been answered; it is refused only if there is no such channel any more. One that was
+    /// [restored](Self::restore_event) is not held either.
+    pub fn handle_handover<F: Forms>(&mut self, event: &Event, draft: Draft, forms: &F, now: Time) -> Admission {
+        self.told(now);
+        let found = self.channel_slots.get(&event.source.channel).copied();
+        let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
+            // What becomes of it is told by the lane that it comes from.
+            self.pool.give_back(draft.into_event());
+            return Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel });
+        };
+        let (priority, timeout) = event.supplied();
+        let supplier = Supplier { priority, timeout, handed_over: true, ..Supplier::of(event.source, channel, state) };
+        (self.taking_over, self.restoring) = (true, event.restored);
+        let admission = self.admit(&supplier, draft, forms);
+        (self.taking_over, self.restoring) = (false, false);
+        admission
     }
 
     // ---- which lane an event is for ----
@@ -122,7 +128,13 @@ impl Lane {
     }
 
     /// The lane that an event is for, for one of its consumers.
-    fn lane_of(&self, state: &ChannelState, supplier: &Supplier, member: u32, event: &Event) -> Option<LaneId> {
+    pub(super) fn lane_of(
+        &self,
+        state: &ChannelState,
+        supplier: &Supplier,
+        member: u32,
+        event: &Event,
+    ) -> Option<LaneId> {
         let route = state.routes.consumers.get(member)?;
         if let [only] = &*route.places {
             return Some(only.lane);
@@ -157,6 +169,11 @@ impl Lane {
                 let bridge = state.bridges.iter().find(|bridge| Some(bridge.lane) == lane);
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
             }
+            if state.routes.limits.history.keeps() {
+                // It is kept on the main lane, whoever wants it.
+                let bridge = state.bridges.iter().find(|bridge| bridge.lane == LaneId::MAIN);
+                bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
+            }
         }
         self.bridged = bridged;
     }
@@ -166,11 +183,7 @@ impl Lane {
         if self.bridged.is_empty() {
             return;
         }
-        let event: &mut Event = draft;
-        event.supplied = (supplier.priority, supplier.timeout);
-        if let Some((domain, name)) = self.types.names(event.event_type) {
-            event.set_names(domain, name);
-        }
+        say_all(&self.types, supplier, draft);
     }
 
     /// Puts an event into the bridges that it takes. It is the other lane that looks whether it has expired, and what it

@@ -9,7 +9,7 @@ use core::cmp::Reverse;
 use super::channel::Whose;
 use super::queue::Entry;
 use super::{Holding, Lane, Outbox, OutboxStats};
-use crate::{DisconnectReason, Notice, Time};
+use crate::{DiscardReason, DisconnectReason, Notice, Time};
 
 impl Lane {
     /// When it is to be looked at how long suppliers wait for this consumer; [`Entry::NEVER`] if they do not.
@@ -32,7 +32,7 @@ impl Lane {
         let since = as_laggard.into_iter().chain(outbox.holding.then_some(outbox.holding_since)).min();
         let takes = !outbox.suspended && outbox.can_take();
         let until = |since| Some(outbox.held_until(since)).filter(|until| takes && *until != Entry::NEVER);
-        outbox.stats(since.map(|since| Holding { since, until: until(since) }))
+        outbox.stats(since.map(|since| Holding { since, until: until(since) }), &self.events)
     }
 
     /// Sees to it that it is looked at in time.
@@ -53,14 +53,14 @@ impl Lane {
         // Whose time limit came first is not what decides whose backlog goes first.
         slots.sort_unstable_by_key(|slot| self.outboxes.get(*slot).map(|outbox| outbox.key));
         for slot in slots.drain(..) {
-            let late = self.outboxes.get(slot).is_some_and(|outbox| outbox.held_until_for_itself() <= self.now);
-            if late {
-                self.end_long_hold(slot);
+            let is_over = |outbox: &&Outbox| outbox.held_until_for_itself() <= self.now;
+            if let Some(outbox) = self.outboxes.get(slot).filter(is_over) {
+                if outbox.blocks() && !outbox.is_late { self.end_blocking(slot) } else { self.end_long_hold(slot) }
             }
             for whose in Whose::ALL {
-                if let Some(late) = self.find_silent(slot, whose) {
-                    self.end_long_hold(late);
-                }
+                let Some(silent) = self.find_silent(slot, whose) else { continue };
+                let blocks = self.outboxes.get(silent).is_some_and(Outbox::blocks);
+                if blocks { self.end_blocking(silent) } else { self.end_long_hold(silent) }
             }
             self.watch_hold(slot);
         }
@@ -93,6 +93,42 @@ impl Lane {
         }
         self.watch_hold(largest);
         None
+    }
+
+    /// Suppliers have waited for a consumer for as long as its `blocking` says: what is too much is dropped, and they go on.
+    fn end_blocking(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { return };
+        let channel = outbox.channel;
+        if outbox.holding && !outbox.is_late {
+            while self.outboxes.get(slot).is_some_and(Outbox::is_overfull) {
+                self.discard_one(slot, DiscardReason::OutboxFull);
+            }
+            self.end_outbox_hold(slot);
+        }
+        for whose in Whose::ALL {
+            let over = |lane: &Self| Some(lane.channels.get(channel)?.over(whose, 0, 0, 1));
+            let is_held = |lane: &Self| lane.channels.get(channel)?.room(whose).hold?.by;
+            if is_held(self).is_none_or(|(by, _)| by != slot) {
+                continue;
+            }
+            while let Some(over) = over(self).filter(|over| over.any()) {
+                if self.let_go_leftover_of(channel) {
+                    continue;
+                }
+                if self.outboxes.get(slot).is_none_or(|outbox| outbox.waiting.is_empty()) {
+                    break;
+                }
+                let reason = if over.memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
+                self.discard_one(slot, reason);
+            }
+            self.end_hold(channel, whose);
+            if let Some(state) = self.channels.get_mut(channel) {
+                state.pressed_since = None;
+            }
+        }
+        self.look_at_shortened();
+        self.look_at_next(slot);
+        self.note_channel_room(channel);
     }
 
     /// Disconnects a consumer that has taken nothing for too long, unless it cannot take anything.

@@ -1,9 +1,10 @@
 //! The lane: events in, deliveries out.
 //!
 //! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's
-//! calls: `admission` (events in), `handover` (from lane to lane), `pressure` (what happens when a channel's limits are
-//! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `leftovers` (backlogs of
-//! consumers that are gone), `drops` (what was dropped, by event type), `settling` (when an event is done with).
+//! calls: `admission` (events in), `suppliers` (whose they are), `handover` (from lane to lane), `pressure` (what
+//! happens when a channel's limits are reached), `delivery` (deliveries and what becomes of them), `placement` (new
+//! routing), `leftovers` (backlogs of consumers that are gone), `drops` (what was dropped, by event type), `settling`
+//! (when an event is done with), `overflow` (backlogs that go on elsewhere).
 
 mod admission;
 mod channel;
@@ -15,16 +16,19 @@ mod drops;
 mod events;
 mod filtering;
 mod handover;
+mod history;
 mod holding;
 mod leftovers;
 mod notice;
 mod outbox;
+mod overflow;
 mod placement;
 mod pressure;
 mod queue;
 mod settling;
 mod slab;
 mod store;
+mod suppliers;
 mod tickets;
 mod timers;
 mod turn_taking;
@@ -36,6 +40,7 @@ mod verdict;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
@@ -43,7 +48,9 @@ pub use commons::SharedMemory;
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats};
 pub use drops::TypeDrops;
 pub use handover::Handover;
+pub use history::Recalled;
 pub use notice::{DisconnectReason, HeldBy, Notice};
+pub use overflow::{Away, Overflow};
 pub use settling::{Settled, Settlement};
 pub use turn_taking::Turn;
 pub use undelivered::{Undelivered, WaitsFor};
@@ -53,7 +60,6 @@ use crate::{
     ChannelId, Draft, Event, EventPool, LaneId, OutboxId, Peer, ProxyKey, Questions, Refusal, Snapshot, Ticket, Time,
     TypeId, Want,
 };
-use admission::Suppliers;
 use channel::ChannelState;
 use commons::Part;
 use drops::Drops;
@@ -61,9 +67,11 @@ use events::Events;
 use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
+use overflow::Errands;
 use pressure::{Backlogs, LOOK_AT_MEMORY_EVERY};
 use settling::Settling;
 use slab::Slab;
+use suppliers::Suppliers;
 use tickets::Tickets;
 use timers::Timers;
 use turn_taking::TurnTaking;
@@ -148,8 +156,8 @@ pub enum Outcome {
 ///
 /// After any `handle_*` or other command, call [`poll_timed_out`](Self::poll_timed_out),
 /// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release),
-/// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_settled`](Self::poll_settled)
-/// until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
+/// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_settled`](Self::poll_settled), and if channels
+/// have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow) until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
 /// called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may be acted on, and its outcome
 /// handed in, before the next one is asked for.
 ///
@@ -194,11 +202,18 @@ pub struct Lane {
     /// How many events may yet be dropped, or be let go, because their time has come, until [`Lane::handle_timeout`] is called again.
     due_left: u64,
     timed_out: VecDeque<(OutboxId, u32)>,
+    /// Whether events' lifetimes only put them in order.
+    keeps_expired: bool,
 
     tickets: Tickets,
     notices: VecDeque<Notice>,
     leftovers: VecDeque<Leftover>,
     settling: Settling,
+    /// What is to be done with events that are kept elsewhere, where that is possible.
+    errands: Errands,
+    may_overflow: bool,
+    /// The number of the next event, of channels that were not met yet and have a past.
+    histories: HashMap<ChannelId, NonZeroU64>,
     turn_taking: TurnTaking,
 
     /// The lane's part of what the events of all channels may take together; channels that are held because of it, and when that
@@ -214,6 +229,10 @@ pub struct Lane {
     admitting: bool,
     /// Set while what comes in is handed over from another lane. Its supplier cannot be told that it is refused.
     taking_over: bool,
+    /// Set while what comes in was accepted before, by a lane that is no more: limits do not concern it.
+    restoring: bool,
+    /// When the last of those arrived.
+    restored_until: Time,
 
     /// Working space, kept for its capacity.
     filters: Filters,
@@ -254,10 +273,14 @@ impl Lane {
             timers: Timers::default(),
             due_left: delivery::DUE_AT_ONCE,
             timed_out: VecDeque::new(),
+            keeps_expired: false,
             tickets: Tickets::default(),
             notices: VecDeque::new(),
             leftovers: VecDeque::new(),
             settling: Settling::default(),
+            errands: Errands::new(),
+            may_overflow: false,
+            histories: HashMap::new(),
             turn_taking: TurnTaking::new(),
             memory: Part::default(),
             short_of_memory: VecDeque::new(),
@@ -267,6 +290,8 @@ impl Lane {
             drops: Drops::new(),
             admitting: false,
             taking_over: false,
+            restoring: false,
+            restored_until: Time(0),
             filters: Filters::default(),
             backlogs: Backlogs::new(),
             bridged: Vec::new(),
@@ -278,10 +303,28 @@ impl Lane {
         }
     }
 
+    /// Has events that come in from now on never expire: their `Timeout` and `StopTime` only put them in order where a consumer has
+    /// [`OrderPolicy::Deadline`](crate::OrderPolicy::Deadline).
+    pub fn keep_expired(&mut self) {
+        self.keeps_expired = true;
+    }
+
+    /// Whether events never expire.
+    #[must_use]
+    pub const fn keeps_expired(&self) -> bool {
+        self.keeps_expired
+    }
+
     /// Has what the events of all its channels take bounded together with that of other lanes. It is called before the lane has
     /// channels.
     pub fn share_memory(&mut self, shared: Arc<SharedMemory>) {
         self.memory.set_shared(shared);
+    }
+
+    /// Whoever drives the lane does what [`poll_overflow`](Self::poll_overflow) wants: backlogs go on elsewhere, where their channels have
+    /// [room for that](crate::ChannelLimits::overflow_budget_bytes). It is called before the lane has channels.
+    pub fn allow_overflow(&mut self) {
+        self.may_overflow = true;
     }
 
     // ---- events in the making ----
@@ -297,8 +340,9 @@ impl Lane {
         self.pool.take_for(bytes)
     }
 
-    /// Gives back a draft that came to nothing.
+    /// Gives back a draft that came to nothing. If it is [watched](Event::watch), it is told that it is settled for all.
     pub fn abandon_event(&mut self, draft: Draft) {
+        self.settling.note_unwanted(&draft);
         self.pool.give_back(draft.into_event());
     }
 

@@ -73,6 +73,34 @@ pub enum Notice {
         /// How many events were dropped in between.
         dropped: u64,
     },
+    /// A channel's events take much of its memory, and what comes for this consumer, which has a backlog, is kept elsewhere from now on.
+    Overflows {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// How many events wait in memory or are unanswered.
+        backlog_events: u64,
+        /// What they weigh ([`Event::weight`](crate::Event::weight)), in bytes.
+        backlog_bytes: u64,
+    },
+    /// All that was kept elsewhere for a consumer has come back.
+    OverflowOver {
+        /// The consumer's proxy.
+        key: ProxyKey,
+    },
+    /// A consumer begins in its channel's past, with this event or the next one that it wants.
+    BeginsInPast {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// The event's number.
+        first: u64,
+    },
+    /// A consumer that began in its channel's past gets what comes from now on.
+    CaughtUp {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// How many events it got before.
+        events: u64,
+    },
     /// Another lane is so slow to take what is handed over to it that a limit of the channel is reached. What has waited
     /// for longest is dropped, as all consumers there would have it.
     LaneBehind {

@@ -10,6 +10,8 @@ use core::time::Duration;
 
 use super::counters::{Discards, Holding, OutboxState, OutboxStats};
 use super::events::Events;
+use super::history::CatchUp;
+use super::overflow::Elsewhere;
 use super::queue::{Ask, Entry, Policy, Queue};
 use super::tickets::Waiters;
 use super::timers::Timers;
@@ -20,6 +22,9 @@ use crate::{
 
 /// How many events may be under way from a channel to one other lane at once.
 const HANDOVERS_MAX: u16 = 64;
+
+/// A consumer that has taken nothing for so long does not keep up.
+const KEEPS_UP_WITHIN: Duration = Duration::from_secs(1);
 
 /// How many clients may wait for events of one outbox at once.
 pub(super) const WAITING_PULLS_MAX: u32 = 4_096;
@@ -42,6 +47,8 @@ pub(super) struct Outbox {
     pub(super) bridge: Option<LaneId>,
     /// How long a delivery may stay unanswered, in nanoseconds; `u64::MAX` if for ever.
     reply_nanos: u64,
+    /// How old the next event may be until suppliers are held, in nanoseconds; `u64::MAX` if they are not for that.
+    bound_nanos: u64,
     /// Whether it gets events as it asks for them, and whether several at a time.
     pub(super) pull: bool,
     batches: bool,
@@ -55,6 +62,12 @@ pub(super) struct Outbox {
     in_flight: u32,
     /// What the events in `waiting` and `unanswered` weigh.
     pub(super) weight: u64,
+    /// What comes behind those, and is not in memory.
+    pub(super) elsewhere: Elsewhere,
+    /// When the last arrived that came back from there, or from the past.
+    pub(super) back_until: Time,
+    /// Set while it is in its channel's past, and gets nothing that comes.
+    pub(super) catch_up: Option<CatchUp>,
     /// Clients that wait for events to pull: how many each takes at most.
     credits: VecDeque<NonZeroU32>,
     next_serial: u32,
@@ -77,6 +90,8 @@ pub(super) struct Outbox {
 
     /// Whether suppliers are held because it is full, those that are, and how many events that concerned so far.
     pub(super) holding: bool,
+    /// Whether that is because its next event has waited for longer than its bound.
+    pub(super) is_late: bool,
     pub(super) holding_since: Time,
     /// Whether that is so although it refuses events: those of suppliers on other lanes it cannot.
     pub(super) holds_handovers: bool,
@@ -117,7 +132,14 @@ pub(super) struct Offer {
     pub(super) stop: Option<Time>,
     /// Its own, or its supplier's.
     pub(super) timeout: Option<Duration>,
+    /// Of its lifetime this was over when it arrived, as far as this lane can say.
+    pub(super) older_by: Duration,
+    /// Whether its lifetime only puts it in order.
+    pub(super) never_expires: bool,
 }
+
+/// How much later events expire that never do: after all that do, and still in the order of their lifetimes.
+const NEVER_EXPIRES_LATER: Duration = Duration::from_secs(146 * 365 * 24 * 3600);
 
 /// Everything an outbox had.
 #[derive(Debug, Default)]
@@ -199,6 +221,7 @@ impl Outbox {
             suspended: false,
             bridge: None,
             reply_nanos: nanos_of(settings.reply_timeout),
+            bound_nanos: nanos_of(settings.latency_bound),
             pull: false,
             batches,
             dead: false,
@@ -206,6 +229,9 @@ impl Outbox {
             unanswered: VecDeque::new(),
             in_flight: 0,
             weight: 0,
+            elsewhere: Elsewhere::default(),
+            back_until: Time(0),
+            catch_up: None,
             credits: VecDeque::new(),
             next_serial: 0,
             answered_at: Time(0),
@@ -217,6 +243,7 @@ impl Outbox {
             failures: 0,
             failing_since: Time(0),
             holding: false,
+            is_late: false,
             holding_since: Time(0),
             holds_handovers: false,
             waiters: Waiters::new(),
@@ -238,6 +265,7 @@ impl Outbox {
         self.want = route.want;
         self.settings = *route.settings;
         self.reply_nanos = nanos_of(route.settings.reply_timeout);
+        self.bound_nanos = nanos_of(route.settings.latency_bound);
         self.suspended = route.suspended;
         self.waiting.set_policy(Policy::of(&route.settings, self.batches), events);
     }
@@ -263,34 +291,96 @@ impl Outbox {
 
     /// When suppliers that wait for it since then have waited for long enough; [`Entry::NEVER`] if never.
     pub(super) fn held_until(&self, since: Time) -> Time {
+        if self.blocks() { since + self.settings.blocking } else { self.silent_until(since) }
+    }
+
+    /// When a consumer that they wait for since then has taken nothing for long enough.
+    fn silent_until(&self, since: Time) -> Time {
         match self.settings.held_at_most() {
             limit if limit.is_zero() => Entry::NEVER,
             limit => since.max(self.silent_since) + limit,
         }
     }
 
-    /// The same for those that wait because it is full.
+    /// Whether suppliers wait for a time before events of this consumer are dropped.
+    pub(super) fn blocks(&self) -> bool {
+        let discards = matches!(self.settings.full_outbox, None | Some(FullOutbox::Discard));
+        discards && !self.settings.blocking.is_zero() && self.bridge.is_none()
+    }
+
+    /// The same for those that wait because it is full, or late.
     pub(super) fn held_until_for_itself(&self) -> Time {
-        if self.holding { self.held_until(self.holding_since) } else { Entry::NEVER }
+        match (self.holding, self.is_late) {
+            (false, _) => Entry::NEVER,
+            (true, false) => self.held_until(self.holding_since),
+            (true, true) => self.silent_until(self.holding_since),
+        }
+    }
+
+    // ---- latency ----
+
+    /// Whether suppliers are held because of how old its events are.
+    #[inline]
+    pub(super) fn is_bounded(&self) -> bool {
+        self.bound_nanos != u64::MAX
+    }
+
+    /// Whether it keeps up, and the event that it gets next has waited for longer than it should. Of one that is late already: not much
+    /// less long.
+    pub(super) fn exceeds_bound(&self, events: &Events, now: Time) -> bool {
+        let bound = if self.is_late { self.bound_nanos / 8 * 7 } else { self.bound_nanos };
+        let keeps_up = self.failures == 0
+            && !self.suspended
+            && self.elsewhere.events == 0
+            && self.catch_up.is_none()
+            && now.since(self.silent_since) < KEEPS_UP_WITHIN;
+        keeps_up && self.waiting.next_since(events).is_some_and(|since| now.0.saturating_sub(since.0) > bound)
+    }
+
+    /// Holds suppliers for that.
+    #[cold]
+    pub(super) fn begin_late_hold(&mut self, now: Time, timers: &mut Timers) {
+        (self.holding, self.is_late, self.holding_since) = (true, true, now);
+        self.look_at(self.keeps_up_until().min(self.held_until_for_itself()), timers);
+    }
+
+    /// When it does not keep up any more, unless it takes something.
+    pub(super) fn keeps_up_until(&self) -> Time {
+        self.silent_since + KEEPS_UP_WITHIN
     }
 
     // ---- the queue ----
 
     /// Whether as many events wait as may.
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.settings.max_events_per_consumer.is_some_and(|max| self.waiting.len() >= max.get() as usize)
+        self.settings.max_events_per_consumer.is_some_and(|max| self.waiting_anywhere() >= u64::from(max.get()))
+    }
+
+    /// Events that wait, those that are kept elsewhere included.
+    fn waiting_anywhere(&self) -> u64 {
+        self.waiting.len() as u64 + self.elsewhere.events
+    }
+
+    /// Whether more events wait than may, and some of them in memory.
+    pub(super) fn is_overfull(&self) -> bool {
+        let max = self.settings.max_events_per_consumer;
+        !self.waiting.is_empty() && max.is_some_and(|max| self.waiting_anywhere() > u64::from(max.get()))
     }
 
     /// Whether there is room again, by an eighth of the bound so that "full" does not flutter.
     pub(super) fn has_room_again(&self) -> bool {
         self.settings.max_events_per_consumer.is_none_or(|max| {
             let max = max.get();
-            self.waiting.len() <= (max - max.div_ceil(8)) as usize
+            self.waiting_anywhere() <= u64::from(max - max.div_ceil(8))
         })
     }
 
-    pub(super) fn full_policy(&self) -> FullOutbox {
-        self.settings.full_outbox.unwrap_or(FullOutbox::Discard)
+    /// What is done where it is full: if nothing is said, as the standard has it; or, where there is no room elsewhere, as where a
+    /// channel's memory is spent.
+    pub(super) fn full_policy(&self, has_room_elsewhere: bool) -> FullOutbox {
+        let unset = if has_room_elsewhere { FullOutbox::Discard } else { FullOutbox::Hold };
+        self.settings.full_outbox.unwrap_or(unset)
     }
 
     /// An event as it waits here.
@@ -314,9 +404,11 @@ impl Outbox {
         let start = offer.start.filter(|_| self.settings.start_time_supported);
         let stop = offer.stop.filter(|_| self.settings.stop_time_supported);
         let arrived = offer.entry.since;
-        let end = lifetime.filter(|lifetime| !lifetime.is_zero()).map_or(Entry::NEVER, |lifetime| arrived + lifetime);
+        let ends = |lifetime: Duration| arrived + lifetime.saturating_sub(offer.older_by);
+        let end = lifetime.filter(|lifetime| !lifetime.is_zero()).map_or(Entry::NEVER, ends);
         let since = start.map_or(arrived, |start| start.max(arrived));
         let expiry = stop.map_or(end, |stop| stop.min(end));
+        let expiry = if offer.never_expires { expiry + NEVER_EXPIRES_LATER } else { expiry };
         Entry { is_plain: since == arrived && expiry == Entry::NEVER, since, expiry, ..entry }
     }
 
@@ -606,7 +698,7 @@ impl Outbox {
 
     /// Whether it has failed for so long that it is to be given up.
     pub(super) fn is_hopeless(&self, now: Time) -> bool {
-        let limit = self.settings.give_up_after;
+        let limit = self.settings.gives_up_after();
         !limit.is_zero() && now.since(self.failing_since) >= limit
     }
 
@@ -668,7 +760,9 @@ impl Outbox {
 
     // ---- what it is doing ----
 
-    pub(super) fn stats(&self, holds: Option<Holding>) -> OutboxStats {
+    pub(super) fn stats(&self, holds: Option<Holding>, events: &Events) -> OutboxStats {
+        let unanswered = self.unanswered.front().map(|first| events.turn(first.entry.event).0);
+        let oldest = unanswered.or_else(|| self.waiting.oldest(events));
         let state = if self.dead {
             OutboxState::Disconnected
         } else if self.suspended {
@@ -685,7 +779,8 @@ impl Outbox {
             key: self.key,
             peer: self.peer,
             state,
-            backlog_events: self.backlog() as u64,
+            backlog_events: self.backlog() as u64 + self.elsewhere.events,
+            elsewhere_events: self.elsewhere.events,
             backlog_bytes: self.weight,
             in_flight: u32::try_from(self.unanswered.len()).unwrap_or(u32::MAX),
             delayed: self.waiting.delayed() as u64,
@@ -694,6 +789,7 @@ impl Outbox {
             discards: self.discards,
             failures: self.failures,
             holds,
+            oldest,
         }
     }
 }

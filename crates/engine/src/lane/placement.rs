@@ -7,7 +7,9 @@ use super::channel::{Bridge, ChannelState, ELSEWHERE, Quota, Whose};
 use super::destinations::Change;
 use super::outbox::Outbox;
 use super::{Lane, Notice};
-use crate::{ChannelRoutes, ConsumerRoute, DiscardReason, DisconnectReason, FullOutbox, OutboxId, Snapshot, Time};
+use crate::{
+    ChannelRoutes, ConsumerRoute, DiscardReason, DisconnectReason, FullOutbox, OutboxId, Snapshot, StartFrom, Time,
+};
 
 impl Lane {
     /// Picks up new routing. Only channels whose part of it changed are looked at. The backlog of a consumer that is
@@ -53,6 +55,9 @@ impl Lane {
         }
         let before = core::mem::replace(&mut state.routes, Arc::clone(routes));
         state.quota = Quota::of(routes, self.id);
+        state.depot.set_budget(if self.may_overflow { state.quota.overflow_bytes } else { 0 });
+        self.follow_history(channel, is_new);
+        let Some(state) = self.channels.get_mut(channel) else { return };
         if state.members.len() < routes.consumers.places() {
             state.members.resize(routes.consumers.places(), ELSEWHERE);
         }
@@ -72,6 +77,7 @@ impl Lane {
         self.filters.fit(routes);
         self.place_bridges(channel, routes, snapshot);
         self.reconsider_hold(channel);
+        self.note_room_elsewhere(channel);
         self.note_channel_room(channel);
     }
 
@@ -119,7 +125,12 @@ impl Lane {
                 slot
             }
             (Some(route), None) => {
-                self.outboxes.insert(|slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route))
+                let new = |slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route);
+                let slot = self.outboxes.insert(new);
+                if let Some(start) = route.start.filter(|start| *start != StartFrom::New) {
+                    self.begin_in_past(slot, start);
+                }
+                slot
             }
         };
         self.list_if_ready(slot);
@@ -169,6 +180,7 @@ impl Lane {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };
             let Some((slot, _)) = hold.by else { continue };
             let holds = |outbox: &Outbox| match outbox.settings.full_outbox {
+                _ if outbox.blocks() => true,
                 None => hold.over.memory,
                 Some(FullOutbox::Reject) => whose == Whose::Lanes,
                 Some(policy) => policy == FullOutbox::Hold,
@@ -186,6 +198,7 @@ impl Lane {
         }
         Whose::ALL.into_iter().for_each(|whose| self.end_hold(channel, whose));
         if let Some(state) = self.channels.remove(channel) {
+            self.drop_history(&state);
             self.channel_slots.remove(&state.id);
             self.turn_taking.remove(state.id, &self.types);
             self.types.leave(state.types);
@@ -231,9 +244,11 @@ impl Lane {
 
     /// Drops everything an outbox has, and everything that others wait for because of it. Says how many events.
     fn drop_backlog(&mut self, slot: u32, reason: DiscardReason) -> u64 {
+        let elsewhere = self.drop_elsewhere(slot);
+        self.leave_past(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let backlog = outbox.take_all();
-        let count = backlog.len() as u64;
+        let count = backlog.len() as u64 + elsewhere;
         let reason = outbox.bridge.is_none().then_some(reason);
         if let Some(reason) = reason {
             outbox.discards.add(reason, count);

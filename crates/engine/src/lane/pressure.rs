@@ -76,6 +76,7 @@ impl Lane {
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
         match outbox.settings.full_outbox.unwrap_or(unset) {
             FullOutbox::Hold => Ok(Step::Hold),
+            FullOutbox::Discard if outbox.blocks() => Ok(Step::Hold),
             // The supplier's lane has accepted the event already.
             FullOutbox::Reject if self.taking_over => Ok(Step::Hold),
             FullOutbox::Reject => {
@@ -176,18 +177,20 @@ impl Lane {
             return false;
         }
         self.catch_up_in_turn(slot);
-        !self.outboxes.get(slot).is_some_and(Outbox::is_full) || self.make_place(slot, entry)
+        !self.outboxes.get(slot).is_some_and(Outbox::is_full) || self.make_place(slot, entry, true)
     }
 
-    /// Finds a place for an arriving event in an outbox that is full. Says whether the event goes in.
-    fn make_place(&mut self, slot: u32, arriving: &Entry) -> bool {
+    /// Finds a place for an arriving event in an outbox that is full, or elsewhere, where there is no room for it. Says whether the
+    /// event goes in.
+    pub(super) fn make_place(&mut self, slot: u32, arriving: &Entry, has_room_elsewhere: bool) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
-        let policy = match outbox.full_policy() {
+        let policy = match outbox.full_policy(has_room_elsewhere) {
             // The supplier's lane has accepted the event already.
             FullOutbox::Reject if self.taking_over => {
                 outbox.holds_handovers = true;
                 FullOutbox::Hold
             }
+            FullOutbox::Discard if outbox.blocks() => FullOutbox::Hold,
             policy => policy,
         };
         match policy {
@@ -197,8 +200,9 @@ impl Lane {
                 self.settle(slot, arriving.event, Settlement::Dropped(DiscardReason::Disconnected));
                 return false;
             }
-            FullOutbox::Hold if !outbox.holding => {
-                outbox.holding = true;
+            // That it is full counts for more than that its next event is late: there has to be room before suppliers go on.
+            FullOutbox::Hold if !outbox.holding || outbox.is_late => {
+                (outbox.holding, outbox.is_late) = (true, false);
                 outbox.holding_since = self.now;
                 let due = outbox.held_until_for_itself();
                 outbox.look_at(due, &mut self.timers);
@@ -212,8 +216,13 @@ impl Lane {
             return true;
         }
         // `Reject` was asked before any outbox took the event; this one has become full since, or not.
-        while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full()) {
-            if policy == FullOutbox::Reject || outbox.waiting.gives_up(arriving, self.events.turn(arriving.event).1) {
+        while let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_full() || !has_room_elsewhere) {
+            // What is kept elsewhere stays there.
+            let is_last = !has_room_elsewhere || outbox.waiting.is_empty();
+            if policy == FullOutbox::Reject
+                || is_last
+                || outbox.waiting.gives_up(arriving, self.events.turn(arriving.event).1)
+            {
                 outbox.dropped_while_full += 1;
                 self.note_discard(slot, DiscardReason::OutboxFull, arriving.event);
                 return false;
@@ -228,6 +237,7 @@ impl Lane {
     /// Drops the waiting event that the outbox's policy gives up first.
     pub(super) fn discard_one(&mut self, slot: u32, reason: DiscardReason) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let outbox_is_late = outbox.is_late;
         let event = match outbox.pop_expired(&self.events, self.now) {
             // One that has expired is nobody's loss.
             Some(event) => {
@@ -241,13 +251,29 @@ impl Lane {
                 event
             }
         };
-        if reason != DiscardReason::OutboxFull {
-            // Whether that gave it room again is looked at when the event is in.
+        if reason != DiscardReason::OutboxFull || outbox_is_late {
+            // Whether that gave it room again, and what is the next now, is looked at when the event is in.
             if self.shortened.last() != Some(&slot) {
                 self.shortened.push(slot);
             }
         }
         self.let_go(event);
+        self.want_back(slot);
+    }
+
+    /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next now.
+    pub(super) fn look_at_shortened(&mut self) {
+        while let Some(slot) = self.shortened.pop() {
+            self.note_room(slot);
+            self.look_at_next(slot);
+        }
+    }
+
+    /// What waited in an outbox was dropped: looks when it can deliver what is the next now, which may be elsewhere.
+    pub(super) fn look_at_next(&mut self, slot: u32) {
+        self.want_back(slot);
+        self.watch(slot);
+        self.list_if_ready(slot);
     }
 
     // ---- holding, and being full: told when it begins and when it ends ----
@@ -309,9 +335,13 @@ impl Lane {
             return;
         }
         (outbox.holding, outbox.holds_handovers) = (false, false);
+        let was_late = core::mem::take(&mut outbox.is_late);
         let held_events = core::mem::take(&mut outbox.held_events);
         let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
-        self.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
+        // Of suppliers that are paced, nothing is told: that is one event after the other.
+        if !was_late {
+            self.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
+        }
         let mut waiters = core::mem::take(&mut outbox.waiters);
         for at in waiters.drain(..) {
             self.wake(at);
@@ -373,13 +403,22 @@ impl Lane {
     /// Looks whether an outbox that was full at its own bound has room again. Called wherever its queue gets shorter or
     /// its settings change.
     pub(super) fn note_room(&mut self, slot: u32) {
+        self.want_back(slot);
         let Some(outbox) = self.outboxes.get(slot) else { return };
         if !outbox.full_at_bound && !outbox.holding {
             return;
         }
-        let has_room = outbox.has_room_again();
-        let holds = outbox.full_policy() == FullOutbox::Hold || outbox.holds_handovers;
-        if has_room || !holds {
+        let has_room_elsewhere = !self.lacks_room_elsewhere(outbox);
+        let has_room = outbox.has_room_again() && has_room_elsewhere;
+        let goes_on = match outbox.is_late {
+            true => outbox.exceeds_bound(&self.events, self.now),
+            false => {
+                let policy = outbox.full_policy(has_room_elsewhere);
+                let holds = policy == FullOutbox::Hold || outbox.holds_handovers || outbox.blocks();
+                holds && !has_room
+            }
+        };
+        if !goes_on {
             self.end_outbox_hold(slot);
         }
         if has_room {

@@ -29,6 +29,15 @@ impl Ask {
         Self(1 | u8::from(proxy) << 1 | u8::from(admin) << 2 | u8::from(all) << 3)
     }
 
+    /// For whoever keeps it.
+    pub(super) fn to_bits(self) -> u8 {
+        self.0
+    }
+
+    pub(super) fn from_bits(bits: u8) -> Self {
+        Self(bits)
+    }
+
     #[inline]
     pub(super) fn questions(self) -> Option<Questions> {
         let says = |bit: u8| self.0 >> bit & 1 == 1;
@@ -316,6 +325,12 @@ impl Queue {
         let stored = self.first(heap).map(|entry| entry.since);
         let ringed = self.ring.front().map(|plain| events.turn(plain.event).0);
         stored.into_iter().chain(ringed).min()
+    }
+
+    /// Since when the one has waited that is delivered next.
+    pub(super) fn next_since(&self, events: &Events) -> Option<Time> {
+        let ringed = self.ring.front().filter(|_| self.is_ring_next(events)).map(|plain| events.turn(plain.event).0);
+        ringed.or_else(|| self.first(Heap::Order).map(|entry| entry.since))
     }
 
     /// When one expires or may be delivered next, if nothing else happens.

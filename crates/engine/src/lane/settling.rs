@@ -14,6 +14,20 @@ use crate::{DiscardReason, Event, LaneId, ProxyKey};
 /// What became of an event that [is watched](Event::watch), for [`Lane::poll_settled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
+    /// It came in for one consumer, which is yet to confirm it. Told of those events whose [`watch_each`](Event::watch_each) is set.
+    Begins {
+        /// The event.
+        watch: NonZeroU64,
+        /// The consumer's proxy.
+        consumer: ProxyKey,
+    },
+    /// It was told for whom it is on this lane. Told of those events whose [`watch_each`](Event::watch_each) is set, once.
+    Begun {
+        /// The event.
+        watch: NonZeroU64,
+        /// How many other lanes it is to be handed over to: each of these tells the same, if it takes it over.
+        bridges: u32,
+    },
     /// For one consumer: it has the event, or will never get it. Told of those events whose
     /// [`watch_each`](Event::watch_each) is set, once for each consumer that it was for when it came in.
     ForConsumer {
@@ -32,12 +46,34 @@ pub enum Settled {
         /// The lane.
         by: LaneId,
     },
-    /// For all consumers on this lane: nobody here has it any more, or nobody wanted it. Told once, and last. It is settled
+    /// For one consumer, of all events that came in before and of which that was not told: it will never get them. Told of one that is
+    /// gone and for which events were kept [elsewhere](crate::Overflow); and of one for which some were lost there, when it has all others.
+    Gone {
+        /// The consumer's proxy.
+        consumer: ProxyKey,
+    },
+    /// For all consumers on this lane but those for whom it is kept [elsewhere](crate::Overflow), and of whom it was told that it is for
+    /// them: nobody here has it any more, or nobody wanted it. Told once, and last. It is settled
     /// altogether when that has been told by the lane to which it was handed in, and by each that took it over.
     ForAll {
         /// The event.
         watch: NonZeroU64,
     },
+}
+
+impl Settled {
+    /// The event that it is about; nothing if it is about all that a consumer was yet to get.
+    #[must_use]
+    pub const fn watch(&self) -> Option<NonZeroU64> {
+        match self {
+            Self::Begins { watch, .. }
+            | Self::Begun { watch, .. }
+            | Self::ForConsumer { watch, .. }
+            | Self::TakenOver { watch, .. }
+            | Self::ForAll { watch } => Some(*watch),
+            Self::Gone { .. } => None,
+        }
+    }
 }
 
 /// How an event ended for a consumer.
@@ -72,18 +108,43 @@ impl Settling {
     pub(super) fn end(&mut self, event: &Event) {
         if let Some(watch) = event.watch {
             self.watched = self.watched.saturating_sub(1);
-            self.told.push_back(Settled::ForAll { watch });
+            if !event.returned {
+                self.told.push_back(Settled::ForAll { watch });
+            }
         }
     }
 
     /// Nobody wanted an event, and it did not come in.
     #[inline]
     pub(super) fn note_unwanted(&mut self, event: &Event) {
-        self.told.extend(event.watch.map(|watch| Settled::ForAll { watch }));
+        let Some(watch) = event.watch else { return };
+        if event.watch_each {
+            self.told.push_back(Settled::Begun { watch, bridges: 0 });
+        }
+        self.told.push_back(Settled::ForAll { watch });
+    }
+
+    /// Of a consumer that is gone, or for which events were lost, it cannot be told of each.
+    #[cold]
+    pub(super) fn note_gone(&mut self, consumer: ProxyKey) {
+        self.told.push_back(Settled::Gone { consumer });
+    }
+
+    /// It was told for whom an event is that came in.
+    #[cold]
+    pub(super) fn note_begun(&mut self, watch: NonZeroU64, bridges: usize) {
+        self.told.push_back(Settled::Begun { watch, bridges: u32::try_from(bridges).unwrap_or(u32::MAX) });
     }
 }
 
 impl Lane {
+    /// A watched event is in an outbox. (It may have left it already, if it made the consumer's outbox too full.)
+    #[cold]
+    pub(super) fn settle_begins(&mut self, watch: NonZeroU64, slot: u32) {
+        let consumer = self.outboxes.get(slot).map(|outbox| outbox.key);
+        self.settling.told.extend(consumer.map(|consumer| Settled::Begins { watch, consumer }));
+    }
+
     /// What is next to be told of events that [are watched](Event::watch), in the order in which it happened.
     pub fn poll_settled(&mut self) -> Option<Settled> {
         self.settling.told.pop_front()

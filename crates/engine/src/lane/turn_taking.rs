@@ -19,7 +19,7 @@ pub struct Turn {
     /// The proxy that it came through.
     pub source: ProxyKey,
     /// The event: it is to be handed in now, with [`Lane::handle_event`]. `None` for one that another lane hands over,
-    /// which the door has: it is for [`Lane::handle_handover`].
+    /// which the door has: it is for [`Lane::begin_handover`].
     pub draft: Option<Draft>,
     /// The door's own note, as it was given with the event.
     pub token: u64,

@@ -59,12 +59,12 @@ impl Lane {
 
 impl Outbox {
     fn undelivered(&self, now: Time) -> Option<Undelivered> {
-        let events = self.backlog() as u64;
+        let events = self.backlog() as u64 + self.elsewhere.events;
         let is_under_way = self.backlog() > self.waiting.len();
         let waits_for = match () {
             () if is_under_way => WaitsFor::Consumer,
             () if self.suspended => WaitsFor::Resumption,
-            () if self.waiting.ready() == 0 => WaitsFor::StartTime,
+            () if self.waiting.ready() == 0 && !self.elsewhere.is_fetching() => WaitsFor::StartTime,
             () if self.pull && !self.is_fetching(now) => WaitsFor::Fetching,
             () => WaitsFor::Consumer,
         };

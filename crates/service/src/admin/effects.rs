@@ -23,6 +23,8 @@ pub(crate) enum Effect {
     LetGo { proxy: ProxyKey, side: Side, address: Option<IpAddr>, idle: Duration },
     /// An operator has disconnected a client.
     Dismissed { name: String, by: String },
+    /// A client that may has asked for the end of the service.
+    End { by: IpAddr },
     /// A client came or went: a line for those who look for a mistake.
     Remark(String),
 }
@@ -55,6 +57,10 @@ impl Effect {
                 let whose = address.map_or_else(String::new, |address| format!(" of {address}"));
                 let idle = idle.as_millis();
                 (counter, format!("disconnected {what} {proxy}{whose}: idle for {idle} ms"))
+            }
+            Self::End { by } => {
+                let text = format!("a client at {by} has asked for the end of the service (shutdown)");
+                return Some(LogLine { level: log::Level::Warn, counter: None, text });
             }
             Self::Dismissed { name, by } => {
                 (Counter::ClientsDismissed, format!("disconnected {name}: an operator has let it go ({by})"))

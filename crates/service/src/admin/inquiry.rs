@@ -3,7 +3,7 @@
 
 use crate::admin::values::Query;
 use crate::admin::waiting::Waiting;
-use crate::lane::links::mail::{LaneThread, Survey, Surveys};
+use crate::lane::links::mail::{Asked, LaneThread, Survey, Surveys};
 
 /// Who waits for the lanes to tell, and what they have told so far.
 #[derive(Default)]
@@ -22,16 +22,20 @@ impl Inquiry {
         self.next.push((query, waiting));
     }
 
-    /// Begins to ask these lanes if somebody wants to know and they are not being asked; and says so, and whether they are to tell
-    /// what was dropped, too.
-    pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, bool)> {
+    /// Begins to ask these lanes if somebody wants to know and they are not being asked; and says so, and what they are to tell.
+    pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, Asked)> {
         if !self.asking.is_empty() || self.next.is_empty() {
             return None;
         }
         core::mem::swap(&mut self.asking, &mut self.next);
         self.untold = lanes.collect();
-        let drops = self.asking.iter().any(|(query, _)| *query == Query::Drops);
-        Some((self.untold.clone(), drops))
+        let asked = self.asking.iter().map(|(query, _)| match query {
+            Query::Drops => Asked::Drops,
+            Query::Progress => Asked::Progress,
+            _ => Asked::Outboxes,
+        });
+        let asked = asked.max().unwrap_or(Asked::Progress);
+        Some((self.untold.clone(), asked))
     }
 
     /// A lane tells a piece.
@@ -63,15 +67,29 @@ mod tests {
         let mut inquiry = Inquiry::default();
         assert!(inquiry.begin(lanes.into_iter()).is_none(), "nobody wants to know");
         inquiry.add(Query::Consumers, somebody());
-        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), false)));
+        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), Asked::Outboxes)));
         inquiry.add(Query::Drops, somebody());
         inquiry.add(Query::Consumers, somebody());
         assert!(inquiry.begin(lanes.into_iter()).is_none(), "they are being asked");
         assert!(inquiry.told(lanes[1]).is_none());
         let (_, waiting) = inquiry.told(lanes[0]).unwrap();
-        assert_eq!(waiting.iter().map(|(query, _)| *query).collect::<Vec<_>>(), [Query::Consumers]);
+        assert_eq!(waiting.into_iter().map(|(query, _)| query).collect::<Vec<_>>(), [Query::Consumers]);
         assert!(inquiry.told(lanes[0]).is_none(), "one that ends was not asked");
-        assert_eq!(inquiry.begin(lanes.into_iter().take(1)), Some((vec![lanes[0]], true)));
+        assert_eq!(inquiry.begin(lanes.into_iter().take(1)), Some((vec![lanes[0]], Asked::Drops)));
         assert_eq!(inquiry.told(lanes[0]).unwrap().1.len(), 2);
+    }
+
+    /// One that hangs is to be noticed, whatever the others do.
+    #[test]
+    fn lanes_go_on_only_if_all_of_them_have_said_so() {
+        let lanes = [LaneThread(0), LaneThread(1), LaneThread(2)];
+        let mut inquiry = Inquiry::default();
+        inquiry.add(Query::Progress, somebody());
+        assert_eq!(inquiry.begin(lanes.into_iter()), Some((lanes.to_vec(), Asked::Progress)));
+        assert!(inquiry.told(lanes[0]).is_none() && inquiry.told(lanes[2]).is_none());
+        inquiry.add(Query::Progress, somebody());
+        assert!(inquiry.begin(lanes.into_iter()).is_none() && inquiry.told(lanes[0]).is_none());
+        let (_, waiting) = inquiry.told(lanes[1]).unwrap();
+        assert_eq!(waiting.len(), 1);
     }
 }

@@ -2,11 +2,15 @@
 //!
 //! What has changed is gathered while the store writes what had changed before, so that very many changes cost few writes. Answers
 //! wait for what was gathered until they were ready; queries of operators do not, so that a service whose disk is stuck can be looked at.
+//! Answers wait for so long at most; whoever has changed something is then told that it is not on disk.
 
+use core::time::Duration;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crate::admin::waiting::Sending;
 use crate::store::{Changes, Store};
+use crate::time;
 
 /// Parts that are gathered in a round: a filter that is destroyed can change 65,536 proxies.
 pub(super) const PIECE: usize = 512;
@@ -21,15 +25,17 @@ pub(crate) struct Keeping {
     /// Whether all that has changed is gathered.
     is_behind: bool,
     /// Answers that wait until that is so.
-    early: Vec<Sending>,
-    /// Those that wait until what has that number is written.
-    waiting: VecDeque<(u64, Sending)>,
+    early: Vec<(Instant, Sending)>,
+    /// Those that wait until what has that number is written, since when.
+    waiting: VecDeque<(u64, Instant, Sending)>,
+    /// For how long at most.
+    answer_within: Duration,
 }
 
 impl Keeping {
     /// Keeps what changes there, if there is a store.
-    pub(crate) fn new(store: Option<Store>) -> Self {
-        Self { store, ..Self::default() }
+    pub(crate) fn new(store: Option<Store>, answer_within: Duration) -> Self {
+        Self { store, answer_within, ..Self::default() }
     }
 
     /// Gathers some of what has changed, which `poll` tells of, and hands it to the store if that is not busy.
@@ -46,7 +52,7 @@ impl Keeping {
         };
         if !self.is_behind {
             let number = if self.gathered.is_empty() { self.number } else { self.number + 1 };
-            self.waiting.extend(self.early.drain(..).map(|answer| (number, answer)));
+            self.waiting.extend(self.early.drain(..).map(|(since, answer)| (number, since, answer)));
         }
         if !self.gathered.is_empty() && store.is_free() {
             self.number += 1;
@@ -63,7 +69,7 @@ impl Keeping {
     pub(super) fn admit(&mut self, answer: Sending) -> Option<Sending> {
         let written = self.store.as_ref().map_or(u64::MAX, Store::written);
         if self.is_behind {
-            self.early.push(answer);
+            self.early.push((time::now(), answer));
             return None;
         }
         // What is gathered is not handed over yet.
@@ -71,26 +77,47 @@ impl Keeping {
         if number <= written || self.store.is_none() {
             return Some(answer);
         }
-        self.waiting.push_back((number, answer));
+        self.waiting.push_back((number, time::now(), answer));
         None
     }
 
     /// The next answer that need not wait any more.
     pub(super) fn poll(&mut self) -> Option<Sending> {
         let written = self.store.as_ref()?.written();
-        let (_, answer) = self.waiting.pop_front_if(|(number, _)| *number <= written)?;
+        let (.., answer) = self.waiting.pop_front_if(|(number, ..)| *number <= written)?;
         Some(answer)
     }
 
-    /// Writes what is left, and ends the store. Gives the answers back that waited for it: those of what could not be written are not
-    /// among them.
-    pub(super) fn end(&mut self) -> Vec<Sending> {
-        let Some(store) = self.store.take() else { return Vec::new() };
-        let number = if self.gathered.is_empty() { self.number } else { self.number + 1 };
-        let written = store.end((number, core::mem::take(&mut self.gathered)));
-        let early = self.early.drain(..).map(|answer| (number, answer));
+    /// The next answer that has waited for too long.
+    pub(super) fn poll_late(&mut self, now: Instant) -> Option<Sending> {
+        let within = self.answer_within;
+        let (.., answer) = self.waiting.pop_front_if(|(_, since, _)| *since + within <= now)?;
+        Some(answer)
+    }
+
+    /// When there is one, if nothing is written before.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.waiting.front().map(|(_, since, _)| *since + self.answer_within)
+    }
+
+    /// Writes what is left. Gives the answers back that waited for it: those of what could not be written are not among them.
+    pub(super) fn write_last(&mut self) -> Vec<Sending> {
+        let Some(store) = &mut self.store else { return Vec::new() };
+        if !self.gathered.is_empty() {
+            self.number += 1;
+            store.write(self.number, core::mem::take(&mut self.gathered));
+        }
+        let (number, written) = (self.number, store.wait());
+        let early = self.early.drain(..).map(|(since, answer)| (number, since, answer));
         let waiting = self.waiting.drain(..).chain(early);
-        waiting.filter(|(number, _)| *number <= written).map(|(_, answer)| answer).collect()
+        waiting.filter(|(number, ..)| *number <= written).map(|(.., answer)| answer).collect()
+    }
+
+    /// Ends the store, when the lanes have ended.
+    pub(super) fn end(&mut self) {
+        if let Some(store) = self.store.take() {
+            store.end();
+        }
     }
 }
 
@@ -102,10 +129,12 @@ mod tests {
     use testing::wait_until;
 
     use super::*;
-    use crate::admin::values::Answer;
+    use crate::admin::values::{Answer, Declined};
     use crate::counters::Counters;
     use crate::lane::io::net::Bell;
     use crate::store::tests::Medium;
+
+    const WITHIN: Duration = Duration::from_secs(10);
 
     /// An answer that is known by its number.
     fn answer(number: u32) -> Sending {
@@ -126,18 +155,18 @@ mod tests {
 
     #[test]
     fn without_a_store_nothing_waits() {
-        let mut keeping = Keeping::new(None);
+        let mut keeping = Keeping::new(None, WITHIN);
         keeping.gather(changes(0..10));
         assert!(!keeping.has_to_gather());
         assert_eq!(number_of(keeping.admit(answer(1))), Some(1));
-        assert!(keeping.end().is_empty());
+        assert!(keeping.write_last().is_empty());
     }
 
     #[test]
     fn answers_wait_until_all_that_was_changed_before_is_written() {
         let medium = Medium::default();
         let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
-        let mut keeping = Keeping::new(Some(medium.store(&bell, &counters)));
+        let mut keeping = Keeping::new(Some(medium.store(&bell, &counters)), WITHIN);
         assert_eq!(number_of(keeping.admit(answer(0))), Some(0), "nothing was changed");
         medium.fail_after(Some(0));
         keeping.gather(changes(0..1));
@@ -162,7 +191,7 @@ mod tests {
         keeping.gather(changes(0..1));
         // Whenever it is written.
         let at_once = keeping.admit(answer(5));
-        let sent = at_once.into_iter().chain(keeping.end());
+        let sent = at_once.into_iter().chain(keeping.write_last());
         assert_eq!(sent.map(|kept| number_of(Some(kept))).collect::<Vec<_>>(), [Some(5)]);
     }
 
@@ -170,10 +199,33 @@ mod tests {
     fn what_could_not_be_written_at_the_end_is_not_answered() {
         let medium = Medium::default();
         let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
-        let mut keeping = Keeping::new(Some(medium.store(&bell, &counters)));
+        let mut keeping = Keeping::new(Some(medium.store(&bell, &counters)), WITHIN);
         medium.fail_after(Some(0));
         keeping.gather(changes(0..1));
         assert!(keeping.admit(answer(1)).is_none());
-        assert!(keeping.end().is_empty());
+        assert!(keeping.write_last().is_empty());
+    }
+
+    /// A client that had made a channel while the disk was full waited for ever.
+    #[test]
+    fn an_answer_that_has_waited_for_too_long_says_that_the_change_is_not_on_disk() {
+        let medium = Medium::default();
+        let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
+        let mut keeping = Keeping::new(Some(medium.store(&bell, &counters)), WITHIN);
+        medium.fail_after(Some(0));
+        keeping.gather(changes(0..1));
+        assert!(keeping.admit(answer(1)).is_none());
+        let due = keeping.next_due().unwrap();
+        assert!(keeping.poll_late(due - Duration::from_millis(1)).is_none());
+        let (late, is_change) = keeping.poll_late(due).unwrap().not_kept();
+        let Sending::ToProgram(_, told) = late else { panic!("{late:?}") };
+        assert_eq!((told.unwrap_err(), is_change), (Declined::NotKept, true));
+        assert!(keeping.poll_late(due).is_none() && keeping.next_due().is_none());
+        // It is written all the same, and who comes later waits for it.
+        assert!(keeping.admit(answer(2)).is_none());
+        medium.fail_after(None);
+        wait_until("it to be written", || number_of(keeping.poll()) == Some(2));
+        keeping.end();
+        assert_eq!(medium.image().len(), 1);
     }
 }

@@ -10,6 +10,9 @@ pub(super) fn describe_notice(
     why: Option<&str>,
     name: impl Fn(ProxyKey) -> String,
 ) -> (log::Level, String) {
+    if let Some(text) = good_news(notice, &name) {
+        return (log::Level::Info, text);
+    }
     let text = match *notice {
         Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
             format!("disconnected {}: {}; {discarded} events were dropped with it", name(key), reason_text(reason))
@@ -23,28 +26,18 @@ pub(super) fn describe_notice(
             };
             format!("{} is full: {backlog_events} events, {backlog_bytes} bytes wait; {done}", name(key))
         }
-        Notice::OutboxRecovered { key, dropped } => {
-            let text = format!("{} has room again; {dropped} events were dropped meanwhile", name(key));
-            return (log::Level::Info, text);
+        Notice::Overflows { key, backlog_events, backlog_bytes } => {
+            let backlog = format!("{backlog_events} events, {backlog_bytes} bytes wait");
+            format!("{} is behind: {backlog}; what comes for it from now on waits on disk", name(key))
         }
         Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes } => format!(
             "channel {} has no room because {lane} is behind: {backlog_events} events ({backlog_bytes} bytes) wait for it; \
              the oldest are dropped",
             channel.0
         ),
-        Notice::LaneCaughtUp { channel, lane, dropped } => {
-            let text =
-                format!("channel {} has room again for {lane}; {dropped} events were dropped meanwhile", channel.0);
-            return (log::Level::Info, text);
-        }
         Notice::ConsumerFailing { key, retry_in, .. } => {
             let why = why.unwrap_or("it does not take events");
             format!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis())
-        }
-        Notice::ConsumerRecovered { key, failures, after } => {
-            let name = name(key);
-            let text = format!("{name} takes events again, after {failures} failures in {} ms", after.as_millis());
-            return (log::Level::Info, text);
         }
         Notice::SuppliersHeld { channel, by, .. } => {
             let whose = match by {
@@ -59,14 +52,39 @@ pub(super) fn describe_notice(
             let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
             format!("suppliers of channel {channel} are held for {millis} ms now because of {name}: {why}")
         }
-        Notice::SuppliersReleased { channel, held_events, .. } => {
-            let channel = channel.0;
-            let text = format!("suppliers of channel {channel} go on; {held_events} events came while they were held");
-            return (log::Level::Info, text);
-        }
         ref other => format!("{other:?}"),
     };
     (log::Level::Warn, text)
+}
+
+/// The same of what is well, or well again.
+fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<String> {
+    Some(match *notice {
+        Notice::OutboxRecovered { key, dropped } => {
+            format!("{} has room again; {dropped} events were dropped meanwhile", name(key))
+        }
+        Notice::BeginsInPast { key, first } => {
+            format!("{} begins in its channel's past, with event {first}", name(key))
+        }
+        Notice::CaughtUp { key, events } => {
+            format!("{} had {events} events of the past, and gets what comes now", name(key))
+        }
+        Notice::OverflowOver { key } => {
+            format!("{} has caught up: nothing waits for it on disk any more", name(key))
+        }
+        Notice::LaneCaughtUp { channel, lane, dropped } => {
+            format!("channel {} has room again for {lane}; {dropped} events were dropped meanwhile", channel.0)
+        }
+        Notice::ConsumerRecovered { key, failures, after } => {
+            let name = name(key);
+            format!("{name} takes events again, after {failures} failures in {} ms", after.as_millis())
+        }
+        Notice::SuppliersReleased { channel, held_events, .. } => {
+            let channel = channel.0;
+            format!("suppliers of channel {channel} go on; {held_events} events came while they were held")
+        }
+        _ => return None,
+    })
 }
 
 /// The same for a supplier that is pulled from.

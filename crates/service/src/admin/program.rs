@@ -1,10 +1,13 @@
 //! The program that the service is part of, as one that asks administration.
 
-use std::sync::PoisonError;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use core::fmt;
+use core::time::Duration;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::lane::links::mail::ToAdministration;
+use crate::lane::links::post::Post;
 use crate::start::Service;
 
 /// Letters of the program's that may wait for administration: one of each of its threads that ask.
@@ -28,14 +31,82 @@ impl Service {
         self.consult(|to| ToAdministration::Command(command, to))
     }
 
+    /// What says whether the service goes on, also while it ends.
+    #[must_use]
+    pub fn liveness(&self) -> Liveness {
+        Liveness(Arc::clone(&self.administration))
+    }
+
     fn consult(
         &self,
         letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
     ) -> Result<Answer, Declined> {
-        let (to, told) = sync_channel(1);
-        let posted = self.administration.lock().unwrap_or_else(PoisonError::into_inner).post(letter(to));
-        posted.map_err(|_| Declined::NoResources)?;
+        let told = post(&self.administration, letter)?;
         // Administration has ended if there is none.
         told.recv().unwrap_or(Err(Declined::Stopping))
+    }
+}
+
+type Told = Receiver<Result<Answer, Declined>>;
+
+fn post(
+    administration: &Mutex<Post<ToAdministration>>,
+    letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
+) -> Result<Told, Declined> {
+    let (to, told) = sync_channel(1);
+    let posted = administration.lock().unwrap_or_else(PoisonError::into_inner).post(letter(to));
+    posted.map_err(|_| Declined::NoResources)?;
+    Ok(told)
+}
+
+/// Says whether a service goes on: for a watchdog.
+#[derive(Clone)]
+pub struct Liveness(Arc<Mutex<Post<ToAdministration>>>);
+
+impl fmt::Debug for Liveness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Liveness").finish_non_exhaustive()
+    }
+}
+
+impl Liveness {
+    /// Asks administration and, through it, each lane. True if all have answered within this time; or if the service has ended.
+    #[must_use]
+    pub fn ask(&self, within: Duration) -> bool {
+        let has_ended = || self.0.lock().unwrap_or_else(PoisonError::into_inner).is_abandoned();
+        if has_ended() {
+            return true;
+        }
+        match post(&self.0, |to| ToAdministration::Query(Query::Progress, to)).map(|told| told.recv_timeout(within)) {
+            Ok(Ok(_) | Err(RecvTimeoutError::Disconnected)) => true,
+            // Nobody has answered, or there is no room, since what was posted long ago is not read.
+            Ok(Err(RecvTimeoutError::Timeout)) | Err(_) => has_ended(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lane::io::net::Bell;
+    use crate::lane::links::post::post_to;
+
+    #[test]
+    fn whoever_does_not_answer_in_time_does_not_go_on() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let (post, mut letters) = post_to(&bell, LETTERS);
+        let liveness = Liveness(Arc::new(Mutex::new(post)));
+        // However often it is asked.
+        (0..LETTERS + 2).for_each(|_| assert!(!liveness.ask(Duration::from_millis(1))));
+        while letters.take().is_some() {}
+        let asking = std::thread::spawn(move || liveness.ask(Duration::from_secs(60)));
+        testing::wait_until("it to be asked", || match letters.take() {
+            Some(ToAdministration::Query(Query::Progress, to)) => to.send(Ok(Answer::Progress)).is_ok(),
+            other => {
+                assert!(other.is_none(), "{other:?}");
+                false
+            }
+        });
+        assert!(testing::EndInTime::end_in_time(asking));
     }
 }

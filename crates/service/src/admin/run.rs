@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Time, Undelivered};
+use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, Notice, OutboxStats, ProxyKey, Time, Undelivered};
 
 use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
@@ -22,10 +22,13 @@ use crate::admin::publishing::Publishing;
 use crate::admin::refusals::Refusals;
 use crate::admin::statistics;
 use crate::admin::turns::{Client, Turns};
-use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::admin::values::{Answer, ChannelStanding, Command, Declined, Query};
 use crate::admin::waiting::{Sending, Waiting};
+use crate::asked_to_stop::AskedToStop;
 use crate::counters::{Block, Counter, Counters};
-use crate::doors::{Answered, Farewell, Fault, Objects, Request, SupplierStanding, Unpublished, Wish};
+use crate::doors::{
+    ANSWER_BYTES_MAX, Answered, Farewell, Fault, Objects, Request, SupplierStanding, Unpublished, Wish,
+};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::net::Bell;
 use crate::lane::links::mail::{LaneThread, SupplierNews, ToAdministration, ToLane};
@@ -46,8 +49,6 @@ const LETTERS: usize = 1_024;
 const STOPPING_FOR: Duration = Duration::from_millis(100);
 /// Lines in a second about consumers that were disconnected and clients that could not be told something.
 pub(crate) const LINES: u32 = 100;
-/// Octets of an answer, and so of what one connection is owed beside what it has left unread.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// The administration thread.
 pub(crate) struct Administration {
@@ -91,6 +92,8 @@ pub(crate) struct Withheld {
 pub(crate) struct Ending {
     pub(crate) drain: Option<Drain>,
     pub(crate) hurry: Arc<AtomicBool>,
+    /// Whoever ends it is to be told when a client that may has asked for that.
+    pub(crate) asked: Arc<AskedToStop>,
 }
 
 /// What may be logged.
@@ -151,9 +154,10 @@ impl Administration {
         let withheld = core::mem::take(&mut self.answers.untold).into_values();
         self.keep_all();
         unpublished.chain(withheld).for_each(|answer| self.send_when_kept(answer));
-        let kept = self.keeping.end();
+        let kept = self.keeping.write_last();
         kept.into_iter().for_each(|answer| self.send(answer));
         self.roster.stop();
+        self.keeping.end();
         self.tell_undone()
     }
 
@@ -187,7 +191,7 @@ impl Administration {
 
     fn send(&mut self, answer: Sending) {
         match answer {
-            Sending::ToClient(lane, letter) => _ = self.roster.post(lane, letter),
+            Sending::ToClient(lane, letter, _) => _ = self.roster.post(lane, letter),
             // Nobody waits any more if it cannot be sent.
             Sending::ToProgram(to, answer) => _ = to.try_send(answer),
         }
@@ -214,9 +218,14 @@ impl Administration {
         }
     }
 
-    /// Lets the answers go that waited for the disk.
+    /// Lets the answers go that waited for the disk, and those that have waited for too long, in which that is said.
     fn answer_kept(&mut self) {
         while let Some(answer) = self.keeping.poll() {
+            self.send(answer);
+        }
+        while let Some(answer) = self.keeping.poll_late(time::now()) {
+            let (answer, is_change) = answer.not_kept();
+            self.counters.add(Counter::ChangesNotKept, is_change.into());
             self.send(answer);
         }
     }
@@ -237,7 +246,7 @@ impl Administration {
             Next::Ask | Next::End => time::now(),
         });
         let summing_up = self.sums_up().then(|| time::now() + SUMS_UP_IN);
-        let due = objects.into_iter().chain(draining).chain(summing_up).min();
+        let due = objects.into_iter().chain(draining).chain(summing_up).chain(self.keeping.next_due()).min();
         self.bell.wait(due.map(|due| due.saturating_duration_since(time::now())));
         self.take_letters(LETTERS, answers) == Found::Stop
     }
@@ -272,7 +281,7 @@ impl Administration {
         while let Some((request, answered)) = self.analyses.poll() {
             found = Found::Something;
             self.counters.add(Counter::AnalysesDone, 1);
-            answers.push(self.concluded(request, answered));
+            answers.push(self.concluded(request, answered, false));
         }
         found
     }
@@ -307,7 +316,7 @@ impl Administration {
     }
 
     fn serve_request(&mut self, request: Request, answers: &mut Answers) {
-        match request.wish() {
+        match self.objects.wish(&request) {
             Wish::Query(query) => self.answer_query(query, Waiting::Client(request), answers),
             Wish::Command(command) => self.obey(&command, Waiting::Client(request)),
             Wish::Analysis => {
@@ -317,8 +326,9 @@ impl Administration {
                 }
             }
             Wish::Own => {
+                let before = self.objects.changes_noted();
                 let answered = self.execute(&request);
-                let answer = self.concluded(request, answered);
+                let answer = self.concluded(request, answered, self.objects.changes_noted() > before);
                 self.send_when_told(answer);
             }
         }
@@ -362,11 +372,15 @@ impl Administration {
                 };
                 Answer::Suppliers(self.objects.suppliers(behind).into_iter().map(named).collect())
             }
+            Query::Restored { behind } => {
+                self.objects.handle_time(self.now());
+                Answer::Restored(self.objects.restored(behind))
+            }
             Query::Topology => {
                 let told = self.objects.topology().map(Answer::Topology).ok_or(Declined::TooLarge);
                 return answers.push(self.answered(waiting, told));
             }
-            Query::Consumers | Query::Drops => {
+            Query::Consumers | Query::Drops | Query::Channels(_) | Query::Progress => {
                 self.inquiry.add(query, waiting);
                 return self.survey();
             }
@@ -392,13 +406,14 @@ impl Administration {
 
     /// An answer of administration's as whoever waits for it gets it.
     fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
+        let has_changed = matches!(answer, Ok(Answer::Disconnected(_) | Answer::Applied(_)));
         match waiting {
             Waiting::Client(request) => {
                 let answered = match &answer {
                     Ok(answer) => request.reply(answer),
                     Err(why) => request.decline(*why),
                 };
-                self.concluded(request, answered)
+                self.concluded(request, answered, has_changed)
             }
             Waiting::Program(to) => Sending::ToProgram(to, answer),
         }
@@ -406,7 +421,7 @@ impl Administration {
 
     /// What a lane is told when a request is answered: or a refusal where the answer would be larger than clients accept a message
     /// to be.
-    fn concluded(&self, request: Request, answered: Answered) -> Sending {
+    fn concluded(&self, request: Request, answered: Answered, has_changed: bool) -> Sending {
         let Answered { mut bytes, fault } = answered;
         if let Some(fault) = fault {
             self.count_fault(fault);
@@ -415,8 +430,10 @@ impl Administration {
             self.counters.add(Counter::AnswersTooLarge, 1);
             bytes = request.decline(Declined::TooLarge).bytes;
         }
+        // Nobody reads the answer to a request that is one-way.
+        let not_kept = if has_changed && fault.is_none() && !bytes.is_empty() { request.not_kept() } else { None };
         let (lane, letter) = request.answered(bytes);
-        Sending::ToClient(lane, letter)
+        Sending::ToClient(lane, letter, not_kept)
     }
 
     /// The time since it was begun with.
@@ -471,26 +488,59 @@ impl Administration {
 
     /// Asks the lanes how they stand, if somebody wants to know, unless they are being asked already.
     fn survey(&mut self) {
-        let Some((lanes, drops)) = self.inquiry.begin(self.roster.threads()) else { return };
+        let Some((lanes, asked)) = self.inquiry.begin(self.roster.threads()) else { return };
         for lane in lanes {
-            self.roster.post(lane, ToLane::Survey { drops });
+            self.roster.post(lane, ToLane::Survey(asked));
         }
     }
 
     /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
     fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
         let Some((survey, waiting)) = self.inquiry.told(from) else { return };
+        let (of_channels, waiting): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|(query, _)| matches!(query, Query::Channels(_)));
+        for (query, waiting) in of_channels {
+            if let Query::Channels(channels) = query {
+                self.tell_of_channels(&channels, &survey.outboxes, waiting, answers);
+            }
+        }
         let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key));
         let drops = statistics::drops(survey.drops, |key| self.name(key));
         let beyond = survey.drops_beyond;
         for (query, waiting) in waiting {
             let answer = match query {
                 Query::Drops => Answer::Drops { drops: drops.clone(), beyond },
+                Query::Progress => Answer::Progress,
                 _ => Answer::Consumers(consumers.clone()),
             };
             answers.push(self.answered(waiting, Ok(answer)));
         }
         self.survey();
+    }
+
+    /// Answers somebody who wants to know how channels stand.
+    fn tell_of_channels(
+        &mut self,
+        channels: &[ChannelId],
+        outboxes: &[OutboxStats],
+        waiting: Waiting,
+        answers: &mut Answers,
+    ) {
+        let now = self.now();
+        let standing = |channel: &ChannelId| {
+            let name = self.objects.channel_name(*channel)?;
+            Some(statistics::channel(*channel, outboxes, now, (name, |key| self.name(key))))
+        };
+        let standings: Vec<ChannelStanding> = channels.iter().filter_map(standing).collect();
+        match waiting {
+            Waiting::Client(request) => {
+                self.objects.handle_standings(standings);
+                let answered = self.execute(&request);
+                // It was asked, and nothing was changed.
+                answers.push(self.concluded(request, answered, false));
+            }
+            waiting @ Waiting::Program(_) => answers.push(self.answered(waiting, Ok(Answer::Channels(standings)))),
+        }
     }
 
     fn publish(&mut self) {
@@ -608,6 +658,7 @@ impl Administration {
                 Effect::Call(call, what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Call { call, what }),
                 Effect::Tell(what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Door(what)),
                 Effect::Remark(text) => self.remark(&text),
+                Effect::End { .. } => self.ending.asked.tell(),
                 _ => {}
             }
         }

@@ -2,9 +2,9 @@
 
 use core::cmp::Reverse;
 
-use engine::{DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
+use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
 
-use crate::admin::values::{ConsumerStanding, Dropped};
+use crate::admin::values::{ChannelStanding, ConsumerStanding, Dropped};
 use crate::counters::Counter;
 use crate::lane::links::mail::NamedDrops;
 use crate::lane::tally::DROPPED;
@@ -24,6 +24,35 @@ pub(super) fn consumers(
         outbox,
     };
     told_of(outboxes).into_iter().map(standing).collect()
+}
+
+/// Consumers that are named as a channel's slowest.
+const SLOWEST_MAX: usize = 16;
+
+/// How one channel stands, of which and of others these are the consumers' outboxes.
+pub(super) fn channel(
+    channel: ChannelId,
+    outboxes: &[OutboxStats],
+    now: Time,
+    named: (Option<String>, impl Fn(ProxyKey) -> String),
+) -> ChannelStanding {
+    const LOST_AT_LIMITS: [DiscardReason; 3] =
+        [DiscardReason::OutboxFull, DiscardReason::MemorySpent, DiscardReason::QueueFull];
+    let outboxes = join(outboxes.iter().filter(|outbox| outbox.key.channel == channel).copied().collect());
+    let most = outboxes.iter().map(|outbox| outbox.backlog_events).max().unwrap_or(0);
+    let mut slowest: Vec<&OutboxStats> =
+        outboxes.iter().filter(|outbox| most > 0 && outbox.backlog_events >= most.div_ceil(2)).collect();
+    slowest.sort_by_key(|outbox| (Reverse(outbox.backlog_events), outbox.key));
+    let (name, called) = named;
+    ChannelStanding {
+        channel,
+        name,
+        backlog_events: outboxes.iter().map(|outbox| outbox.backlog_events).sum(),
+        backlog_bytes: outboxes.iter().map(|outbox| outbox.backlog_bytes).sum(),
+        oldest: outboxes.iter().filter_map(|outbox| outbox.oldest).min().map(|since| now.since(since)),
+        slowest: slowest.iter().take(SLOWEST_MAX).map(|outbox| (outbox.key, called(outbox.key))).collect(),
+        overflows: outboxes.iter().flat_map(|outbox| LOST_AT_LIMITS.map(|reason| outbox.discards.of(reason))).sum(),
+    }
 }
 
 /// What was dropped, consumer by consumer, and what most was dropped of first.
@@ -59,6 +88,7 @@ fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
             first.delivered += other.delivered;
             first.discards.join(&other.discards);
             first.failures = first.failures.max(other.failures);
+            first.oldest = first.oldest.into_iter().chain(other.oldest).min();
             first.holds = [first.holds, other.holds].into_iter().flatten().min_by_key(|holds| holds.since);
         }
         same

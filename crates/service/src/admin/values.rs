@@ -7,13 +7,13 @@
 
 use core::time::Duration;
 
-use engine::{OutboxStats, ProxyKey};
+use engine::{ChannelId, OutboxStats, ProxyKey};
 
 use crate::counters::LaneCounters;
-use crate::doors::SupplierStanding;
+use crate::doors::{RestoredStanding, SupplierStanding};
 
 /// What somebody wants to know. It changes nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Query {
     /// What the service has counted: [`Answer::Counters`].
@@ -22,6 +22,9 @@ pub enum Query {
     Lanes,
     /// How consumers stand: [`Answer::Consumers`]. All lanes are asked, a piece in each of their rounds.
     Consumers,
+    /// How these channels stand, those of them that there are: [`Answer::Channels`]. All lanes are asked, a piece in each of their
+    /// rounds.
+    Channels(Vec<ChannelId>),
     /// What was dropped: [`Answer::Drops`]. All lanes are asked, a piece in each of their rounds.
     Drops,
     /// How the connected suppliers stand: [`Answer::Suppliers`].
@@ -29,6 +32,13 @@ pub enum Query {
         /// The first of those behind this proxy, by channel and proxy; default: of all.
         behind: Option<ProxyKey>,
     },
+    /// Which proxies' clients were connected again when the service began: [`Answer::Restored`].
+    Restored {
+        /// The first of those behind this proxy, by channel and proxy; default: of all.
+        behind: Option<ProxyKey>,
+    },
+    /// Whether administration and all lanes go on: [`Answer::Progress`], when each lane has been through a round of its own.
+    Progress,
     /// What is configured, channels, admins, proxies, filters, clients and names: [`Answer::Topology`], or
     /// [`Declined::TooLarge`] if it is more than 16,384 things.
     Topology,
@@ -59,6 +69,8 @@ pub enum Answer {
     Lanes(Vec<LaneCounters>),
     /// The consumers with the largest backlogs, the largest first: 8,192 at most.
     Consumers(Vec<ConsumerStanding>),
+    /// How channels stand, in the order in which they were named.
+    Channels(Vec<ChannelStanding>),
     /// What was dropped, consumer by consumer, and what most was dropped of first: 1,024 entries of each lane at most.
     Drops {
         /// The entries.
@@ -68,6 +80,10 @@ pub enum Answer {
     },
     /// Connected suppliers by channel and proxy, 1,024 at most, each with what it is called.
     Suppliers(Vec<(SupplierStanding, String)>),
+    /// Proxies whose clients were connected again when the service began, by channel and proxy, 1,024 at most.
+    Restored(Vec<RestoredStanding>),
+    /// They go on.
+    Progress,
     /// How many clients were disconnected.
     Disconnected(u32),
     /// What is configured, as JSON, of the same order every time.
@@ -85,6 +101,26 @@ pub struct ConsumerStanding {
     pub state: String,
     /// Its numbers. `state` and `holds` of it are those of the lane on which it is worst off.
     pub outbox: OutboxStats,
+}
+
+/// How a channel stands, on all lanes together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChannelStanding {
+    /// Its number.
+    pub channel: ChannelId,
+    /// What its creator called it.
+    pub name: Option<String>,
+    /// Events that wait for consumers or are unanswered, each counted for each consumer.
+    pub backlog_events: u64,
+    /// What they weigh, in octets.
+    pub backlog_bytes: u64,
+    /// How long ago the oldest of them came; `None` if there is none.
+    pub oldest: Option<Duration>,
+    /// The consumers with the largest backlogs, and what each is called in logs: the largest, and those that have half as many events at
+    /// least; the largest first, 16 at most.
+    pub slowest: Vec<(ProxyKey, String)>,
+    /// Events that its connected consumers have lost at a limit of their own, of the channel or of its memory.
+    pub overflows: u64,
 }
 
 /// What was dropped of one event type for one consumer for one reason.
@@ -114,6 +150,9 @@ pub enum Declined {
     NoResources,
     /// The answer would be larger than clients accept a message to be: 16 MiB.
     TooLarge,
+    /// It is done, and the disk has not taken it within `store.answer_within_ms`. It is written when the disk does; if the process ends
+    /// before that, it was never done.
+    NotKept,
 }
 
 impl core::fmt::Display for Declined {
@@ -122,6 +161,7 @@ impl core::fmt::Display for Declined {
             Self::Stopping => "the service is about to end",
             Self::NoResources => "a limit of the service, or the client's share of it, is reached",
             Self::TooLarge => "the answer would be larger than 16 MiB",
+            Self::NotKept => "it is done, but is not on disk yet, since that fails",
         })
     }
 }

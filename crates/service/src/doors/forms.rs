@@ -1,7 +1,7 @@
 //! How events' bytes are read for filters, by the door that brought the event, which its form says; and how they are put into
 //! what consumers take, by these consumers' door.
 
-use engine::{ChannelId, Event, Form, ProxyKey, Want};
+use engine::{ChannelId, Event, Form, LaneId, ProxyKey, Want};
 use filter::{Fields, Path, Steps, Value};
 
 use super::json;
@@ -30,6 +30,14 @@ impl engine::Forms for Doors {
 impl Fields for FormFields<'_> {
     #[inline]
     fn field<'f>(&'f self, path: &Path, steps: &mut Steps) -> Option<Value<'f>> {
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LostField) {
+            return None;
+        }
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::WrongField) {
+            return Some(Value::Int(i64::from(u32::MAX)));
+        }
         match self {
             Self::Giop(fields) => fields.field(path, steps),
         }
@@ -51,19 +59,37 @@ impl Fields for FormFields<'_> {
 }
 
 impl Core {
-    /// Puts the event into each form that some consumer of its channel takes and that it does not have yet.
+    /// Puts an event that comes in into each form that some consumer of its channel takes, but those that are made where these
+    /// consumers are, if that is not here.
     pub(crate) fn translate(&mut self, source: ProxyKey, event: &mut Event) {
+        self.translate_that_came(source, event, self.doors.giop.forms.utc);
+    }
+
+    /// The same with one that came at a time, in 100 ns since 15 October 1582.
+    pub(crate) fn translate_that_came(&mut self, source: ProxyKey, event: &mut Event, came: u64) {
+        let here = self.identity.id;
+        self.translate_for((source, came), event, |want| made_where_served(want).is_none_or(|lane| lane == here));
+    }
+
+    /// Puts an event that another lane hands over into the forms that are made on this one.
+    pub(crate) fn translate_here(&mut self, source: ProxyKey, event: &mut Event) {
+        let here = self.identity.id;
+        let now = self.doors.giop.forms.utc;
+        self.translate_for((source, now), event, |want| made_where_served(want) == Some(here));
+    }
+
+    fn translate_for(&mut self, (source, came): (ProxyKey, u64), event: &mut Event, is_made: impl Fn(Want) -> bool) {
         let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
         let Event { form, tag, bytes, alternates, .. } = event;
         for want in channel.wants() {
-            if fits(*form, *tag, *want) {
+            if fits(*form, *tag, *want) || !is_made(*want) {
                 continue;
             }
             let alternate = alternates.push(*want);
-            match put_into(source.channel, (*form, *tag, bytes), *want, &mut alternate.bytes) {
+            match put_into(source.channel, (*form, *tag, bytes), (*want, came), &mut alternate.bytes) {
                 Some(Translated::AlreadyFits) => alternates.pop(),
-                Some(Translated::Written { tag }) => {
-                    alternate.tag = tag;
+                Some(Translated::Written { tag, number_at }) => {
+                    (alternate.tag, alternate.number_at) = (tag, number_at);
                     self.counters.add(Counter::Translations, 1);
                 }
                 None => {
@@ -76,6 +102,13 @@ impl Core {
     }
 }
 
+/// The note about the bytes of an event that may have been delivered before the process began.
+pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
+    match Tag::of_form(form) {
+        Tag::Giop | Tag::Json => event::as_repeated(tag),
+    }
+}
+
 /// Whether an event needs no translation for a consumer with this want.
 #[inline]
 pub(crate) fn fits(form: Form, tag: u64, want: Want) -> bool {
@@ -85,15 +118,26 @@ pub(crate) fn fits(form: Form, tag: u64, want: Want) -> bool {
     }
 }
 
+/// The lane that serves all consumers with a want, where what they need is made there and nowhere else: no other lane takes the
+/// time for that. Nothing if it is made where the event comes in, once for all lanes.
+fn made_where_served(want: Want) -> Option<LaneId> {
+    match Tag::of_want(want) {
+        Tag::Giop => None,
+        Tag::Json => Some(json::LANE),
+    }
+}
+
 /// Puts an event into what consumers with a want need. Nothing if that cannot be done; `out` is as it was then.
 fn put_into(
     channel: ChannelId,
     (form, tag, bytes): (Form, u64, &[u8]),
-    want: Want,
+    (want, came): (Want, u64),
     out: &mut Vec<u8>,
 ) -> Option<Translated> {
     match Tag::of_want(want) {
-        Tag::Giop => event::translate(form, tag, bytes, want, out).ok(),
-        Tag::Json => json::translate(channel, form, tag, bytes, out).map(|()| Translated::Written { tag: 0 }),
+        Tag::Giop => event::translate(form, tag, bytes, (want, came), out).ok(),
+        Tag::Json => {
+            json::translate(channel, form, tag, bytes, out).map(|()| Translated::Written { tag: 0, number_at: None })
+        }
     }
 }

@@ -65,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     /// See [`Outgoings::silence`].
     pub(crate) silence: Duration,
+    /// See [`Listeners::outlive`](crate::doors::Listeners::outlive).
+    pub(crate) address_outlives: bool,
 }
 
 /// What this door has of a lane, apart from the connections that clients made ([`callers::Clients`]).
@@ -75,6 +77,8 @@ pub(crate) struct Door {
     pub(crate) foreign: ForeignPushes,
     /// See [`Settings::request_bytes_min`].
     request_bytes_min: u64,
+    /// See [`Settings::address_outlives`].
+    address_outlives: bool,
     /// Requests that administration has, or is to have, and whose answers may be large.
     pub(crate) large_answers: LargeAnswers,
     pub(crate) outgoing: Outgoings,
@@ -99,11 +103,12 @@ pub(crate) struct Door {
 
 impl Door {
     pub(crate) fn new(resolver: Resolver, settings: &Settings) -> Self {
-        let Settings { framing, request_bytes_min, connect_timeout, silence } = *settings;
+        let Settings { framing, request_bytes_min, connect_timeout, silence, address_outlives } = *settings;
         Self {
             recall: Recall::default(),
             foreign: ForeignPushes::default(),
             request_bytes_min,
+            address_outlives,
             large_answers: LargeAnswers::default(),
             outgoing: Outgoings::new(resolver, outgoing::Limits { framing, connect_timeout, silence }),
             pullers: Pullers::default(),

@@ -5,10 +5,12 @@
 //! it publishes, it has a proxy like any other client's, for which administration is asked ([`administration`], [`mail`]).
 //!
 //! What it publishes becomes a structured event, so that all doors' consumers can have it. What it is sent is a line that is made
-//! of each event once, whoever gets it: [`WANT`] says that to the engine. All of its connections are the main lane's.
+//! of each event once, whoever gets it: [`WANT`] says that to the engine. All of its connections are the main lane's, and so are their
+//! proxies: what comes in on lanes of thread pools is handed over there, and is put into a line only then; what is published for
+//! consumers on these lanes is handed over to them.
 //!
 //! Unlike the CORBA door this one allocates for each event that comes in, and for values that are not scalars of each that goes
-//! out: it is made for scripts, and only lanes and channels that have such clients do that.
+//! out: it is made for scripts, and only the main lane does that, for channels that have such clients.
 
 pub(crate) mod administration;
 pub(crate) mod connection;
@@ -20,7 +22,7 @@ pub(crate) mod requests;
 use std::collections::VecDeque;
 
 use corba::event::{self, FORM_STRUCTURED, Translated};
-use engine::{ChannelId, Form, OutboxId, Peer, ProxyKey, Want};
+use engine::{ChannelId, Form, LaneId, OutboxId, Peer, ProxyKey, Want};
 use hashbrown::HashMap;
 
 use self::connection::Connection;
@@ -29,6 +31,9 @@ use crate::lane::io::slots::{Slots, Token};
 
 /// What consumers of this door need: a line.
 pub(crate) const WANT: Want = Want((Tag::Json as u32) << 16);
+
+/// The lane that has all connections of this door, and serves all its clients' proxies.
+pub(crate) const LANE: LaneId = LaneId::MAIN;
 
 /// What the door is made with.
 #[derive(Debug, Clone, Copy)]
@@ -133,8 +138,8 @@ pub(crate) fn translate(channel: ChannelId, form: Form, tag: u64, bytes: &[u8], 
         ::json::event::write(out, channel.0, event::reader(bytes, tag), &mut event::work_for(bytes.len())).ok()
     } else {
         let mut structured = Vec::new();
-        match event::translate(form, tag, bytes, event::want_of_doors(FORM_STRUCTURED), &mut structured) {
-            Ok(Translated::Written { tag }) => translate(channel, FORM_STRUCTURED, tag, &structured, out),
+        match event::translate(form, tag, bytes, (event::want_of_doors(FORM_STRUCTURED), 0), &mut structured) {
+            Ok(Translated::Written { tag, .. }) => translate(channel, FORM_STRUCTURED, tag, &structured, out),
             Ok(Translated::AlreadyFits) | Err(_) => None,
         }
     };

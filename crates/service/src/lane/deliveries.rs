@@ -60,6 +60,7 @@ impl Core {
     }
 
     /// A delivery that somebody asked for, or about which remote filters are to be asked.
+    #[inline(never)]
     fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
         if delivery.pulled {
             self.hand_over(delivery, events);
@@ -72,6 +73,7 @@ impl Core {
     }
 
     /// Remote filters are being asked about an earlier event, which is to stay the earlier one.
+    #[cold]
     fn leave_waiting(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         self.let_go(events);
         self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::NoRoom, self.clock.now);
@@ -87,6 +89,13 @@ impl Core {
         self.let_go(&mut events);
         if self.deliveries.lists.len() < LISTS {
             self.deliveries.lists.push(events);
+        }
+    }
+
+    /// Lets go of the events that sockets have taken.
+    pub(crate) fn release_written(&mut self) {
+        while let Some(event) = self.io.spares.events.pop() {
+            self.lane.release(event);
         }
     }
 

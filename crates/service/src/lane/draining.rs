@@ -61,6 +61,7 @@ impl Core {
         let Self { lane, links, intake, .. } = self;
         let is_passing = !links.taken_for_peers.is_empty() || links.lanes.are_awaited();
         let is_waiting = lane.turns_waiting() > 0 || intake.undecided.has_to_go_on() || intake.has_released();
+        let is_waiting = is_waiting || intake.journal.is_waiting();
         is_waiting || is_passing || self.doors.have_under_way()
     }
 }
@@ -90,6 +91,7 @@ impl Worker {
     }
 
     /// Looks at a few places. True if they were the last.
+    #[cold]
     fn look_on(&mut self, look: &mut Look, piece: &mut Vec<Undelivered>) -> bool {
         let from = look.next;
         look.next = from.saturating_add(PLACES_PER_ROUND);

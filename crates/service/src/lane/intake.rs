@@ -5,7 +5,9 @@
 //! then its supplier is *owed* an answer. Whose that is, is said by a [`Claim`] of the supplier's door, which alone knows how
 //! it is answered; and why an event was not taken, is said by a [`Refused`], which the door puts into its protocol's words.
 
+pub(crate) mod acknowledgements;
 pub(crate) mod admission;
+pub(crate) mod journal;
 pub(crate) mod turns;
 pub(crate) mod undecided;
 
@@ -14,9 +16,12 @@ use std::collections::VecDeque;
 use engine::{ProxyKey, Refusal, Ticket};
 use hashbrown::HashMap;
 
+use self::acknowledgements::Acknowledgements;
+use self::journal::Journal;
 use self::undecided::UndecidedEvents;
 use crate::doors::Claim;
 use crate::lane::io::slots::{Slots, Token};
+use crate::store::journal::Unkept;
 
 /// Why an event was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +32,8 @@ pub(crate) enum Refused {
     Unreadable,
     /// As many events as may wait for remote filters at its proxy.
     TooManyUndecided,
+    /// It is to outlive the process, and the store does not have it.
+    NotKept(Unkept),
 }
 
 /// What filters that are clients' objects say of an event.
@@ -99,9 +106,17 @@ pub(crate) struct Intake {
     released: VecDeque<(Claim, Option<Refused>)>,
     /// Events that came through a proxy while remote filters are asked about one of its events.
     pub(crate) undecided: UndecidedEvents,
+    /// Events that wait for the store.
+    pub(crate) journal: Journal,
+    /// Answers that wait until all consumers have the event.
+    pub(crate) acknowledgements: Acknowledgements,
 }
 
 impl Intake {
+    pub(crate) fn new(journal: Journal) -> Self {
+        Self { journal, ..Self::default() }
+    }
+
     /// One thing more is to come about before a supplier is told.
     pub(crate) fn owe(&mut self, submission: &mut Submission) -> Token {
         if let Some(token) = submission.owed
@@ -114,6 +129,13 @@ impl Intake {
         let token = self.owed.insert(Owed { to: OwedTo::Door(submission.claim), outstanding: 2, refused: None });
         submission.owed = Some(token);
         token
+    }
+
+    /// One thing more is to come about before what is owed already is.
+    pub(crate) fn owe_more(&mut self, token: Token) {
+        if let Some(owed) = self.owed.get_mut(token) {
+            owed.outstanding += 1;
+        }
     }
 
     /// It comes about when the engine says that there is room.

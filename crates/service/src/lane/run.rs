@@ -17,6 +17,7 @@ use crate::doors::{self, Clients, Doors, Listeners};
 use crate::lane::clock::Clock;
 use crate::lane::deliveries::Deliveries;
 use crate::lane::intake::Intake;
+use crate::lane::intake::journal::Journal;
 use crate::lane::io::Io;
 use crate::lane::io::buffers::Buffers;
 use crate::lane::io::net::{Bell, Poll};
@@ -31,8 +32,11 @@ use crate::lane::links::lanes::Link;
 use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
 use crate::lane::links::post::{Inbox, Post};
 use crate::lane::office::Office;
+use crate::lane::overflow::Backlogs;
 use crate::lane::pulse::Pulse;
+use crate::overflow;
 use crate::published::Published;
+use crate::store::journal::{self, Restored};
 use accounts::Accounts;
 
 /// What a lane is made with.
@@ -44,6 +48,8 @@ pub(crate) struct WorkerOptions {
     pub(crate) priority: Option<i16>,
     /// The main lane's: it alone accepts connections.
     pub(crate) listeners: Option<Listeners>,
+    /// The same one's: events that were kept when the process began.
+    pub(crate) restored: Vec<Restored>,
     pub(crate) ends: LaneEnds,
     pub(crate) counters: Arc<Block>,
     pub(crate) common: Common,
@@ -58,6 +64,9 @@ pub(crate) struct LaneEnds {
     pub(crate) resolved: Inbox<Resolved>,
     pub(crate) introductions: Inbox<Link>,
     pub(crate) links: Vec<Link>,
+    /// To the store, and to what keeps backlogs, if there is one.
+    pub(crate) store: Option<journal::Link>,
+    pub(crate) overflow: Option<overflow::Link>,
 }
 
 /// What is the same for all lanes.
@@ -76,6 +85,8 @@ pub(crate) struct Common {
     pub(crate) share: Share,
     /// Whose turn it is among the topics of the main lane.
     pub(crate) main_discipline: Discipline,
+    /// Whether events' lifetimes only put them in order (`compatibility.timeout_never_expires`).
+    pub(crate) keeps_expired: bool,
     /// When the service began: what lanes take for time 0.
     pub(crate) origin: Instant,
 }
@@ -87,6 +98,8 @@ pub(crate) struct Worker {
     stopping: bool,
     /// No route leads here any more.
     pub(crate) retiring: bool,
+    /// Events that are to be taken in before all others.
+    pub(crate) restored: Vec<Restored>,
     pub(crate) core: Core,
 }
 
@@ -106,6 +119,7 @@ pub(crate) struct Core {
     pub(crate) published: arc_swap::Cache<Arc<ArcSwap<Published>>, Arc<Published>>,
     pub(crate) links: Links,
     pub(crate) intake: Intake,
+    pub(crate) backlogs: Backlogs,
     pub(crate) deliveries: Deliveries,
     pub(crate) office: Office,
     pub(crate) counters: Arc<Block>,
@@ -135,7 +149,11 @@ const MAIL_PER_ROUND: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let WorkerOptions { id, thread, name, priority, listeners, ends, counters, common } = options;
+        let WorkerOptions { id, thread, name, priority, listeners, restored, mut ends, counters, common } = options;
+        let mut lane = ready_lane(id, &common, ends.overflow.is_some());
+        if let Some(overflow) = &mut ends.overflow {
+            lane.continue_histories(core::mem::take(&mut overflow.histories));
+        }
         let poll = Poll::new()?;
         poll.add(&ends.bell, Socket::Bell, Interest::READ)?;
         Ok(Self {
@@ -143,6 +161,7 @@ impl Worker {
             mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
             stopping: false,
             retiring: false,
+            restored,
             core: Core {
                 identity: Identity { id, thread, priority, name },
                 clock: Clock::new(common.origin),
@@ -153,10 +172,11 @@ impl Worker {
                     spares: Spares::default(),
                 },
                 doors: Doors::new(&common, ends.resolver),
-                lane: ready_lane(id, common.main_discipline, common.memory),
+                lane,
                 published: arc_swap::Cache::new(common.published),
                 links: Links::new(ends.links, ends.introductions),
-                intake: Intake::default(),
+                intake: Intake::new(Journal::new(ends.store)),
+                backlogs: Backlogs::new(ends.overflow),
                 deliveries: Deliveries::default(),
                 office: Office::new(ends.administration),
                 counters,
@@ -198,7 +218,8 @@ impl Worker {
     /// round.
     fn goes_on(&self) -> bool {
         let Self { clients, core, .. } = self;
-        clients.goes_on()
+        !self.restored.is_empty()
+            || clients.goes_on()
             || core.doors.goes_on()
             || !core.io.slices.is_idle()
             || core.deliveries.undelivered
@@ -229,6 +250,9 @@ impl Worker {
     fn round(&mut self) {
         let began = self.core.read_clock();
         self.core.refresh();
+        if !self.restored.is_empty() {
+            self.restore_events();
+        }
         self.clients.begin_round();
         self.core.begin_round();
         self.serve_sockets();
@@ -368,6 +392,7 @@ impl Worker {
     }
 
     /// Serves what other threads have posted.
+    #[inline(never)]
     pub(crate) fn serve_mail(&mut self) {
         // There may be letters for many connections.
         self.core.io.slices.bind();
@@ -375,7 +400,11 @@ impl Worker {
         self.mail.office.look();
         self.mail.resolved.look();
         self.core.links.lanes.look();
-        let more = self.serve_links() | self.serve_resolver() | self.serve_office();
+        let more = self.serve_links()
+            | self.serve_resolver()
+            | self.serve_office()
+            | self.serve_store()
+            | self.serve_overflow();
         if more {
             // Come back to it after the sockets.
             self.mail.bell.ring();
@@ -389,7 +418,8 @@ impl Worker {
         }
         let Core { lane, links, intake, office, doors, .. } = &mut self.core;
         let is_quiet = links.lanes.are_quiet() && links.taken_for_peers.is_empty() && lane.turns_waiting() == 0;
-        let is_done = is_quiet && self.clients.open() == 0 && doors.are_done() && !intake.undecided.has_to_go_on();
+        let is_waiting = intake.undecided.has_to_go_on() || intake.journal.is_waiting();
+        let is_done = is_quiet && self.clients.open() == 0 && doors.are_done() && !is_waiting;
         if is_done && !office.reports.is_waiting() {
             links.lanes.end();
             self.stopping = office.administration.post(ToAdministration::Ended).is_ok();
@@ -408,7 +438,7 @@ impl Worker {
                     self.core.call_client(call, what);
                     self.core.clock.plan_sweep();
                 }
-                ToLane::Survey { drops } => self.core.begin_survey(drops),
+                ToLane::Survey(asked) => self.core.begin_survey(asked),
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {
                     self.retiring = true;
@@ -442,6 +472,7 @@ impl Worker {
         self.serve_due();
         if self.core.clock.begin_sweep() {
             self.sweep();
+            self.core.sweep_acknowledgements();
         }
     }
 }
@@ -451,11 +482,17 @@ const READY_EVENTS: usize = 64;
 const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
 
 /// The engine's part of a lane. A pool's lanes are told by the routing whose turn it is.
-fn ready_lane(id: LaneId, main_discipline: Discipline, memory: Arc<SharedMemory>) -> Lane {
+fn ready_lane(id: LaneId, common: &Common, may_overflow: bool) -> Lane {
     let mut lane = Lane::with_id(id, Time(0));
-    lane.share_memory(memory);
+    if may_overflow {
+        lane.allow_overflow();
+    }
+    lane.share_memory(Arc::clone(&common.memory));
     if id == LaneId::MAIN {
-        lane.set_discipline(main_discipline);
+        lane.set_discipline(common.main_discipline);
+    }
+    if common.keeps_expired {
+        lane.keep_expired();
     }
     warm_up(&mut lane);
     lane
@@ -494,6 +531,7 @@ impl Core {
             self.handle_new_routing(&before);
             let Self { intake, lane, .. } = self;
             intake.undecided.forget_but(|source| lane.snapshot().supplier(source).is_some());
+            intake.journal.forget_but(|source| lane.snapshot().supplier(source).is_some());
         }
     }
 
@@ -503,6 +541,8 @@ impl Core {
             self.give_up(outbox);
         }
         self.deliver();
+        self.hear_of_settled();
+        self.send_errands();
         while let Some(ticket) = self.lane.poll_release() {
             if let Some(owed) = self.intake.take_held(ticket) {
                 self.pay(owed, None);

@@ -6,7 +6,7 @@
 
 use engine::{Lane, TypeDrops};
 
-use crate::lane::links::mail::{NamedDrops, Survey, ToAdministration};
+use crate::lane::links::mail::{Asked, NamedDrops, Survey, ToAdministration};
 use crate::lane::run::Core;
 
 /// Places for outboxes, and entries of what was dropped, that are looked at in one round.
@@ -15,8 +15,8 @@ const DROPS_PER_ROUND: usize = 32;
 
 /// How far the telling has come.
 pub(crate) struct Surveying {
-    /// The place of the outbox that is next.
-    next: u32,
+    /// The place of the outbox that is next, if they are to be told of.
+    next: Option<u32>,
     /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
     drops: Vec<TypeDrops>,
     /// Told with the last piece.
@@ -24,13 +24,14 @@ pub(crate) struct Surveying {
 }
 
 impl Core {
-    /// Administration asks how the outboxes stand and, perhaps, what was dropped by event type.
-    pub(crate) fn begin_survey(&mut self, drops: bool) {
-        let (drops, drops_beyond) = match drops {
-            true => (self.lane.type_drops().collect(), self.lane.type_drops_beyond()),
-            false => (Vec::new(), 0),
+    /// Administration asks whether the lane goes on and, perhaps, how the outboxes stand, and what was dropped by event type.
+    pub(crate) fn begin_survey(&mut self, asked: Asked) {
+        let (drops, drops_beyond) = match asked {
+            Asked::Drops => (self.lane.type_drops().collect(), self.lane.type_drops_beyond()),
+            Asked::Progress | Asked::Outboxes => (Vec::new(), 0),
         };
-        self.office.surveying = Some(Surveying { next: 0, drops, drops_beyond });
+        let next = (asked > Asked::Progress).then_some(0);
+        self.office.surveying = Some(Surveying { next, drops, drops_beyond });
     }
 
     /// Whether there is something to tell, and room for it.
@@ -54,11 +55,14 @@ impl Core {
 
 impl Surveying {
     /// The next piece, and whether it is the last.
+    #[cold]
     fn piece(&mut self, lane: &Lane) -> (Survey, bool) {
         let mut piece = Survey::default();
-        if let Some(outboxes) = lane.outboxes_at(self.next, PLACES_PER_ROUND) {
+        if let Some(next) = self.next
+            && let Some(outboxes) = lane.outboxes_at(next, PLACES_PER_ROUND)
+        {
             piece.outboxes = outboxes.collect();
-            self.next += PLACES_PER_ROUND;
+            self.next = Some(next + PLACES_PER_ROUND);
             return (piece, false);
         }
         let rest = self.drops.len().saturating_sub(DROPS_PER_ROUND);
@@ -110,7 +114,7 @@ mod tests {
         }
         let drops: Vec<TypeDrops> = lane.type_drops().collect();
         assert_eq!(drops.len(), 40);
-        let mut surveying = Surveying { next: 0, drops, drops_beyond: 7 };
+        let mut surveying = Surveying { next: Some(0), drops, drops_beyond: 7 };
         let mut told = Survey::default();
         let mut pieces = 0;
         loop {

@@ -12,7 +12,7 @@ use crate::lane::pulse::Finding;
 use crate::lane::run::Core;
 
 /// Where each reason for dropping an event is counted.
-pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
+pub(crate) const DROPPED: [(Counter, DiscardReason); 10] = [
     (Counter::DroppedOutboxFull, DiscardReason::OutboxFull),
     (Counter::DroppedMemorySpent, DiscardReason::MemorySpent),
     (Counter::DroppedQueueFull, DiscardReason::QueueFull),
@@ -22,6 +22,7 @@ pub(crate) const DROPPED: [(Counter, DiscardReason); 9] = [
     (Counter::DroppedRemoved, DiscardReason::Removed),
     (Counter::DroppedExpired, DiscardReason::Expired),
     (Counter::DroppedFilterFailed, DiscardReason::FilterFailed),
+    (Counter::DroppedOverflowLost, DiscardReason::OverflowLost),
 ];
 
 impl Core {
@@ -71,6 +72,11 @@ impl Core {
         for (counter, reason) in DROPPED {
             counters.set(counter, engine.discards.of(reason));
         }
+        counters.set(Counter::Overflowed, engine.kept_elsewhere);
+        counters.set(Counter::BroughtBack, engine.brought_back);
+        counters.set(Counter::HistoryKept, engine.history_kept);
+        counters.set(Counter::HistoryMissed, engine.history_missed);
+        counters.set(Counter::HistoryRecalled, engine.history_recalled);
         counters.set(Counter::FilterEvaluations, engine.filter_evaluations);
         counters.set(Counter::FilterFailures, engine.filter_failures);
         counters.set(Counter::FilterCuts, engine.filter_cuts);

@@ -4,15 +4,15 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 
-use client::notify::{ClientType, StructuredEvent};
+use client::notify::StructuredEvent;
 use fastrand::Rng;
 use giop::cdr::{Endian, Version};
 use giop::ior::{IiopProfile, Ior};
-use giop::message::ReplyStatus;
 
 use super::network::{Host, Id};
+use super::obtaining::{Obtaining, Wanted};
 use super::sockets::SERVICE;
-use super::suppliers::{key_of, write_qos};
+use super::taken::Taken;
 use super::wire::{Answered, Asker, Received, Wire, net, reply};
 
 /// How a consumer takes its events, until it is told to behave.
@@ -37,14 +37,6 @@ impl Manner {
     const ALL: [Self; 7] = [Self::Healthy, Self::Slow, Self::Mute, Self::Dead, Self::Resets, Self::Refuses, Self::Gone];
 }
 
-#[derive(Debug)]
-enum Wanted {
-    Admin,
-    Proxy,
-    Connected,
-    Gone,
-}
-
 /// A connection on which events come.
 struct Receiving {
     wire: Wire,
@@ -63,19 +55,14 @@ pub(super) struct Consumer {
     /// What it was before it was told to behave.
     pub(super) nature: Manner,
     asker: Option<Asker<Wanted>>,
-    proxy: Vec<u8>,
-    pool: Option<i16>,
-    is_sequence: bool,
+    obtaining: Obtaining,
     has_name: bool,
     listener: Option<Id>,
     receiving: Vec<Receiving>,
     due: Option<Duration>,
     misbehaves_at: Duration,
-    /// Since when it is connected.
-    pub(super) since: Option<Duration>,
     pub(super) is_done: bool,
-    /// What it got of each supplier.
-    pub(super) got: BTreeMap<usize, BTreeSet<u32>>,
+    pub(super) taken: Taken,
     pub(super) pushes: u64,
     pub(super) again: u64,
 }
@@ -84,22 +71,21 @@ impl Consumer {
     pub(super) fn new(number: usize, pool: Option<i16>, rng: &mut Rng) -> Self {
         let manner = if number == 0 { Manner::Healthy } else { Manner::ALL[rng.usize(0..Manner::ALL.len())] };
         let due = Duration::from_micros(rng.u64(0..10_000));
+        let taken = Taken::new(format!("consumer {number} ({manner:?})"), rng);
+        let obtaining = Obtaining::new(false, rng.u8(0..3) == 0, pool, taken.constraint());
         Self {
             number,
             manner,
             nature: manner,
             asker: None,
-            proxy: Vec::new(),
-            pool,
-            is_sequence: rng.u8(0..3) == 0,
+            obtaining,
             has_name: rng.u8(0..3) == 0,
             listener: None,
             receiving: Vec::new(),
             due: Some(due),
             misbehaves_at: Duration::from_micros(rng.u64(0..40_000)),
-            since: None,
             is_done: false,
-            got: BTreeMap::new(),
+            taken,
             pushes: 0,
             again: 0,
         }
@@ -123,16 +109,15 @@ impl Consumer {
         let address = self.address();
         match self.listener {
             Some(listener) => net(|net| net.set_host(address, Host::Listens(listener))),
-            None if self.since.is_some() => self.listener = Some(net(|net| net.listen(address))),
+            None if self.taken.since.is_some() => self.listener = Some(net(|net| net.listen(address))),
             None => {}
         }
     }
 
     /// Has it disconnect from its proxy.
     pub(super) fn leave(&mut self) {
-        let operation = format!("disconnect_{}_push_supplier", self.kind());
         if let Some(asker) = &mut self.asker {
-            asker.ask(Some(Wanted::Gone), &self.proxy, &operation, |_| ());
+            self.obtaining.leave(asker);
         }
     }
 
@@ -143,10 +128,6 @@ impl Consumer {
         if let Some(listener) = self.listener.take() {
             net(|net| net.close_listener(listener));
         }
-    }
-
-    fn kind(&self) -> &'static str {
-        if self.is_sequence { "sequence" } else { "structured" }
     }
 
     fn is_misbehaving(&self, now: Duration) -> bool {
@@ -188,7 +169,7 @@ impl Consumer {
         }
         let answers = self.asker.as_mut().map_or_else(|| Ok(Vec::new()), Asker::answers)?;
         for answered in answers {
-            self.take(&answered, rng)?;
+            self.take(&answered)?;
         }
         if self.asker.as_ref().is_some_and(|asker| asker.wire.is_gone) {
             return Err(format!("consumer {} has lost the connection on which it asks", self.number));
@@ -216,11 +197,12 @@ impl Consumer {
     }
 
     fn begin_or_misbehave(&mut self, now: Duration, rng: &mut Rng) {
-        if self.asker.is_none() && self.since.is_none() {
+        if self.asker.is_none() && self.taken.since.is_none() {
             let ip = IpAddr::from([10, 0, 1, u8::try_from(self.number).unwrap()]);
             let mut asker = Asker::connect(ip, SERVICE, Endian::Little);
-            asker.ask(Some(Wanted::Admin), b"DefaultEventChannel", "_get_default_consumer_admin", |_| ());
+            Obtaining::begin(&mut asker);
             self.asker = Some(asker);
+            self.obtaining.reference = self.reference();
             let address = self.address();
             self.listener = Some(net(|net| net.listen(address)));
             self.due = (self.manner != Manner::Healthy).then_some(self.misbehaves_at.max(now));
@@ -241,7 +223,7 @@ impl Consumer {
                     net(|net| net.close_listener(listener));
                 }
             }
-            Manner::Gone if self.since.is_none() => self.due = Some(now + Duration::from_millis(1)),
+            Manner::Gone if self.taken.since.is_none() => self.due = Some(now + Duration::from_millis(1)),
             Manner::Gone => {
                 self.receiving.iter_mut().for_each(|one| one.wire.reset());
                 self.asker.iter_mut().for_each(|asker| asker.wire.reset());
@@ -251,39 +233,25 @@ impl Consumer {
         }
     }
 
-    fn take(&mut self, answered: &Answered<Wanted>, _rng: &mut Rng) -> Result<(), String> {
-        if answered.status != ReplyStatus::NoException && !matches!(answered.what, Wanted::Gone) {
-            return Err(format!("consumer {}: {:?} ends with {:?}", self.number, answered.what, answered.status));
-        }
-        let kind = self.kind();
-        let host = self.host();
+    fn take(&mut self, answered: &Answered<Wanted>) -> Result<(), String> {
         let Some(asker) = &mut self.asker else { return Ok(()) };
         match answered.what {
-            Wanted::Admin => {
-                let form = if self.is_sequence { ClientType::Sequence } else { ClientType::Structured };
-                asker.ask(Some(Wanted::Proxy), &key_of(answered)?, "obtain_notification_push_supplier_with_qos", |w| {
-                    w.u32(form.to_cdr());
-                    write_qos(self.pool, w);
-                });
-            }
-            Wanted::Proxy => {
-                self.proxy = key_of(answered)?;
-                let profile = IiopProfile {
-                    version: Version::V1_2,
-                    host,
-                    port: 4711,
-                    key: b"consumer".to_vec(),
-                    components: vec![],
-                };
-                let interface = if self.is_sequence { "SequencePushConsumer" } else { "StructuredPushConsumer" };
-                let here = Ior::new(format!("IDL:omg.org/CosNotifyComm/{interface}:1.0"), profile);
-                let operation = format!("connect_{kind}_push_consumer");
-                asker.ask(Some(Wanted::Connected), &self.proxy, &operation, |w| here.write(w));
-            }
-            Wanted::Connected => self.since = Some(net(|net| net.time())),
             Wanted::Gone => self.is_done = true,
+            _ => {
+                if self.obtaining.go_on(answered, asker).map_err(|wrong| format!("{}: {wrong}", self.taken.name))? {
+                    self.taken.since = Some(net(|net| net.time()));
+                }
+            }
         }
         Ok(())
+    }
+
+    /// Where its events come.
+    fn reference(&self) -> Ior {
+        let (host, port, key) = (self.host(), 4711, b"consumer".to_vec());
+        let profile = IiopProfile { version: Version::V1_2, host, port, key, components: vec![] };
+        let interface = if self.obtaining.is_sequence { "SequencePushConsumer" } else { "StructuredPushConsumer" };
+        Ior::new(format!("IDL:omg.org/CosNotifyComm/{interface}:1.0"), profile)
     }
 
     fn receive(&mut self, one: &mut Receiving, now: Duration, rng: &mut Rng) -> Result<(), String> {
@@ -331,8 +299,7 @@ impl Consumer {
             one.to_answer.push_back((last.max(now + Duration::from_micros(rng.u64(0..300))), asked.id));
         }
         for event in events {
-            let (supplier, number) = event.event_name.split_once(':').ok_or("an event of nobody's")?;
-            let (supplier, number): (usize, u32) = (supplier.parse().unwrap(), number.parse().unwrap());
+            let (supplier, number) = self.taken.identify(&event.event_name)?;
             let before = one.last.insert(supplier, number);
             // What was not answered in time comes again, and so do those behind it; nothing comes late for the first time.
             if one.came.insert((supplier, number)) && before.is_some_and(|before| before >= number) {
@@ -341,7 +308,7 @@ impl Consumer {
                     self.number, self.nature
                 ));
             }
-            if !self.got.entry(supplier).or_default().insert(number) {
+            if !self.taken.got.entry(supplier).or_default().insert(number) {
                 self.again += 1;
                 if self.nature == Manner::Healthy {
                     return Err(format!("consumer {} gets event {number} of supplier {supplier} twice", self.number));

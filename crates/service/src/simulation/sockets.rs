@@ -11,6 +11,9 @@ use crate::lane::io::system::{self, Interest, Ready};
 /// Where the service is.
 pub(crate) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2809);
 
+/// Where it takes lines of JSON.
+pub(crate) const JSON: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2810);
+
 /// An end of a simulated connection, or a listener: closed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Handle {
@@ -92,8 +95,8 @@ impl Stream {
 
 impl Listener {
     /// The service's, in this thread's simulation.
-    pub(crate) fn simulated() -> Option<Self> {
-        let id = network::with(|net| net.listen(SERVICE))?;
+    pub(crate) fn simulated(address: SocketAddr) -> Option<Self> {
+        let id = network::with(|net| net.listen(address))?;
         Some(Self::Simulated(Handle { id, close: Net::close_listener }))
     }
 

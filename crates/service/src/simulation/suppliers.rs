@@ -34,6 +34,30 @@ enum Stage {
     Gone,
 }
 
+/// What became of a supplier's events: those that the service has, with the time at which they were pushed, and those that it may
+/// have.
+#[derive(Debug, Default)]
+pub(super) struct Pushed {
+    pub(super) accepted: BTreeMap<u32, Duration>,
+    pub(super) doubtful: BTreeMap<u32, Duration>,
+    pub(super) refused: u64,
+}
+
+impl Pushed {
+    /// An event was answered.
+    ///
+    /// # Errors
+    /// When it was before.
+    pub(super) fn note_answer(&mut self, number: u32, is_done: bool) -> Result<(), String> {
+        match (is_done, self.doubtful.remove(&number)) {
+            (true, Some(pushed)) => _ = self.accepted.insert(number, pushed),
+            (false, _) => self.refused += 1,
+            (true, None) => return Err(format!("event {number} is answered twice")),
+        }
+        Ok(())
+    }
+}
+
 pub(super) struct Supplier {
     number: usize,
     asker: Option<Asker<Wanted>>,
@@ -52,10 +76,7 @@ pub(super) struct Supplier {
     vanishes_at: u32,
     due: Duration,
     pause: Duration,
-    /// Those of its events that the service has, with the time at which they were pushed, and those that it may have.
-    pub(super) accepted: BTreeMap<u32, Duration>,
-    pub(super) doubtful: BTreeMap<u32, Duration>,
-    pub(super) refused: u64,
+    pub(super) pushed: Pushed,
 }
 
 /// Writes the properties that a proxy has from the start.
@@ -92,9 +113,7 @@ impl Supplier {
             vanishes_at: if rng.u8(0..5) == 0 { rng.u32(0..events) } else { u32::MAX },
             due: Duration::from_micros(rng.u64(0..20_000)),
             pause: Duration::from_micros(rng.u64(1..2_000)),
-            accepted: BTreeMap::new(),
-            doubtful: BTreeMap::new(),
-            refused: 0,
+            pushed: Pushed::default(),
         }
     }
 
@@ -166,12 +185,7 @@ impl Supplier {
             Wanted::Connected => self.stage = Stage::Pushing,
             Wanted::Pushed(numbers) => {
                 for number in numbers {
-                    let pushed = self.doubtful.remove(number);
-                    match (is_done, pushed) {
-                        (true, Some(pushed)) => _ = self.accepted.insert(*number, pushed),
-                        (false, _) => self.refused += 1,
-                        (true, None) => return Err(format!("event {number} is answered twice")),
-                    }
+                    self.pushed.note_answer(*number, is_done)?;
                 }
             }
             Wanted::Gone => {
@@ -184,6 +198,7 @@ impl Supplier {
 
     fn event(&self, number: u32, rng: &mut Rng) -> StructuredEvent {
         let mut event = StructuredEvent::new("Test", "Numbered", &format!("{}:{number}", self.number));
+        event.filterable_data.push(Property::new("number", number));
         event.remainder = AnyValue::from("x".repeat(rng.usize(0..self.bytes_max)).as_str());
         event
     }
@@ -205,7 +220,7 @@ impl Supplier {
             asker.wire.reset();
             // What it pushed one-way may have been under way.
             if self.is_one_way {
-                self.doubtful.append(&mut self.accepted);
+                self.pushed.doubtful.append(&mut self.pushed.accepted);
             }
             self.stage = Stage::Gone;
             return;
@@ -213,7 +228,7 @@ impl Supplier {
         let numbers: Vec<u32> = (self.next..self.events).take(self.batch.max(1) as usize).collect();
         self.next += u32::try_from(numbers.len()).unwrap();
         let events: Vec<StructuredEvent> = numbers.iter().map(|number| self.event(*number, rng)).collect();
-        let known = if self.is_one_way { &mut self.accepted } else { &mut self.doubtful };
+        let known = if self.is_one_way { &mut self.pushed.accepted } else { &mut self.pushed.doubtful };
         known.extend(numbers.iter().map(|number| (*number, now)));
         let (is_sequence, proxy) = (self.batch > 0, &self.proxy);
         let Some(asker) = &mut self.asker else { return };

@@ -68,11 +68,14 @@ fn seeds_of_whole_services_keep_every_promise() {
         reached.refused += summary.refused;
         reached.delivered += summary.delivered;
         reached.again += summary.again;
+        reached.pulled += summary.pulled;
+        reached.lines += summary.lines;
         reached.resets += summary.resets;
     }
     // Runs in which little happens would show little.
-    let Summary { lanes, accepted, delivered, again, resets, .. } = reached;
-    assert!(!is_usual || [lanes, accepted, delivered, again, resets].iter().all(|count| *count > 50), "{reached:?}");
+    let Summary { lanes, accepted, delivered, again, pulled, lines, resets, .. } = reached;
+    let all = [lanes, accepted, delivered, again, pulled, lines, resets];
+    assert!(!is_usual || all.iter().all(|count| *count > 50), "{reached:?}");
 }
 
 #[test]

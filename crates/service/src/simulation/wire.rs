@@ -36,18 +36,35 @@ impl Wire {
 
     /// Whether there is something to read, or room for what is to be written.
     pub(super) fn is_ready(&self) -> bool {
-        !self.is_gone && net(|net| net.is_readable(self.end) || (!self.due.is_empty() && net.has_room(self.end)))
+        !self.is_gone && (net(|net| net.is_readable(self.end)) || self.can_go_on_writing())
     }
 
-    /// Reads so many octets at most, and gives the messages that are complete.
-    pub(super) fn read(&mut self, most: usize) -> Result<Vec<Vec<u8>>, String> {
+    /// Whether there is room for what is to be written.
+    pub(super) fn can_go_on_writing(&self) -> bool {
+        !self.is_gone && !self.due.is_empty() && net(|net| net.has_room(self.end))
+    }
+
+    fn receive(&mut self, most: usize) {
         if self.is_gone {
-            return Ok(Vec::new());
+            return;
         }
         match net(|net| net.read(self.end, &mut self.arrived, most)) {
             Ok(0) | Err(Trouble::Reset | Trouble::Refused) => self.is_gone = true,
             Ok(_) | Err(Trouble::WouldBlock) => {}
         }
+    }
+
+    /// Reads so many octets at most, and gives the lines that are complete.
+    pub(super) fn read_lines(&mut self, most: usize) -> Vec<String> {
+        self.receive(most);
+        let end = self.arrived.iter().rposition(|octet| *octet == b'\n').map_or(0, |at| at + 1);
+        let lines: Vec<u8> = self.arrived.drain(..end).collect();
+        String::from_utf8_lossy(&lines).lines().map(str::to_owned).collect()
+    }
+
+    /// Reads so many octets at most, and gives the messages that are complete.
+    pub(super) fn read(&mut self, most: usize) -> Result<Vec<Vec<u8>>, String> {
+        self.receive(most);
         let mut messages = Vec::new();
         while self.arrived.len() >= 12 {
             let header = Header::parse(&self.arrived).map_err(|error| format!("not a header: {error:?}"))?;

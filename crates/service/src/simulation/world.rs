@@ -1,7 +1,6 @@
 //! One run: a service, its clients, and who has the next turn; and what must be true of all that.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -10,12 +9,15 @@ use fastrand::Rng;
 
 use super::consumers::{Consumer, Manner};
 use super::network::{self, Id, Net, Weather};
-use super::suppliers::Supplier;
+use super::pullers::Puller;
+use super::suppliers::{Pushed, Supplier};
+use super::talkers::{self, Talker};
 use super::wire::net;
 use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
 use crate::admin::run::Administration;
 use crate::config::{Config, Delivery, Lanes, Limits, Scheduling};
 use crate::counters::{Counter, Counters};
+use crate::doors::Listeners;
 use crate::lane::io::net::Listener;
 use crate::lane::links::mail::{Lookup, Resolved, ToAdministration};
 use crate::lane::links::post::{Inbox, Post};
@@ -41,6 +43,8 @@ pub(super) struct Summary {
     pub(super) refused: u64,
     pub(super) delivered: u64,
     pub(super) again: u64,
+    pub(super) pulled: u64,
+    pub(super) lines: u64,
     pub(super) resets: u64,
     /// A sum over all turns: who had it, and when.
     pub(super) trace: u64,
@@ -53,6 +57,8 @@ enum Who {
     Resolver,
     Supplier(usize),
     Consumer(usize),
+    Puller(usize),
+    Talker(usize),
 }
 
 struct World {
@@ -66,6 +72,8 @@ struct World {
     lookups: Vec<(Duration, usize, Lookup)>,
     suppliers: Vec<Supplier>,
     consumers: Vec<Consumer>,
+    pullers: Vec<Puller>,
+    talkers: Vec<Talker>,
     accounts: Arc<Accounts>,
     counters: Counters,
     /// One that is not given a turn for a while, as a thread that is displaced.
@@ -129,15 +137,21 @@ fn config() -> Config {
 
 impl World {
     fn new(mut rng: Rng) -> Result<Self, String> {
-        let listener = Listener::simulated().ok_or("no simulation")?;
-        let assembled = simulated(&config(), listener, sockets::SERVICE).map_err(|error| error.to_string())?;
+        let listener = |address| Listener::simulated(address).ok_or("no simulation");
+        let listeners =
+            Listeners { giop: listener(sockets::SERVICE)?, json: Some(listener(sockets::JSON)?), outlive: false };
+        let assembled = simulated(&config(), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;
         let accounts = administrator.roster.of_simulation();
         let bell = administrator.bell.simulated().ok_or("no simulation")?;
         let pools = rng.i16(0..4);
         let pool = |rng: &mut Rng| (pools > 0 && rng.bool()).then(|| 10 * rng.i16(1..=pools));
-        let suppliers = (1..=rng.usize(1..5)).map(|number| Supplier::new(number, pool(&mut rng), &mut rng)).collect();
+        let suppliers: Vec<Supplier> =
+            (1..=rng.usize(1..5)).map(|number| Supplier::new(number, pool(&mut rng), &mut rng)).collect();
         let consumers = (0..rng.usize(1..6)).map(|number| Consumer::new(number, pool(&mut rng), &mut rng)).collect();
+        let pullers = (0..rng.usize(0..4)).map(|number| Puller::new(number, &mut rng)).collect();
+        let first = suppliers.len() + 1;
+        let talkers = (0..rng.usize(0..4)).map(|number| Talker::new(number, first + number, &mut rng)).collect();
         Ok(Self {
             rng,
             administration: Some(administrator),
@@ -148,6 +162,8 @@ impl World {
             lookups: Vec::new(),
             suppliers,
             consumers,
+            pullers,
+            talkers,
             accounts,
             counters,
             displaced: None,
@@ -159,14 +175,23 @@ impl World {
         self.until_rest(SOON, WORK)?;
         self.check_work()?;
         self.consumers.iter_mut().for_each(Consumer::behave);
+        self.talkers.iter_mut().for_each(Talker::behave);
         self.until_rest(Duration::from_secs(40), 4 * LATE)?;
         self.check_end()?;
         self.summary.lanes = LANES.with_borrow(|lanes| lanes.len() as u64);
         self.consumers.iter_mut().for_each(Consumer::leave);
+        self.pullers.iter_mut().for_each(Puller::leave);
+        self.talkers.iter_mut().for_each(Talker::leave);
         self.until_rest(SOON, 4 * LATE)?;
+        if let Some(stays) = self.pullers.iter().find(|puller| !puller.is_done) {
+            return Err(format!("{} is not let go", stays.taken.name));
+        }
         if let Some(stays) = self.consumers.iter().find(|consumer| !consumer.is_done && consumer.nature != Manner::Gone)
         {
             return Err(format!("consumer {} is not let go", stays.number));
+        }
+        if let Some(stays) = self.talkers.iter().find(|talker| !talker.is_done()) {
+            return Err(format!("{} is not let go", stays.taken.name));
         }
         self.consumers.iter_mut().for_each(Consumer::close);
         self.until_rest(LATE, 4 * LATE)?;
@@ -206,6 +231,8 @@ impl World {
             Who::Resolver => (3, 0),
             Who::Supplier(at) => (4, at),
             Who::Consumer(at) => (5, at),
+            Who::Puller(at) => (6, at),
+            Who::Talker(at) => (7, at),
         };
         let now = u64::try_from(net(|net| net.time()).as_nanos()).unwrap();
         let trace = self.summary.trace.rotate_left(7) ^ now ^ (kind << 56) ^ (at as u64) << 48;
@@ -229,8 +256,10 @@ impl World {
             || self.lookups.iter().any(|(due, ..)| *due <= now);
         let suppliers = (0..self.suppliers.len()).filter(|at| self.suppliers[*at].is_ready(now)).map(Who::Supplier);
         let consumers = (0..self.consumers.len()).filter(|at| self.consumers[*at].is_ready(now)).map(Who::Consumer);
+        let pullers = (0..self.pullers.len()).filter(|at| self.pullers[*at].is_ready(now)).map(Who::Puller);
+        let talkers = (0..self.talkers.len()).filter(|at| self.talkers[*at].is_ready(now)).map(Who::Talker);
         let others = administration.into_iter().chain(asks.then_some(Who::Resolver));
-        lanes.into_iter().chain(others).chain(suppliers).chain(consumers).collect()
+        lanes.into_iter().chain(others).chain(suppliers).chain(consumers).chain(pullers).chain(talkers).collect()
     }
 
     fn choose(&mut self, ready: &[Who]) -> Option<Who> {
@@ -260,6 +289,8 @@ impl World {
         let administration = self.administration.as_ref().and_then(|_| net(|net| net.waits_until(self.bell)));
         let clients = self.suppliers.iter().filter_map(Supplier::next_due);
         let clients = clients.chain(self.consumers.iter().filter_map(|consumer| consumer.next_due(now)));
+        let clients = clients.chain(self.pullers.iter().filter_map(Puller::next_due));
+        let clients = clients.chain(self.talkers.iter().filter_map(|talker| talker.next_due(now)));
         let others = self.lookups.iter().map(|(due, ..)| *due).chain(net(|net| net.next_arrival()));
         lanes.into_iter().chain(administration).chain(clients).chain(others).min()
     }
@@ -271,6 +302,8 @@ impl World {
             Who::Resolver => self.resolve(),
             Who::Supplier(at) => self.suppliers[at].step(&mut self.rng)?,
             Who::Consumer(at) => self.consumers[at].step(&mut self.rng)?,
+            Who::Puller(at) => self.pullers[at].step(&mut self.rng)?,
+            Who::Talker(at) => self.talkers[at].step(&mut self.rng)?,
         }
         Ok(())
     }
@@ -313,15 +346,20 @@ impl World {
 
     /// When all have done their work, and before those behave that did not.
     fn check_work(&mut self) -> Result<(), String> {
-        for supplier in &self.suppliers {
-            self.summary.accepted += supplier.accepted.len() as u64;
-            self.summary.refused += supplier.refused;
-        }
+        self.summary.accepted = self.pushed().map(|pushed| pushed.accepted.len() as u64).sum();
+        self.summary.refused = self.pushed().map(|pushed| pushed.refused).sum();
         if let Some(at) = self.suppliers.iter().position(|supplier| !supplier.is_done()) {
             return Err(format!("supplier {} is never done", at + 1));
         }
+        if let Some(talker) = self.talkers.iter().find(|talker| talker.is_at_work()) {
+            return Err(format!("{} is never done", talker.taken.name));
+        }
         let healthy = self.consumers.iter().filter(|consumer| consumer.nature == Manner::Healthy);
-        healthy.into_iter().try_for_each(|consumer| self.check_got(consumer))
+        let pullers = self.pullers.iter().map(|puller| &puller.taken);
+        let talkers = self.talkers.iter().filter(|talker| talker.nature == talkers::Manner::Healthy);
+        let talkers = talkers.filter(|talker| talker.is_there()).map(|talker| &talker.taken);
+        let mut all = healthy.map(|consumer| &consumer.taken).chain(pullers).chain(talkers);
+        all.try_for_each(|taken| taken.check(self.pushed()))
     }
 
     /// When there has been time for everything.
@@ -330,30 +368,21 @@ impl World {
             self.summary.delivered += consumer.pushes;
             self.summary.again += consumer.again;
         }
+        self.summary.pulled = self.pullers.iter().map(|puller| puller.answers).sum();
+        self.summary.lines = self.talkers.iter().map(|talker| talker.lines).sum();
         self.summary.resets = self.counters.read(Counter::ConnectsFailed);
         // Nobody is given up within the time for which a run lasts.
         let there = self.consumers.iter().filter(|consumer| consumer.nature != Manner::Gone);
-        there.into_iter().try_for_each(|consumer| self.check_got(consumer))
+        let pullers = self.pullers.iter().map(|puller| &puller.taken);
+        let talkers = self.talkers.iter().filter(|talker| talker.is_there()).map(|talker| &talker.taken);
+        let mut all = there.map(|consumer| &consumer.taken).chain(pullers).chain(talkers);
+        all.try_for_each(|taken| taken.check(self.pushed()))
     }
 
-    /// A consumer has all that was accepted after it was connected, and nothing that nobody pushed.
-    fn check_got(&self, consumer: &Consumer) -> Result<(), String> {
-        let name = || format!("consumer {} ({:?})", consumer.number, consumer.nature);
-        let since = consumer.since.ok_or_else(|| format!("{} is never connected", name()))?;
-        let nothing = BTreeSet::new();
-        for (supplier, number) in self.suppliers.iter().zip(1..) {
-            let got = consumer.got.get(&number).unwrap_or(&nothing);
-            let all: BTreeMap<u32, Duration> =
-                supplier.accepted.iter().chain(&supplier.doubtful).map(|(event, time)| (*event, *time)).collect();
-            if let Some(event) = got.iter().find(|event| !all.contains_key(event)) {
-                return Err(format!("{} gets event {event} of supplier {number}, which was not pushed", name()));
-            }
-            let missed = supplier.accepted.iter().find(|(event, time)| **time > since && !got.contains(event));
-            if let Some((event, time)) = missed {
-                return Err(format!("{} misses event {event} of supplier {number}, pushed at {time:?}", name()));
-            }
-        }
-        Ok(())
+    /// What every supplier pushed, by their numbers.
+    fn pushed(&self) -> impl Iterator<Item = &Pushed> {
+        let talkers = self.talkers.iter().map(|talker| &talker.pushed);
+        self.suppliers.iter().map(|supplier| &supplier.pushed).chain(talkers)
     }
 
     /// Those whose processes have ended were found.

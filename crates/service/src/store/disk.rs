@@ -3,22 +3,31 @@
 use core::fmt;
 use std::fs;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableDefinition};
 
 use super::Changes;
+use super::journal::Restored;
+use super::overlay::Overlay;
+use super::record;
 
 /// What is configured, in its parts.
 const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
+/// Events by their numbers, and by the same those who are yet to confirm them.
+const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
+const CONSUMERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("consumers");
 /// What is said of the rest: [`VERSION`].
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("about");
 const VERSION_KEY: &str = "version";
-/// The form of the tables that this is.
-const VERSION: u32 = 1;
+/// The form of the tables that this is, and the first of which this is more of the same: without events.
+pub(super) const VERSION: u32 = 2;
+const VERSION_WITHOUT_EVENTS: u32 = 1;
 /// The file's name in its folder.
-const FILE: &str = "campanile.redb";
+pub(super) const FILE: &str = "campanile.redb";
+/// What the system counts the room of files in.
+const BLOCK_BYTES: u64 = 512;
 /// Memory for pages of the file: a batch is small, and what there is is read once.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -39,13 +48,43 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Folder(error) => write!(f, "{error}"),
-            Self::InUse => write!(f, "another process uses it"),
-            Self::Version(version) => write!(f, "it is of version {version}, and {VERSION} is known here"),
+            Self::InUse => {
+                write!(
+                    f,
+                    "another process uses it, such as a service at the same port of another address, or one that is about to end"
+                )
+            }
+            Self::Version(version) => {
+                write!(
+                    f,
+                    "it is of version {version}, and this release knows {VERSION}: it needs the release that has written it"
+                )
+            }
             Self::Database(redb::Error::Corrupted(why)) => write!(f, "its file {FILE} is damaged ({why})"),
             Self::Database(redb::Error::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
                 write!(f, "its file {FILE} is damaged, or no store's ({error})")
             }
             Self::Database(error) => write!(f, "its file {FILE}: {error}"),
+        }
+    }
+}
+
+impl StoreError {
+    /// Whether the file is not as it was written.
+    pub(super) fn is_damage(&self) -> bool {
+        match self {
+            Self::Database(redb::Error::Corrupted(_)) => true,
+            Self::Database(redb::Error::Io(error)) => error.kind() == io::ErrorKind::InvalidData,
+            _ => false,
+        }
+    }
+
+    /// Whether there is nothing in the folder, and no way to put anything there.
+    pub(crate) fn is_nowhere(&self, directory: &Path) -> bool {
+        match self {
+            Self::Folder(_) => true,
+            Self::Database(redb::Error::Io(_)) => fs::metadata(directory.join(FILE)).is_err(),
+            _ => false,
         }
     }
 }
@@ -62,11 +101,17 @@ impl<E: Into<redb::Error>> From<E> for StoreError {
 /// How a database is opened: a file, or what stands for one in a test.
 type Open = Box<dyn Fn(&Builder) -> Result<Database, DatabaseError> + Send>;
 
+/// How many octets of the medium it takes.
+type Octets = Box<dyn Fn() -> io::Result<u64> + Send>;
+
 /// The store's file.
 pub(crate) struct Disk {
     open: Open,
+    octets: Octets,
     /// `None` after a failure: what is in memory is not to be trusted then, and it is opened anew.
     database: Option<Database>,
+    /// The form of the tables that were found.
+    version: u32,
 }
 
 impl Disk {
@@ -74,24 +119,46 @@ impl Disk {
     pub(crate) fn open(directory: &Path) -> Result<Self, StoreError> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(StoreError::Folder)?;
         let file: PathBuf = directory.join(FILE);
-        Self::of(Box::new(move |builder| builder.create(&file)))
+        let measured = file.clone();
+        // It may have holes, and does where it has just grown.
+        let octets = move || fs::metadata(&measured).map(|file| file.blocks() * BLOCK_BYTES);
+        Self::of(Box::new(move |builder| builder.create(&file)), Box::new(octets))
+    }
+
+    /// The store in a folder to be looked at: its file is looked through for damage, and nothing is written to it.
+    pub(super) fn look_at(directory: &Path) -> Result<Self, StoreError> {
+        let file: PathBuf = directory.join(FILE);
+        let measured = file.clone();
+        let octets = move || fs::metadata(&measured).map(|file| file.blocks() * BLOCK_BYTES);
+        Self::of(Box::new(move |builder| builder.create_with_backend(Overlay::of(&file)?)), Box::new(octets))
     }
 
     /// The same on something that is no file.
     #[cfg(test)]
     pub(super) fn on<B: redb::StorageBackend>(backend: impl Fn() -> B + Send + 'static) -> Result<Self, StoreError> {
-        Self::of(Box::new(move |builder| builder.create_with_backend(backend())))
+        let measured = backend();
+        Self::of(Box::new(move |builder| builder.create_with_backend(backend())), Box::new(move || measured.len()))
     }
 
-    fn of(open: Open) -> Result<Self, StoreError> {
-        let database = Some(opened(&open)?);
-        Ok(Self { open, database })
+    fn of(open: Open, octets: Octets) -> Result<Self, StoreError> {
+        let (database, version) = opened(&open)?;
+        Ok(Self { open, octets, database: Some(database), version })
+    }
+
+    /// The form of the tables that were found. They are of [`VERSION`] by now.
+    pub(super) const fn version(&self) -> u32 {
+        self.version
+    }
+
+    /// How many octets of the medium it takes.
+    pub(crate) fn octets(&self) -> u64 {
+        (self.octets)().unwrap_or(0)
     }
 
     fn database(&mut self) -> Result<&Database, StoreError> {
         let opened = match self.database.take() {
             Some(database) => database,
-            None => opened(&self.open)?,
+            None => opened(&self.open)?.0,
         };
         Ok(self.database.insert(opened))
     }
@@ -107,9 +174,58 @@ impl Disk {
         Ok(image)
     }
 
-    /// Keeps a batch, whole or not at all; it is on the medium when this returns. Says how many octets it had.
+    /// The events that are kept, by rising number.
+    pub(crate) fn events(&mut self) -> Result<Vec<Restored>, StoreError> {
+        let mut all = Vec::new();
+        self.each_event(|number, consumers, record| {
+            let consumers = consumers.map(record::read_consumers);
+            all.push(Restored { number, consumers, record: record.to_vec() });
+        })?;
+        Ok(all)
+    }
+
+    /// Tells of each of them: its number, who is yet to confirm it if that is kept, and what it says.
+    pub(super) fn each_event(&mut self, mut tell: impl FnMut(u64, Option<&[u8]>, &[u8])) -> Result<(), StoreError> {
+        let begun = self.database()?.begin_read()?;
+        let (events, consumers) = (begun.open_table(EVENTS)?, begun.open_table(CONSUMERS)?);
+        let mut listed = consumers.iter()?.peekable();
+        for entry in events.iter()? {
+            let (number, record) = entry?;
+            let number = number.value();
+            let mut confirm = None;
+            // Both rise, and there is no list without its event.
+            while let Some(list) = listed.next_if(|list| list.as_ref().map_or(true, |(of, _)| of.value() <= number)) {
+                let (of, list) = list?;
+                if of.value() == number {
+                    confirm = Some(list);
+                }
+            }
+            tell(number, confirm.as_ref().map(|list| list.value()), record.value());
+        }
+        Ok(())
+    }
+
+    /// Makes the file as small as what is in it.
+    pub(super) fn compact(&mut self) -> Result<(), StoreError> {
+        self.database()?;
+        if let Some(database) = &mut self.database {
+            database.compact()?;
+        }
+        Ok(())
+    }
+
+    /// Keeps a batch of changes, whole or not at all; it is on the medium when this returns. Says how many octets it had.
     pub(crate) fn write(&mut self, changes: &Changes) -> Result<u64, StoreError> {
-        let written = write(self.database()?, changes);
+        self.write_batch(Phases::of(changes), |batch| batch.change_parts(changes))
+    }
+
+    /// Keeps what is put into a batch, whole or not at all; it is on the medium when this returns. Says how many octets it had.
+    pub(crate) fn write_batch(
+        &mut self,
+        phases: Phases,
+        fill: impl FnOnce(&mut Batch<'_>) -> Result<(), StoreError>,
+    ) -> Result<u64, StoreError> {
+        let written = write(self.database()?, phases, fill);
         if written.is_err() {
             self.database = None;
         }
@@ -117,46 +233,112 @@ impl Disk {
     }
 }
 
-fn opened(open: &Open) -> Result<Database, StoreError> {
-    let mut builder = Database::builder();
-    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
-    let database = open(&builder)?;
-    let begun = begin(&database)?;
-    {
-        let mut about = begun.open_table(ABOUT)?;
-        let version = about.get(VERSION_KEY)?.map(|version| version.value());
-        match version {
-            None => _ = about.insert(VERSION_KEY, VERSION)?,
-            Some(VERSION) => {}
-            Some(other) => return Err(StoreError::Version(other)),
-        }
-        begun.open_table(PARTS)?;
+/// In how many steps a batch is written: each is a synchronisation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phases {
+    /// Whoever chooses what is written, and has the power cut at the right moment, could make a commit that was not completed look as
+    /// if it were. Of events that is borne: they are written far more often.
+    One,
+    /// It could not.
+    Two,
+}
+
+impl Phases {
+    /// Those for changes of what is configured.
+    pub(crate) fn of(changes: &Changes) -> Self {
+        if changes.is_empty() { Self::One } else { Self::Two }
     }
-    begun.commit()?;
-    Ok(database)
 }
 
-/// Begins to write, in two phases: with one, whoever chooses what is written could make a commit that was not completed look as if it
-/// were; and clients choose that.
-fn begin(database: &Database) -> Result<redb::WriteTransaction, StoreError> {
-    let mut begun = database.begin_write()?;
-    begun.set_quick_repair(true);
-    Ok(begun)
+/// A batch that is being filled.
+pub(crate) struct Batch<'t> {
+    begun: &'t redb::WriteTransaction,
+    events: Table<'t, u64, &'static [u8]>,
+    consumers: Table<'t, u64, &'static [u8]>,
+    octets: usize,
 }
 
-fn write(database: &Database, changes: &Changes) -> Result<u64, StoreError> {
-    let begun = begin(database)?;
-    let mut octets = 0;
-    {
-        let mut parts = begun.open_table(PARTS)?;
+impl Batch<'_> {
+    pub(crate) fn change_parts(&mut self, changes: &Changes) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut parts = self.begun.open_table(PARTS)?;
         for (key, value) in changes {
-            octets += key.len() + value.as_ref().map_or(0, Vec::len);
+            self.octets += key.len() + value.as_ref().map_or(0, Vec::len);
             match value {
                 Some(value) => parts.insert(&**key, &**value).map(drop)?,
                 None => parts.remove(&**key).map(drop)?,
             }
         }
+        Ok(())
     }
+
+    pub(crate) fn keep_event(&mut self, number: u64, record: &[u8]) -> Result<(), StoreError> {
+        self.octets += size_of::<u64>() + record.len();
+        self.events.insert(number, record)?;
+        Ok(())
+    }
+
+    /// Keeps who is yet to confirm an event.
+    pub(crate) fn keep_consumers(&mut self, number: u64, consumers: &[u8]) -> Result<(), StoreError> {
+        self.octets += size_of::<u64>() + consumers.len();
+        self.consumers.insert(number, consumers)?;
+        Ok(())
+    }
+
+    /// An event goes, and with it, if that was kept, who was yet to confirm it.
+    pub(crate) fn forget_event(&mut self, number: u64, is_listed: bool) -> Result<(), StoreError> {
+        self.events.remove(number)?;
+        if is_listed {
+            self.consumers.remove(number)?;
+        }
+        Ok(())
+    }
+}
+
+/// The database, and the form of the tables that were found in it.
+fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
+    let mut builder = Database::builder();
+    builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
+    let database = open(&builder)?;
+    let begun = begin(&database, Phases::Two)?;
+    let found = {
+        let mut about = begun.open_table(ABOUT)?;
+        let version = about.get(VERSION_KEY)?.map(|version| version.value());
+        match version {
+            None | Some(VERSION_WITHOUT_EVENTS) => _ = about.insert(VERSION_KEY, VERSION)?,
+            Some(VERSION) => {}
+            Some(other) => return Err(StoreError::Version(other)),
+        }
+        begun.open_table(PARTS)?;
+        begun.open_table(EVENTS)?;
+        begun.open_table(CONSUMERS)?;
+        version.unwrap_or(VERSION)
+    };
+    begun.commit()?;
+    Ok((database, found))
+}
+
+fn begin(database: &Database, phases: Phases) -> Result<redb::WriteTransaction, StoreError> {
+    let mut begun = database.begin_write()?;
+    // Which is in two phases, and leaves less to do when it is opened again.
+    begun.set_quick_repair(phases == Phases::Two);
+    Ok(begun)
+}
+
+fn write(
+    database: &Database,
+    phases: Phases,
+    fill: impl FnOnce(&mut Batch<'_>) -> Result<(), StoreError>,
+) -> Result<u64, StoreError> {
+    let begun = begin(database, phases)?;
+    let octets = {
+        let (events, consumers) = (begun.open_table(EVENTS)?, begun.open_table(CONSUMERS)?);
+        let mut batch = Batch { begun: &begun, events, consumers, octets: 0 };
+        fill(&mut batch)?;
+        batch.octets
+    };
     begun.commit()?;
     Ok(octets as u64)
 }

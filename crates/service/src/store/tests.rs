@@ -1,13 +1,19 @@
 //! The store on a medium that forgets what was not synchronised, tears writes, and fails.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use core::num::NonZeroU64;
+
+use engine::{ChannelId, Draft, Event, ProxyId, ProxyKey, Settled};
 use redb::StorageBackend;
 use testing::wait_until;
 
+use super::journal::{FromStore, Posting, ToStore, Unkept};
 use super::*;
 use crate::counters::Counters;
+use crate::lane::links::mail::LaneThread;
 
 /// What was asked of a medium since it was synchronised last.
 #[derive(Clone, Debug)]
@@ -24,10 +30,12 @@ struct State {
     unsynchronised: Vec<Unsynchronised>,
     /// Operations until all fail.
     left: Option<u32>,
+    power_cuts: u32,
 }
 
+/// The number says since which power cut it is used: who used it before is as dead as the process was.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Medium(Arc<Mutex<State>>);
+pub(crate) struct Medium(Arc<Mutex<State>>, u32);
 
 fn apply(to: &mut Vec<u8>, change: &Unsynchronised) {
     match change {
@@ -40,12 +48,60 @@ fn apply(to: &mut Vec<u8>, change: &Unsynchronised) {
     }
 }
 
+fn limits(event_bytes_max: u64) -> StoreLimits {
+    StoreLimits { event_bytes_max, disk_bytes_max: 1 << 40, sync_interval: Duration::ZERO }
+}
+
 impl Medium {
+    /// What is configured on it.
+    pub(crate) fn image(&self) -> corba::Image {
+        let opened = self.clone();
+        Disk::on(move || opened.clone()).unwrap().image().unwrap()
+    }
+
     /// A store on it.
     pub(crate) fn store(&self, bell: &Arc<Bell>, counters: &Counters) -> Store {
         let opened = self.clone();
         let disk = Disk::on(move || opened.clone()).unwrap();
-        Store::start(disk, bell, counters.of_store()).unwrap()
+        let options = StoreOptions {
+            bell,
+            counters: counters.of_store(),
+            origin: time::now(),
+            restored: &[],
+            limits: limits(1 << 30),
+        };
+        // Dropped at once, since there are no lanes.
+        let (store, _) = Store::start(disk, options).unwrap();
+        store
+    }
+
+    /// A store on it as a lane sees it, and the events that were there.
+    fn lane(&self, event_bytes_max: u64) -> Lane {
+        self.limited(limits(event_bytes_max))
+    }
+
+    fn limited(&self, limits: StoreLimits) -> Lane {
+        let opened = self.clone();
+        let mut disk = Disk::on(move || opened.clone()).unwrap();
+        let restored = disk.events().unwrap();
+        let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
+        let options = StoreOptions {
+            bell: &bell,
+            counters: counters.of_store(),
+            origin: time::now(),
+            restored: &restored,
+            limits,
+        };
+        let (store, mut reception) = Store::start(disk, options).unwrap();
+        let (link, seat) = journal::link(LaneThread::MAIN, &bell, &reception.bell);
+        reception.introductions.post(seat).ok().unwrap();
+        Lane { store, link, restored, counters, _reception: reception }
+    }
+
+    /// What is left of it if the power went now.
+    fn kept(&self) -> Self {
+        let kept = self.with(|state| state.kept.clone());
+        Self(Arc::new(Mutex::new(State { seen: kept.clone(), kept, ..State::default() })), 0)
     }
 
     fn with<R>(&self, act: impl FnOnce(&mut State) -> R) -> R {
@@ -55,6 +111,9 @@ impl Medium {
     /// The same for something that can fail.
     fn attempt<R>(&self, act: impl FnOnce(&mut State) -> R) -> Result<R, io::Error> {
         self.with(|state| {
+            if state.power_cuts != self.1 {
+                return Err(io::ErrorKind::NotConnected.into());
+            }
             match &mut state.left {
                 Some(0) => return Err(io::ErrorKind::StorageFull.into()),
                 Some(left) => *left -= 1,
@@ -75,8 +134,9 @@ impl Medium {
     }
 
     /// The power goes, and comes back: of what was not synchronised some is there, some is not, and some is there in part.
-    fn lose_power(&self, random: &mut fastrand::Rng) {
-        self.with(|state| {
+    fn lose_power(&mut self, random: &mut fastrand::Rng) {
+        self.1 = self.with(|state| {
+            state.power_cuts += 1;
             for change in std::mem::take(&mut state.unsynchronised) {
                 match (random.u32(..3), change) {
                     (0, change) => apply(&mut state.kept, &change),
@@ -89,7 +149,71 @@ impl Medium {
             }
             state.seen.clone_from(&state.kept);
             state.left = None;
+            state.power_cuts
         });
+    }
+}
+
+/// A lane that has a store.
+struct Lane {
+    store: Store,
+    link: journal::Link,
+    restored: Vec<Restored>,
+    counters: Counters,
+    _reception: Reception,
+}
+
+const SOURCE: ProxyKey = ProxyKey { channel: ChannelId(3), proxy: ProxyId(5) };
+
+fn draft(source: ProxyKey, octets: Vec<u8>) -> Draft {
+    let mut draft = Draft::default();
+    let event: &mut Event = &mut draft;
+    (event.source, event.bytes) = (source, octets);
+    draft
+}
+
+impl Lane {
+    /// Has an event kept.
+    fn post(&mut self, octets: Vec<u8>) {
+        self.post_from(SOURCE, octets);
+    }
+
+    fn post_from(&mut self, source: ProxyKey, octets: Vec<u8>) {
+        let draft = draft(source, octets);
+        self.link.letters.post(ToStore::Event(Posting { draft, posting: 0, is_awaited: false })).ok().unwrap();
+    }
+
+    fn tell(&mut self, settled: Settled) {
+        self.link.letters.post(ToStore::Settled(settled)).ok().unwrap();
+    }
+
+    /// What became of the event that was posted first and not answered yet: its number, if it is kept.
+    fn answer(&mut self) -> Result<NonZeroU64, Unkept> {
+        let mut answer = None;
+        wait_until("the store to answer", || {
+            answer = self.link.answers.take();
+            answer.is_some()
+        });
+        match answer.unwrap() {
+            FromStore::Kept(draft, _) => Ok(draft.watch.unwrap()),
+            FromStore::Settled(_) => panic!("nobody asked for it"),
+            FromStore::NotKept(draft, _, why) => {
+                assert_eq!((draft.watch, draft.watch_each), (None, false));
+                Err(why)
+            }
+        }
+    }
+
+    /// All have an event.
+    fn settle(&mut self, watch: NonZeroU64) {
+        self.tell(Settled::Begun { watch, bridges: 0 });
+        self.tell(Settled::ForAll { watch });
+    }
+
+    fn end(self) {
+        let Self { store, link, _reception, .. } = self;
+        drop((link, _reception));
+        store.end();
     }
 }
 
@@ -150,7 +274,7 @@ fn a_power_cut_at_any_moment_leaves_each_batch_whole_or_none_of_it_and_what_was_
     for seed in 0..30 {
         println!("seed {seed}");
         let mut random = fastrand::Rng::with_seed(seed);
-        let medium = Medium::default();
+        let mut medium = Medium::default();
         let mut kept = corba::Image::new();
         for _ in 0..8 {
             let opened = medium.clone();
@@ -204,8 +328,374 @@ fn what_cannot_be_written_is_written_when_it_can_be() {
     assert_eq!((store.written(), store.is_free()), (1, false));
     medium.fail_after(None);
     wait_until("the second batch", || store.written() == 2);
-    assert_eq!(store.end((3, batch(3))), 3);
+    store.write(3, batch(3));
+    assert_eq!(store.wait(), 3);
+    store.end();
     assert_eq!(counters.read(Counter::StoreWrites), 3);
-    let found = Disk::on(move || medium.clone()).unwrap().image().unwrap();
+    let found = medium.image();
     assert_eq!(found.keys().map(|key| key[0]).collect::<Vec<u8>>(), [1, 2, 3]);
+}
+
+/// Each would have had the file opened anew, and looked through.
+#[test]
+fn events_that_come_right_behind_a_failure_are_refused_without_trying_and_those_that_come_later_are_kept() {
+    let medium = Medium::default();
+    let mut lane = medium.lane(1 << 30);
+    medium.fail_after(Some(0));
+    let began = time::now();
+    for _ in 0..20 {
+        lane.post(vec![1; 10]);
+        assert_eq!(lane.answer(), Err(Unkept::Failed));
+    }
+    let failures = lane.counters.read(Counter::StoreFailures);
+    assert!(failures == 1 || time::since(began) >= AGAIN_IN, "{failures} failures");
+    medium.fail_after(None);
+    wait_until("the store to be tried again", || {
+        lane.post(vec![3; 10]);
+        lane.answer().is_ok()
+    });
+    wait_until("it to be counted", || lane.counters.read(Counter::EventsKept) == 1);
+    lane.end();
+}
+
+/// Each event that was refused was noted, to be removed when the disk works again: in hours, many millions.
+#[test]
+fn events_that_are_refused_while_the_medium_fails_leave_nothing_behind_but_what_may_be_there() {
+    let (store, lane) = [(); 2].map(|()| Arc::new(Bell::new().unwrap())).into();
+    let (mut introductions, introduced) = post_to(&store, 1);
+    let (mut link, seat) = journal::link(LaneThread::MAIN, &lane, &store);
+    introductions.post(seat).ok().unwrap();
+    let mut journal = Journal::new(introduced, &[], 1 << 30);
+    let mut post = |journal: &mut Journal| {
+        for posting in 0..1_000 {
+            let draft = draft(SOURCE, vec![1; 10]);
+            link.letters.post(ToStore::Event(Posting { draft, posting, is_awaited: true })).ok().unwrap();
+        }
+        journal.receive();
+        assert_eq!(journal.kept(), (1_000, 74_000));
+    };
+    post(&mut journal);
+    assert_eq!((journal.refuse(), journal.kept()), (1_000, (0, 0)));
+    assert!(!journal.has_some(), "nothing of them was tried");
+    post(&mut journal);
+    assert_eq!((journal.note_failed(), journal.kept()), (1_000, (0, 0)));
+    assert!(journal.has_some());
+    // They are to go, should they be there.
+    assert_eq!(journal.gone().collect::<Vec<_>>(), (1_001..=2_000).map(|number| (number, false)).collect::<Vec<_>>());
+    let answers = core::iter::from_fn(|| link.answers.take());
+    assert_eq!(answers.filter(|answer| matches!(answer, FromStore::NotKept(.., Unkept::Failed))).count(), 2_000);
+    journal.note_tidied();
+    assert!(!journal.has_some());
+}
+
+/// What was found of each event: who is yet to confirm it, and what it says.
+fn found(lane: &Lane) -> BTreeMap<u64, (Option<Vec<u32>>, Vec<u8>)> {
+    let all = lane.restored.iter().map(|restored| {
+        let record = Record::read(&restored.record).unwrap();
+        assert_eq!(record.source, SOURCE);
+        let mut event = Event::default();
+        record.fill(&mut event, &UtcClock::default());
+        let consumers = restored.consumers.as_ref().map(|list| list.iter().map(|proxy| proxy.0).collect());
+        (restored.number, (consumers, event.bytes))
+    });
+    all.collect()
+}
+
+#[test]
+fn an_event_that_was_accepted_survives_a_power_cut_at_any_moment_until_all_have_it() {
+    let (mut accepted, mut refused, mut settled) = (0, 0, 0);
+    for seed in 0..25 {
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut medium = Medium::default();
+        // Of those that were accepted: what they say, and whether all have them.
+        let mut kept: BTreeMap<u64, (Vec<u8>, bool)> = BTreeMap::new();
+        let mut unsure: Vec<Vec<u8>> = Vec::new();
+        for _ in 0..6 {
+            let mut lane = medium.lane(1 << 30);
+            let there = found(&lane);
+            for (number, (octets, is_settled)) in &kept {
+                match there.get(number) {
+                    Some((_, found)) => assert_eq!(found, octets),
+                    None => assert!(is_settled, "event {number}"),
+                }
+            }
+            let unknown = there.iter().filter(|(number, _)| !kept.contains_key(number));
+            unknown.for_each(|(number, (_, octets))| assert!(unsure.contains(octets), "event {number}"));
+            // Those go on as they were; it is not to be told apart whether they were accepted.
+            kept = there.into_iter().map(|(number, (_, octets))| (number, (octets, false))).collect();
+            unsure.clear();
+            medium.fail_after(Some(random.u32(20..400)));
+            'power: loop {
+                let burst = random.usize(1..12);
+                let events: Vec<Vec<u8>> = (0..burst).map(|_| vec![random.u8(..); random.usize(..3_000)]).collect();
+                events.iter().for_each(|octets| lane.post(octets.clone()));
+                let mut fails = false;
+                for octets in events {
+                    match lane.answer() {
+                        Ok(number) => {
+                            accepted += 1;
+                            kept.insert(number.get(), (octets, false));
+                        }
+                        Err(why) => {
+                            assert_eq!(why, Unkept::Failed);
+                            refused += 1;
+                            unsure.push(octets);
+                            fails = true;
+                        }
+                    }
+                }
+                if fails {
+                    break 'power;
+                }
+                for (number, (_, is_settled)) in &mut kept {
+                    if !*is_settled && random.bool() {
+                        lane.settle(NonZeroU64::new(*number).unwrap());
+                        *is_settled = true;
+                        settled += 1;
+                    }
+                }
+            }
+            medium.lose_power(&mut random);
+        }
+    }
+    assert!(accepted > 1_000 && refused > 100 && settled > 500, "{accepted}, {refused}, {settled}");
+}
+
+#[test]
+fn who_is_yet_to_confirm_an_event_is_kept_when_it_is_known_for_whom_it_is() {
+    let medium = Medium::default();
+    let mut lane = medium.lane(1 << 30);
+    let numbers: Vec<NonZeroU64> = (0..3)
+        .map(|number| {
+            lane.post(vec![number; 10]);
+            lane.answer().unwrap()
+        })
+        .collect();
+    let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
+    for (watch, bridges) in numbers.iter().copied().zip([0, 0, 1]) {
+        [9, 7, 8].into_iter().for_each(|proxy| lane.tell(Settled::Begins { watch, consumer: consumer(proxy) }));
+        // Another lane has yet to say for whom the third is there.
+        lane.tell(Settled::Begun { watch, bridges });
+    }
+    let how = engine::Settlement::Delivered;
+    lane.tell(Settled::ForConsumer { watch: numbers[1], consumer: consumer(9), how });
+    lane.end();
+    let lane = medium.lane(1 << 30);
+    let lists: Vec<Option<Vec<u32>>> = found(&lane).into_values().map(|(list, _)| list).collect();
+    assert_eq!(lists, [Some(vec![7, 8, 9]), Some(vec![7, 8]), None]);
+    // It is known of them again from now on, and they go when all have them.
+    let mut lane = lane;
+    numbers.iter().for_each(|number| lane.settle(*number));
+    lane.end();
+    assert!(medium.lane(1 << 30).restored.is_empty());
+}
+
+/// What there was no room for was dropped, so that the lane took the next answer for that of the event before it.
+#[test]
+fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
+    const EVENTS: u64 = 14_000;
+    const ANSWERS_MAX: usize = journal::EVENTS_MAX + journal::NEWS_MAX;
+    let medium = Medium::default();
+    let mut lane = medium.lane(1 << 30);
+    let consumer = ProxyKey { channel: SOURCE.channel, proxy: ProxyId(7) };
+    let (mut kept, mut settled) = (Vec::new(), 0);
+    let mut take = |lane: &mut Lane, count: u64| {
+        for _ in 0..count {
+            let mut answer = None;
+            wait_until("an answer", || {
+                answer = lane.link.answers.take();
+                answer.is_some()
+            });
+            match answer.unwrap() {
+                FromStore::Kept(draft, posting) => {
+                    let watch = draft.watch.unwrap();
+                    lane.tell(Settled::Begins { watch, consumer });
+                    lane.tell(Settled::ForAll { watch });
+                    kept.push(posting);
+                }
+                FromStore::NotKept(..) => panic!("there is room"),
+                FromStore::Settled(_) => settled += 1,
+            }
+        }
+    };
+    let post = |lane: &mut Lane, posting| {
+        let draft = draft(SOURCE, vec![1; 10]);
+        lane.link.letters.post(ToStore::Event(Posting { draft, posting, is_awaited: true })).ok().unwrap();
+    };
+    for first in (0..EVENTS).step_by(1_000) {
+        (first..first + 1_000).for_each(|posting| post(&mut lane, posting));
+        take(&mut lane, 1_000);
+    }
+    // All that were kept have gone, and the lane is told of each.
+    lane.tell(Settled::Gone { consumer });
+    post(&mut lane, EVENTS);
+    wait_until("the store to have no room for its answers", || lane.link.answers.waiting() == ANSWERS_MAX);
+    take(&mut lane, EVENTS + 1);
+    assert!(kept.is_sorted() && kept.len() as u64 == EVENTS + 1 && settled == EVENTS);
+    lane.end();
+}
+
+/// Each channel numbers its proxies itself: that one was gone was taken for all that had its number, and their events were forgotten.
+#[test]
+fn a_consumer_that_is_gone_takes_nothing_from_one_of_the_same_number_in_another_channel() {
+    let medium = Medium::default();
+    let mut lane = medium.lane(1 << 30);
+    let consumers = [3, 4].map(|channel| ProxyKey { channel: ChannelId(channel), proxy: ProxyId(7) });
+    let numbers = consumers.map(|consumer| {
+        lane.post_from(ProxyKey { proxy: ProxyId(5), ..consumer }, vec![1; 10]);
+        let watch = lane.answer().unwrap();
+        // There is no memory for it, so that nobody on the lane has it.
+        lane.tell(Settled::Begins { watch, consumer });
+        lane.tell(Settled::Begun { watch, bridges: 0 });
+        lane.tell(Settled::ForAll { watch });
+        watch
+    });
+    lane.tell(Settled::Gone { consumer: consumers[0] });
+    lane.end();
+    let lane = medium.lane(1 << 30);
+    let left: Vec<_> = lane.restored.iter().map(|event| (event.number, event.consumers.as_deref())).collect();
+    assert_eq!(left, [(numbers[1].get(), Some(&[ProxyId(7)][..]))]);
+}
+
+#[test]
+fn beyond_what_may_be_kept_events_are_refused_until_some_have_gone() {
+    let medium = Medium::default();
+    let mut lane = medium.lane(10_000);
+    let mut numbers = Vec::new();
+    let refused = loop {
+        lane.post(vec![0; 1_000]);
+        match lane.answer() {
+            Ok(number) => numbers.push(number),
+            Err(why) => break why,
+        }
+    };
+    assert_eq!((refused, numbers.len()), (Unkept::Full, 9));
+    lane.settle(numbers[4]);
+    let mut outcome = Err(Unkept::Full);
+    wait_until("room for another", || {
+        lane.post(vec![0; 1_000]);
+        outcome = lane.answer();
+        outcome.is_ok()
+    });
+    assert!(outcome.unwrap() > numbers[8]);
+    wait_until("it to be counted", || lane.counters.read(Counter::EventsKept) == 9);
+    lane.end();
+}
+
+#[test]
+fn beyond_what_may_be_on_disk_events_are_refused_until_those_that_are_kept_have_a_quarter_of_it() {
+    let medium = Medium::default();
+    let disk_bytes_max = 16 << 20;
+    let mut lane = medium.limited(StoreLimits { disk_bytes_max, ..limits(1 << 30) });
+    let mut numbers = VecDeque::new();
+    let refused = loop {
+        lane.post(vec![0; 100_000]);
+        match lane.answer() {
+            Ok(number) => numbers.push_back(number),
+            Err(why) => break why,
+        }
+    };
+    assert_eq!(refused, Unkept::Full);
+    assert!(numbers.len() > 42, "{}", numbers.len());
+    let on_disk = |lane: &Lane| lane.counters.read(Counter::StoreDiskBytes);
+    assert!(on_disk(&lane) >= disk_bytes_max);
+    let most = on_disk(&lane);
+    // As they go there is room again, and not before.
+    while numbers.len() > 40 {
+        lane.settle(numbers.pop_front().unwrap());
+    }
+    let mut outcome = Err(Unkept::Full);
+    wait_until("room for another", || {
+        lane.post(vec![0; 100_000]);
+        outcome = lane.answer();
+        outcome.is_ok()
+    });
+    numbers.push_back(outcome.unwrap());
+    for _ in 0..500 {
+        lane.settle(numbers.pop_front().unwrap());
+        wait_until("room for another", || {
+            lane.post(vec![0; 100_000]);
+            lane.answer().is_ok_and(|number| {
+                numbers.push_back(number);
+                true
+            })
+        });
+    }
+    assert!(on_disk(&lane) < 2 * most, "{} after {most}", on_disk(&lane));
+    lane.end();
+}
+
+/// With each batch of events that was written, too, it took as many pages again.
+#[test]
+fn an_event_that_all_have_goes_before_long_however_many_are_written_meanwhile() {
+    let medium = Medium::default();
+    let mut lane = medium.lane(1 << 30);
+    lane.post(vec![1; 10]);
+    let first = lane.answer().unwrap();
+    lane.settle(first);
+    wait_until("the first event to be gone from the medium", || {
+        lane.post(vec![2; 10]);
+        lane.answer().unwrap();
+        let medium = medium.kept();
+        let mut disk = Disk::on(move || medium.clone()).unwrap();
+        disk.events().unwrap().iter().all(|event| event.number != first.get())
+    });
+    lane.end();
+}
+
+#[test]
+fn the_medium_is_not_synchronised_more_often_than_it_may_be() {
+    let medium = Medium::default();
+    let sync_interval = Duration::from_millis(300);
+    let mut lane = medium.limited(StoreLimits { sync_interval, ..limits(1 << 30) });
+    let (began, mut rounds) = (time::now(), 0);
+    while time::since(began) < 4 * sync_interval {
+        (0..3).for_each(|event| lane.post(vec![event; 100]));
+        (0..3).for_each(|_| _ = lane.answer().unwrap());
+        rounds += 1;
+    }
+    let writes = lane.counters.read(Counter::StoreWrites);
+    assert!(time::since(began) >= sync_interval * u32::try_from(writes).unwrap(), "{writes} in {rounds} rounds");
+    assert!(writes >= 1);
+    lane.end();
+}
+
+#[test]
+fn who_is_yet_to_confirm_a_restored_event_is_written_again_where_some_are_gone() {
+    let medium = Medium::default();
+    let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
+    let mut lane = medium.lane(1 << 30);
+    let numbers = [(); 2].map(|()| {
+        lane.post(vec![7; 10]);
+        lane.answer().unwrap()
+    });
+    let tell = |lane: &mut Lane, watch, all: &[u32]| {
+        all.iter().for_each(|proxy| lane.tell(Settled::Begins { watch, consumer: consumer(*proxy) }));
+        lane.tell(Settled::Begun { watch, bridges: 0 });
+    };
+    numbers.iter().for_each(|watch| tell(&mut lane, *watch, &[7, 8]));
+    lane.end();
+    let mut lane = medium.lane(1 << 30);
+    tell(&mut lane, numbers[0], &[7, 8]);
+    tell(&mut lane, numbers[1], &[8]);
+    lane.end();
+    let lane = medium.lane(1 << 30);
+    let lists: Vec<Option<Vec<u32>>> = found(&lane).into_values().map(|(list, _)| list).collect();
+    assert_eq!(lists, [Some(vec![7, 8]), Some(vec![8])]);
+    lane.end();
+}
+
+#[test]
+fn the_store_waits_for_those_it_has_answered_and_no_longer_than_it_may() {
+    let hour = Duration::from_secs(3_600);
+    let mut gathering = Gathering { answered: 3, expected: None, until: time::now() + hour };
+    // Two had come while it wrote.
+    let waits: Vec<bool> = [2, 3, 4, 5, 6].map(|awaited| gathering.waits(awaited).is_some()).into();
+    assert_eq!(waits, [true, true, true, false, false]);
+    // Who is alone is not kept waiting.
+    let mut gathering = Gathering { answered: 1, expected: None, until: time::now() + hour };
+    assert_eq!((gathering.waits(0).is_some(), gathering.waits(1)), (true, None));
+    let mut gathering = Gathering { answered: 3, expected: None, until: time::now() };
+    assert_eq!(gathering.waits(1), None);
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
 
 use client::notify::{
     ClientType, EventChannel, EventChannelFactory, FilterGroupOperator, Property, ProxyConsumer, ProxySupplier,
@@ -500,4 +501,23 @@ fn an_event_costs_no_more_system_calls_in_a_pool_than_on_the_main_lane() {
         let per_event = (calls() - before) as f64 / f64::from(EVENTS);
         assert!(per_event > 3.0 && per_event < 6.1, "{per_event} system calls for an event at {priority:?}");
     }
+}
+
+/// A watchdog is told that the service goes on while administration and all lanes do, also while it ends and when it has.
+#[test]
+fn a_service_goes_on_when_all_lanes_have_said_so_until_it_has_ended() {
+    let service = start();
+    let (_, id) = new_channel(&service, &[pool(10)]);
+    let (supplier, consumer) = (supply(&service, id, &[]), consume(&service, id, &[]));
+    publish(&supplier, 0..1);
+    assert_eq!((consumer.take(1), service.counters().lanes().len()), (vec![0], 2));
+    let liveness = service.liveness();
+    let rounds = |service: &Service| by_priority(service, Counter::Cycles)[&10];
+    for _ in 0..3 {
+        let before = rounds(&service);
+        assert!(liveness.ask(Duration::from_secs(60)));
+        wait_until("the round to be counted", || rounds(&service) > before);
+    }
+    service.shutdown();
+    assert!(liveness.ask(Duration::from_secs(60)));
 }

@@ -2,19 +2,25 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod acknowledgements;
 mod administering;
 mod clients;
 mod consumers;
 mod delivery;
 mod filters;
+mod history;
 mod hostile;
 mod json;
+mod json_pools;
 mod kinds;
 mod lanes;
 mod limits;
 mod minor_codes;
+mod monitor;
+mod overflow;
 mod pairings;
 mod peers;
+mod persistent;
 mod planning;
 mod priorities;
 mod publishing;
@@ -24,3 +30,4 @@ mod sequences;
 mod stopping;
 mod telling;
 mod turns;
+mod walls;

@@ -75,7 +75,9 @@ impl Run {
         }
         let node = &mut self.nodes[to];
         let label = labels(std::slice::from_ref(&posted.handover.event))[0];
-        let outcome = match node.lane.handle_handover(&posted.handover.event, &Bytes, self.now) {
+        let event = &posted.handover.event;
+        let draft = node.lane.begin_handover(event);
+        let outcome = match node.lane.handle_handover(event, draft, &Bytes, self.now) {
             Admission::Accepted { .. } => Some(Outcome::Delivered),
             Admission::Held(ticket) => {
                 self.summary.handed_and_held += 1;

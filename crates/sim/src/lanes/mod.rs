@@ -184,16 +184,17 @@ impl Run {
 
     // ---- who supplies and who consumes ----
 
-    /// A proxy with a pool of its own, or with whatever the channel has. Says which.
+    /// A proxy with a pool of its own, or with whatever the channel has, unless it is on the main lane. Says which.
     fn create_proxy(&mut self, side: Side, priority: Option<i16>) -> Result<(ProxyKey, Option<usize>), Refusal> {
-        let (channel, kind) = (self.channel, ProxyKind::default());
+        let channel = self.channel;
+        let kind = ProxyKind { on_main_lane: self.random.u32(..6) == 0, ..ProxyKind::default() };
         let proxy = self.hierarchy.create_proxy(channel, side, AdminId::DEFAULT, Form(1), kind)?;
         let key = ProxyKey { channel, proxy };
         let of_channel = self.hierarchy.channel(channel)?.patch().pool.map(|_| 0);
         let own = (self.random.u32(..3) > 0).then(|| self.random.usize(..self.patches.len()));
         let pool = own.and_then(|own| self.patches[own].pool);
         self.hierarchy.set_proxy_settings(key, SettingsPatch { pool, priority, ..SettingsPatch::default() })?;
-        Ok((key, own.or(of_channel)))
+        Ok((key, own.or(of_channel).filter(|_| !kind.on_main_lane)))
     }
 
     fn create_supplier(&mut self) -> Result<(), Refusal> {
@@ -241,7 +242,8 @@ impl Run {
         let former = &self.model.consumers[at];
         let key = former.key;
         let pool = self.random.usize(..self.patches.len());
-        let mut consumer = Consumer::new(key, Some(pool), self.current.version + 1);
+        let is_pooled = !self.hierarchy.proxy(key)?.kind.on_main_lane;
+        let mut consumer = Consumer::new(key, is_pooled.then_some(pool), self.current.version + 1);
         consumer.types = former.types.last().map(|(_, types)| (consumer.version, types.clone())).into_iter().collect();
         (consumer.from_number, consumer.maps) = (former.from_number, former.maps);
         let patch = SettingsPatch { pool: self.patches[pool].pool, ..SettingsPatch::default() };

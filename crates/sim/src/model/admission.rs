@@ -16,7 +16,7 @@ const SORTED_CONSUMER_BYTES: u64 = 128;
 impl Model {
     // ---- events in ----
 
-    pub(super) fn admit(&mut self, source: ProxyKey, approved: bool) -> Result<Said, Refusal> {
+    pub(super) fn admit(&mut self, source: ProxyKey, approved: bool, first: &[ProxyKey]) -> Result<Said, Refusal> {
         let event = self.events.len() - 1;
         let channel = source.channel;
         let budget = self.routed.channel(channel)?.limits.memory_budget_bytes;
@@ -70,10 +70,11 @@ impl Model {
         self.events[event].serial = self.admitted;
         self.admitted += 1;
 
-        Ok(Said::Decided(self.fan_out(channel, event, destinations, hold)))
+        Ok(Said::Decided(self.fan_out(event, destinations, hold, first)))
     }
 
-    fn fan_out(&mut self, channel: ChannelId, event: usize, destinations: Vec<usize>, hold: Option<Hold>) -> Admission {
+    fn fan_out(&mut self, event: usize, destinations: Vec<usize>, hold: Option<Hold>, first: &[ProxyKey]) -> Admission {
+        let channel = self.events[event].channel;
         let mut reasons = vec![];
         let mut doomed = vec![];
         let mut taken = 0;
@@ -92,13 +93,21 @@ impl Model {
             }
             self.outboxes[at].waiting.push(waiting);
             taken += 1;
+            let (outbox, exceeds) = (&self.outboxes[at], self.exceeds_bound(at));
+            if outbox.late && !exceeds {
+                self.end_outbox_hold(at);
+            } else if !outbox.holding && exceeds {
+                let outbox = &mut self.outboxes[at];
+                (outbox.holding, outbox.late, outbox.holding_since) = (true, true, self.now);
+                self.late += 1;
+            }
             if self.outboxes[at].holding {
                 reasons.push(Reason::Outbox(at));
                 self.outboxes[at].held_events += 1;
             }
         }
         self.counts.queued += u64::from(taken);
-        for at in doomed {
+        for at in self.in_order_of(first).into_iter().filter(|at| doomed.contains(at)) {
             self.disconnect(at, DisconnectReason::OutboxFull);
         }
         self.look_for_room();
@@ -152,13 +161,16 @@ impl Model {
     /// Makes place in a full outbox; says whether the arriving event goes in.
     pub(super) fn make_place(&mut self, at: usize, arriving: Waiting, doomed: &mut Vec<usize>) -> bool {
         let settings = self.settings(at);
-        let policy = settings.full_outbox.unwrap_or(FullOutbox::Discard);
+        let policy = match settings.full_outbox.unwrap_or(FullOutbox::Discard) {
+            FullOutbox::Discard if self.blocks(at) => FullOutbox::Hold,
+            policy => policy,
+        };
         if policy == FullOutbox::Disconnect {
             doomed.push(at);
             return false;
         }
-        if policy == FullOutbox::Hold && !self.outboxes[at].holding {
-            self.outboxes[at].holding = true;
+        if policy == FullOutbox::Hold && (!self.outboxes[at].holding || self.outboxes[at].late) {
+            (self.outboxes[at].holding, self.outboxes[at].late) = (true, false);
             self.outboxes[at].holding_since = self.now;
             let by = Some(HeldBy::Consumer(self.outboxes[at].key));
             self.notices.push(Notice::SuppliersHeld { channel: self.outboxes[at].key.channel, by });
@@ -223,6 +235,7 @@ impl Model {
             let unset = if memory { FullOutbox::Hold } else { FullOutbox::Discard };
             match self.settings(at).full_outbox.unwrap_or(unset) {
                 FullOutbox::Hold => return Ok(Some(hold(Some(at)))),
+                FullOutbox::Discard if self.blocks(at) => return Ok(Some(hold(Some(at)))),
                 FullOutbox::Reject => {
                     self.note_full(at, FullOutbox::Reject);
                     self.outboxes[at].full_as_laggard = true;
@@ -278,13 +291,13 @@ impl Model {
             return;
         }
         self.outboxes[at].holding = false;
+        let was_late = std::mem::take(&mut self.outboxes[at].late);
         let held_events = std::mem::take(&mut self.outboxes[at].held_events);
         let key = self.outboxes[at].key;
-        self.notices.push(Notice::SuppliersReleased {
-            channel: key.channel,
-            by: Some(HeldBy::Consumer(key)),
-            held_events,
-        });
+        let by = Some(HeldBy::Consumer(key));
+        if !was_late {
+            self.notices.push(Notice::SuppliersReleased { channel: key.channel, by, held_events });
+        }
         self.end_reason(None, Reason::Outbox(at));
     }
 
@@ -306,7 +319,12 @@ impl Model {
                 let eighth = max.get().div_ceil(8);
                 waiting <= (max.get() - eighth) as usize
             });
-            if has_room || settings.full_outbox != Some(FullOutbox::Hold) {
+            let goes_on = if self.outboxes[at].late {
+                self.exceeds_bound(at)
+            } else {
+                !has_room && (settings.full_outbox == Some(FullOutbox::Hold) || self.blocks(at))
+            };
+            if !goes_on {
                 self.end_outbox_hold(at);
             }
             if has_room && self.outboxes[at].full_at_bound {
@@ -327,7 +345,7 @@ impl Model {
                 let has_room = (memory_has_room || !hold.memory) && (queue_has_room || !hold.queue);
                 let no_reason = hold.by.is_some_and(|at| {
                     let unset = if hold.memory { FullOutbox::Hold } else { FullOutbox::Discard };
-                    self.settings(at).full_outbox.unwrap_or(unset) != FullOutbox::Hold
+                    self.settings(at).full_outbox.unwrap_or(unset) != FullOutbox::Hold && !self.blocks(at)
                 });
                 if has_room || no_reason {
                     self.end_hold(channel);

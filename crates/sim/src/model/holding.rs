@@ -1,8 +1,13 @@
 //! Who suppliers wait for, and for how long.
 
-use engine::{ChannelId, DisconnectReason, HeldBy, Notice, OrderPolicy, Time};
+use std::time::Duration;
+
+use engine::{ChannelId, DiscardReason, DisconnectReason, FullOutbox, HeldBy, Notice, OrderPolicy, Time};
 
 use super::Model;
+
+/// A consumer that has taken nothing for so long does not keep up.
+const KEEPS_UP_WITHIN: Duration = Duration::from_secs(1);
 
 impl Model {
     pub(super) fn answered(&mut self, at: usize) {
@@ -20,8 +25,34 @@ impl Model {
         found.map_or(self.now, |(_, since)| *since)
     }
 
-    /// When suppliers that wait for a consumer since then have waited for long enough.
+    /// Whether suppliers wait for a time before events of a consumer are dropped for want of room.
+    pub(super) fn blocks(&self, at: usize) -> bool {
+        let settings = self.settings(at);
+        matches!(settings.full_outbox, None | Some(FullOutbox::Discard)) && !settings.blocking.is_zero()
+    }
+
+    /// Whether a consumer keeps up, and the event that it gets next has waited for longer than it should.
+    pub(super) fn exceeds_bound(&self, at: usize) -> bool {
+        let (settings, outbox) = (self.settings(at), &self.outboxes[at]);
+        let bound = if outbox.late { settings.latency_bound.mul_f64(0.875) } else { settings.latency_bound };
+        let keeps_up =
+            outbox.failures == 0 && !self.is_suspended(at) && self.now.since(outbox.silent_since) < KEEPS_UP_WITHIN;
+        let next = self.line(at, settings.order_policy).first().copied();
+        !bound.is_zero() && keeps_up && next.is_some_and(|next| self.now.since(next.since) > bound)
+    }
+
+    /// When one that is late and takes nothing does not keep up any more.
+    pub(super) fn late_due(&self, at: usize) -> Option<Time> {
+        self.outboxes[at].late.then(|| self.outboxes[at].silent_since + KEEPS_UP_WITHIN)
+    }
+
+    /// When suppliers that wait for room since then have waited for long enough.
     pub(super) fn held_until(&self, at: usize, since: Time) -> Option<Time> {
+        if self.blocks(at) { Some(since + self.settings(at).blocking) } else { self.silent_until(at, since) }
+    }
+
+    /// When a consumer for which suppliers wait since then has taken nothing for long enough.
+    fn silent_until(&self, at: usize, since: Time) -> Option<Time> {
         let settings = self.settings(at);
         let limit = settings.hold_timeout.unwrap_or(settings.reply_timeout);
         (!limit.is_zero()).then(|| since.max(self.outboxes[at].silent_since) + limit)
@@ -29,7 +60,11 @@ impl Model {
 
     fn held_until_for_itself(&self, at: usize) -> Option<Time> {
         let outbox = &self.outboxes[at];
-        if outbox.holding { self.held_until(at, outbox.holding_since) } else { None }
+        match (outbox.holding, outbox.late) {
+            (false, _) => None,
+            (true, false) => self.held_until(at, outbox.holding_since),
+            (true, true) => self.silent_until(at, outbox.holding_since),
+        }
     }
 
     pub(super) fn hold_due(&self, at: usize) -> Option<Time> {
@@ -45,7 +80,7 @@ impl Model {
         let due: Vec<usize> = self.present().into_iter().filter(|at| is_over(self.hold_due(*at), self.now)).collect();
         for at in due {
             if is_over(self.held_until_for_itself(at), self.now) {
-                self.end_long_hold(at);
+                if self.blocks(at) && !self.outboxes[at].late { self.end_blocking(at) } else { self.end_long_hold(at) }
             }
             let Some(place) = self.holds.iter().position(|hold| hold.by == Some(at) && is_over(hold.look_at, self.now))
             else {
@@ -72,9 +107,48 @@ impl Model {
                 self.look_for_room();
             }
             if is_over(due, self.now) && self.holds.iter().any(|hold| hold.by == Some(largest)) {
-                self.end_long_hold(largest);
+                if self.blocks(largest) { self.end_blocking(largest) } else { self.end_long_hold(largest) }
             }
         }
+    }
+
+    /// Suppliers have waited for room for as long as `blocking` says: what is too much goes, and they go on.
+    fn end_blocking(&mut self, at: usize) {
+        if self.outboxes[at].dead {
+            return;
+        }
+        self.blocked += 1;
+        if self.outboxes[at].holding && !self.outboxes[at].late {
+            let max = self.settings(at).max_events_per_consumer;
+            while max.is_some_and(|max| self.outboxes[at].waiting.len() > max.get() as usize) {
+                self.discard_one(at, DiscardReason::OutboxFull);
+            }
+            self.end_outbox_hold(at);
+            self.look_for_room();
+        }
+        let channel = self.outboxes[at].key.channel;
+        if !self.holds.iter().any(|hold| hold.by == Some(at)) {
+            return;
+        }
+        let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { return };
+        loop {
+            let (events, bytes, _) = self.usage(channel);
+            let memory = bytes > limits.memory_budget_bytes;
+            if !memory && limits.max_queue_length.is_none_or(|max| events <= u64::from(max.get())) {
+                break;
+            }
+            if let Some(place) = self.leftovers.iter().position(|event| self.events[*event].channel == channel) {
+                self.leftovers.remove(place);
+                continue;
+            }
+            if self.outboxes[at].waiting.is_empty() {
+                break;
+            }
+            self.discard_one(at, if memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull });
+        }
+        self.end_hold(channel);
+        self.pressed.retain(|(pressed, _)| *pressed != channel);
+        self.look_for_room();
     }
 
     fn end_long_hold(&mut self, at: usize) {

@@ -24,7 +24,7 @@ pub(crate) use world::{World, matches};
 use waiting::Waiting;
 
 /// What an event costs beside its bytes.
-const EVENT_BYTES: u64 = 288;
+const EVENT_BYTES: u64 = 320;
 /// How many events of consumers that are gone are let go of in a turn.
 const LEFTOVERS_PER_TURN: usize = 256;
 
@@ -33,7 +33,9 @@ pub(crate) struct Model {
     pub(crate) world: World,
     routed: World,
     pub(crate) now: Time,
-    /// The time when it was told last that time has passed.
+    /// Lifetimes only put events in order.
+    keeps_expired: bool,
+    /// The time by which it was last looked at what expires, and what may be delivered.
     timed_at: Time,
     /// Every event that was ever handed in.
     events: Vec<Event>,
@@ -55,6 +57,9 @@ pub(crate) struct Model {
     pub(crate) notices: Vec<Notice>,
     pub(crate) timed_out: Vec<(usize, u32)>,
     pub(crate) counts: Counts,
+    /// How often suppliers were held because an event was late, and how often they had waited for long enough for a full consumer.
+    pub(crate) late: u64,
+    pub(crate) blocked: u64,
 }
 
 struct Event {
@@ -97,13 +102,15 @@ pub(crate) struct Outbox {
     pub(crate) failures: u32,
     failing_since: Time,
     holding: bool,
+    /// That is because its next event has waited for too long.
+    late: bool,
     holding_since: Time,
     held_events: u64,
     full_at_bound: bool,
     full_as_laggard: bool,
     dropped_while_full: u64,
     pub(crate) delivered: u64,
-    pub(crate) discards: [u64; 9],
+    pub(crate) discards: [u64; 10],
     /// How many deliveries others got while it could have had one.
     passed_over: usize,
 }
@@ -158,7 +165,7 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
     pub(crate) filtered: u64,
     pub(crate) filtered_in: u64,
-    pub(crate) discards: [u64; 9],
+    pub(crate) discards: [u64; 10],
 }
 
 /// A delivery as the model expects it.
@@ -183,11 +190,12 @@ pub(crate) enum Said {
 }
 
 impl Model {
-    pub(crate) fn new(now: Time) -> Self {
+    pub(crate) fn new(now: Time, keeps_expired: bool) -> Self {
         Self {
             world: World::default(),
             routed: World::default(),
             now,
+            keeps_expired,
             timed_at: now,
             events: vec![],
             admitted: 0,
@@ -203,13 +211,15 @@ impl Model {
             notices: vec![],
             timed_out: vec![],
             counts: Counts::default(),
+            late: 0,
+            blocked: 0,
         }
     }
 
     // ---- operations ----
 
-    /// The lane picks up what administration did.
-    pub(crate) fn route(&mut self) {
+    /// The lane picks up what administration did. Backlogs of consumers that are gone are left behind in the order of `gone`.
+    pub(crate) fn route(&mut self, gone: &[ProxyKey]) {
         self.counts.snapshots += 1;
         let suspended = |model: &Self| -> Vec<usize> {
             let present = model.present().into_iter();
@@ -217,7 +227,7 @@ impl Model {
         };
         let were_suspended = suspended(self);
         let old = std::mem::replace(&mut self.routed, self.world.clone());
-        for at in self.present() {
+        for at in self.in_order_of(gone) {
             let Outbox { key, connection, .. } = self.outboxes[at];
             if !self.routed.proxy(key).is_ok_and(|proxy| is_consumer(proxy) && proxy.connection == connection) {
                 self.drop_all(at, DiscardReason::Removed);
@@ -257,7 +267,14 @@ impl Model {
         self.events.len()
     }
 
-    pub(crate) fn publish(&mut self, source: ProxyKey, content: Content, content_bytes: u64, header: Header) -> Said {
+    /// An event is handed in. Consumers that have to be disconnected for it are in the order of `first`.
+    pub(crate) fn publish(
+        &mut self,
+        source: ProxyKey,
+        (content, content_bytes): (Content, u64),
+        header: Header,
+        first: &[ProxyKey],
+    ) -> Said {
         let weight = content_bytes + EVENT_BYTES;
         // What the event does not say, its supplier does.
         let (priority, timeout) = self.routed.of_supplier(source);
@@ -280,16 +297,16 @@ impl Model {
             taken,
             consumers,
         });
-        self.hand_in(source, false)
+        self.hand_in(source, false, first)
     }
 
     /// The event that was undecided is handed in again, and may come in.
-    pub(crate) fn approve(&mut self, source: ProxyKey) -> Said {
-        self.hand_in(source, true)
+    pub(crate) fn approve(&mut self, source: ProxyKey, first: &[ProxyKey]) -> Said {
+        self.hand_in(source, true, first)
     }
 
-    fn hand_in(&mut self, source: ProxyKey, approved: bool) -> Said {
-        let admission = match self.admit(source, approved) {
+    fn hand_in(&mut self, source: ProxyKey, approved: bool, first: &[ProxyKey]) -> Said {
+        let admission = match self.admit(source, approved, first) {
             Ok(Said::Undecided(questions)) => return Said::Undecided(questions),
             Ok(Said::Decided(admission)) => Ok(admission),
             Err(refusal) => Err(refusal),
@@ -364,6 +381,7 @@ impl Model {
     fn begin(&mut self, at: usize, most: u32, pulled: bool, credit: Option<u32>) -> Expected {
         let settings = self.settings(at);
         let want = self.routed.proxy(self.outboxes[at].key).map_or(Want(0), |proxy| proxy.want);
+        let want = want.marking_repeats(settings.mark_repeats);
         let mut events = self.line(at, settings.order_policy);
         // What others are asked about is a batch of its own.
         let ask = events.first().and_then(|first| first.ask);
@@ -472,14 +490,9 @@ impl Model {
     pub(crate) fn timeout(&mut self, first: &[ProxyKey]) {
         let turn = self.leftovers.len().min(LEFTOVERS_PER_TURN);
         self.leftovers.drain(..turn);
-        let mut present = self.present();
-        present.sort_by_key(|at| {
-            let key = self.outboxes[*at].key;
-            first.iter().position(|first| *first == key).unwrap_or(first.len())
-        });
-        let before = std::mem::replace(&mut self.timed_at, self.now);
+        let present = self.in_order_of(first);
+        let (before, now) = (self.timed_at, self.now);
         for at in present {
-            let now = self.now;
             let starts = |waiting: &Waiting| waiting.since > before && waiting.since <= now;
             let outbox = &self.outboxes[at];
             let could_take =
@@ -501,6 +514,7 @@ impl Model {
             }
             self.expire(at);
         }
+        self.timed_at = now;
         self.look_for_room();
         self.end_long_holds();
         self.look_for_room();
@@ -531,6 +545,7 @@ impl Model {
                     .chain(outbox.retry_at)
                     .chain(self.waiting_due(at))
                     .chain(self.hold_due(at))
+                    .chain(self.late_due(at))
                     .collect::<Vec<_>>()
             })
             .min()
@@ -552,6 +567,16 @@ impl Model {
     pub(crate) fn present(&self) -> Vec<usize> {
         let mut present: Vec<usize> = (0..self.outboxes.len()).filter(|at| !self.outboxes[*at].removed).collect();
         present.sort_by_key(|at| self.outboxes[*at].key);
+        present
+    }
+
+    /// The same, with these before the others, in this order.
+    fn in_order_of(&self, first: &[ProxyKey]) -> Vec<usize> {
+        let mut present = self.present();
+        present.sort_by_key(|at| {
+            let key = self.outboxes[*at].key;
+            first.iter().position(|first| *first == key).unwrap_or(first.len())
+        });
         present
     }
 
@@ -631,13 +656,14 @@ impl Outbox {
             failures: 0,
             failing_since: Time(0),
             holding: false,
+            late: false,
             holding_since: Time(0),
             held_events: 0,
             full_at_bound: false,
             full_as_laggard: false,
             dropped_while_full: 0,
             delivered: 0,
-            discards: [0; 9],
+            discards: [0; 10],
             passed_over: 0,
         }
     }

@@ -1,6 +1,6 @@
 //! Outboxes: who can have a delivery, and what failures and departures do.
 
-use engine::{DiscardReason, DisconnectReason, Notice, OutboxSettings, Time};
+use engine::{DiscardReason, DisconnectReason, Notice, OutboxSettings, Reliability, Time};
 
 use super::Model;
 use super::waiting::Waiting;
@@ -43,7 +43,11 @@ impl Model {
         }
         outbox.failures += 1;
         let (failures, failing_for) = (outbox.failures, self.now.since(outbox.failing_since));
-        if !settings.give_up_after.is_zero() && failing_for >= settings.give_up_after {
+        let limit = match settings.connection_reliability {
+            Reliability::BestEffort => settings.give_up_after,
+            Reliability::Persistent => settings.connection_expiry,
+        };
+        if !limit.is_zero() && failing_for >= limit {
             self.disconnect(at, DisconnectReason::GivenUp { failures, failing_for });
             return;
         }
@@ -72,8 +76,9 @@ impl Model {
         // What is unanswered is let go of first, then what waits, in the order of delivery.
         let mut all: Vec<Waiting> = vec![];
         all.extend(self.outboxes[at].in_flight.drain(..).flat_map(|flight| flight.events));
-        all.append(&mut self.line(at, self.outboxes[at].order));
-        all.append(&mut self.delayed(at));
+        // One that is given up at this moment is not asked whose time has come meanwhile.
+        all.append(&mut self.line_of(at, self.outboxes[at].order, self.timed_at));
+        all.append(&mut self.delayed_of(at, self.timed_at));
         let events: Vec<usize> = all.into_iter().map(|waiting| waiting.event).collect();
         let outbox = &mut self.outboxes[at];
         outbox.waiting.clear();

@@ -57,22 +57,27 @@ impl Model {
     }
 
     pub(super) fn has_expired(&self, waiting: Waiting) -> bool {
-        waiting.expiry <= self.now
+        !self.keeps_expired && waiting.expiry <= self.now
     }
 
     /// Drops what has expired.
     pub(super) fn expire(&mut self, at: usize) {
-        let now = self.now;
-        let before = self.outboxes[at].waiting.len();
-        self.outboxes[at].waiting.retain(|waiting| waiting.expiry > now);
-        let count = before - self.outboxes[at].waiting.len();
+        let (expired, kept): (Vec<_>, Vec<_>) =
+            self.outboxes[at].waiting.iter().partition(|waiting| self.has_expired(**waiting));
+        self.outboxes[at].waiting = kept;
+        let count = expired.len();
         self.count_discards(at, DiscardReason::Expired, count as u64);
     }
 
     /// The events that could be delivered, in the order in which they would be.
     pub(super) fn line(&self, at: usize, order: OrderPolicy) -> Vec<Waiting> {
+        self.line_of(at, order, self.now)
+    }
+
+    /// The same at another time.
+    pub(super) fn line_of(&self, at: usize, order: OrderPolicy, time: Time) -> Vec<Waiting> {
         let all = self.outboxes[at].waiting.iter().copied();
-        let mut ready: Vec<Waiting> = all.filter(|waiting| waiting.since <= self.now).collect();
+        let mut ready: Vec<Waiting> = all.filter(|waiting| waiting.since <= time).collect();
         ready.sort_by_key(|waiting| (waiting.since, waiting.event));
         match order {
             OrderPolicy::Any | OrderPolicy::Fifo => {}
@@ -84,8 +89,13 @@ impl Model {
 
     /// The events that wait for their time, the next first.
     pub(super) fn delayed(&self, at: usize) -> Vec<Waiting> {
+        self.delayed_of(at, self.now)
+    }
+
+    /// The same at another time.
+    pub(super) fn delayed_of(&self, at: usize, time: Time) -> Vec<Waiting> {
         let all = self.outboxes[at].waiting.iter().copied();
-        let mut delayed: Vec<Waiting> = all.filter(|waiting| waiting.since > self.now).collect();
+        let mut delayed: Vec<Waiting> = all.filter(|waiting| waiting.since > time).collect();
         delayed.sort_by_key(|waiting| (waiting.since, waiting.event));
         delayed
     }
@@ -139,7 +149,8 @@ impl Model {
     /// When something is due next of what waits in an outbox.
     pub(super) fn waiting_due(&self, at: usize) -> Option<Time> {
         let (outbox, settings) = (&self.outboxes[at], self.settings(at));
-        let expiry = outbox.waiting.iter().map(|waiting| waiting.expiry).filter(|expiry| *expiry < NEVER);
+        let mortal = outbox.waiting.iter().filter(|_| !self.keeps_expired);
+        let expiry = mortal.map(|waiting| waiting.expiry).filter(|expiry| *expiry < NEVER);
         let start = self.delayed(at).into_iter().map(|waiting| waiting.since);
         let oldest = self.line(at, OrderPolicy::Fifo).first().map(|oldest| oldest.since + settings.pacing_interval);
         let paced = oldest.filter(|due| outbox.batches && *due > self.now);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::{
     AdminId, ChannelId, ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, ProxyId, ProxyKey, ProxyKind,
-    ProxyState, SettingsPatch, Side, Time,
+    ProxyState, Reliability, SettingsPatch, Side, Time,
 };
 
 use super::Run;
@@ -79,7 +79,11 @@ impl Run {
     /// How a new proxy passes events.
     pub(super) fn kind(&mut self, side: Side) -> ProxyKind {
         let is_consumer = side == Side::Consumers;
-        ProxyKind { pull: is_consumer && self.random.u32(..4) == 0, batches: self.random.u32(..3) == 0 }
+        ProxyKind {
+            pull: is_consumer && self.random.u32(..4) == 0,
+            batches: self.random.u32(..3) == 0,
+            ..ProxyKind::default()
+        }
     }
 
     /// What an event's header says.
@@ -116,7 +120,7 @@ impl Run {
         let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
         let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
         let mut patch = SettingsPatch::default();
-        for setting in 0..17 {
+        for setting in 0..25 {
             if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
                 continue;
             }
@@ -137,7 +141,17 @@ impl Run {
                 13 => patch.batch_size_max = NonZeroU32::new(self.random.u32(1..6)),
                 14 => patch.pacing_interval = Some(self.pick(&[Duration::ZERO, millis(20), millis(300)])),
                 15 => patch.hold_timeout = Some(self.pick(&[Duration::ZERO, millis(200), millis(1_500)])),
-                _ => patch.priority = Some(self.random.i16(-2..3)),
+                16 => patch.priority = Some(self.random.i16(-2..3)),
+                17 => patch.mark_repeats = Some(self.random.bool()),
+                18 => {
+                    patch.connection_reliability = Some(self.pick(&[Reliability::BestEffort, Reliability::Persistent]))
+                }
+                19 => patch.connection_expiry = Some(self.pick(&[Duration::ZERO, millis(300), millis(3_000)])),
+                20 => patch.latency_bound = Some(self.pick(&[Duration::ZERO, millis(5), millis(100)])),
+                21 => patch.blocking = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
+                22 => patch.filter_timeout = Some(self.pick(&[millis(10), millis(200)])),
+                23 => patch.connect_timeout = Some(self.pick(&[millis(10), millis(200)])),
+                _ => patch.probe_interval = Some(self.pick(&[Duration::ZERO, millis(200)])),
             }
         }
         patch

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroU64;
 
-use engine::{Event, ProxyKey, Settled, Settlement};
+use engine::{Event, ProxyKey, Settled, Settlement, WATCH_OVERHEAD_BYTES};
 
 use super::Run;
 use crate::model::End;
@@ -11,6 +11,10 @@ use crate::model::End;
 /// What the lane has told.
 #[derive(Default)]
 pub(super) struct Told {
+    /// For whom it was told that an event is.
+    begun: BTreeSet<(usize, ProxyKey)>,
+    /// Events of which it was told that there is nobody else.
+    complete: BTreeSet<usize>,
     for_consumers: BTreeSet<(usize, ProxyKey)>,
     /// Events that are watched and not settled for all as far as it was told.
     open: BTreeSet<usize>,
@@ -24,14 +28,15 @@ impl Told {
     }
 
     /// Three events of four are watched, two of them for each consumer. (Nothing is drawn for that, so that each seed stays the
-    /// run that it was.)
-    pub(super) fn watch(&mut self, label: usize, event: &mut Event) {
+    /// run that it was.) Says what it weighs for that.
+    pub(super) fn watch(&mut self, label: usize, event: &mut Event) -> u64 {
         if label.is_multiple_of(4) {
-            return;
+            return 0;
         }
         event.watch = NonZeroU64::new(label as u64);
         event.watch_each = is_watched_for_each(label);
         self.open.insert(label);
+        if is_watched_for_each(label) { WATCH_OVERHEAD_BYTES } else { 0 }
     }
 }
 
@@ -45,11 +50,28 @@ impl Run {
         while let Some(settled) = self.lane.poll_settled() {
             let told = &mut self.told;
             match settled {
+                Settled::Begins { watch, consumer } => {
+                    let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
+                    let is_for = self.model.consumers_of(label).contains(&consumer) && is_watched_for_each(label);
+                    if !is_for || !told.begun.insert((label, consumer)) {
+                        return Err(format!("{label} was told to be for {consumer}, and is not, or was before"));
+                    }
+                }
+                Settled::Begun { watch, bridges } => {
+                    let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
+                    if bridges > 0 || !is_watched_for_each(label) || !told.complete.insert(label) {
+                        return Err(format!("{label} was told to be for nobody else, and is, or that was told before"));
+                    }
+                }
                 Settled::ForConsumer { watch, consumer, how } => {
                     let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
                     let is_for = self.model.consumers_of(label).contains(&consumer);
                     if !is_for || self.model.has(consumer, label) || !is_watched_for_each(label) {
                         return Err(format!("{label} was told to be settled for {consumer}, and is not"));
+                    }
+                    let has_begun = told.begun.contains(&(label, consumer));
+                    if !has_begun && !matches!(how, Settlement::Dropped(_)) {
+                        return Err(format!("{label} ended for {consumer}, and nobody was told that it was for it"));
                     }
                     let said = match how {
                         Settlement::Delivered => End::Delivered,
@@ -61,10 +83,20 @@ impl Run {
                         return Err(format!("{label} was told twice to be settled for {consumer}"));
                     }
                 }
+                Settled::Gone { consumer } => {
+                    return Err(format!("{consumer} was told to be gone with events that nobody keeps for it"));
+                }
                 Settled::ForAll { watch } => {
                     let label = usize::try_from(watch.get()).unwrap_or(usize::MAX);
-                    if everywhere.contains(&label) || !self.model.is_taken(label) || !told.open.remove(&label) {
+                    if everywhere.contains(&label) || !told.open.remove(&label) {
                         return Err(format!("{label} was told to be settled for all, and is not, or was before"));
+                    }
+                    if is_watched_for_each(label) != told.complete.contains(&label) {
+                        return Err(format!("{label} is settled, and it was not told for whom it is"));
+                    }
+                    // One that was refused is settled, too.
+                    if !self.model.is_taken(label) {
+                        continue;
                     }
                     self.check_each(label)?;
                     self.told.for_all += 1;

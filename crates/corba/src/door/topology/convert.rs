@@ -4,13 +4,13 @@
 use crate::exceptions::Raised;
 use crate::keys::ObjectKey;
 use crate::proxy_kind::Events;
-use crate::qos::{Pool, PoolKind, Profile};
+use crate::qos::{Pool, PoolKind, Profile, parse_start, told_start};
 use crate::references::References;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use engine::{
-    ChannelLimits, DiscardPolicy, Discipline, EventType, FullOutbox, LaneSpec, Operator, OrderPolicy, PoolSpec,
-    PriorityModel, SettingsPatch, Side, TopicSettings, Topics,
+    AcknowledgeAfter, ChannelLimits, DiscardPolicy, Discipline, EventType, FullOutbox, HistoryLimits, LaneSpec,
+    Operator, OrderPolicy, PoolSpec, PriorityModel, Reliability, SettingsPatch, Side, TopicSettings, Topics,
 };
 use giop::ior::Ior;
 use topology as t;
@@ -32,6 +32,8 @@ macro_rules! same {
     };
 }
 
+same!(reliability_to, reliability_from: Reliability, BestEffort, Persistent);
+same!(acknowledge_after_to, acknowledge_after_from: AcknowledgeAfter, Accepted, Stored, Delivered);
 same!(full_outbox_to, full_outbox_from: FullOutbox, Hold, Discard, Reject, Disconnect);
 same!(order_policy_to, order_policy_from: OrderPolicy, Any, Fifo, Priority, Deadline);
 same!(discard_policy_to, discard_policy_from: DiscardPolicy, Any, Fifo, Lifo, Priority, Deadline);
@@ -65,10 +67,19 @@ pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Sett
         discard_policy,
         push_window,
         one_way,
+        mark_repeats,
+        start_from,
         reply_timeout,
         connect_timeout,
         give_up_after,
+        connection_reliability,
+        event_reliability,
+        connection_expiry,
+        latency_bound,
+        acknowledge_after,
+        acknowledge_within,
         hold_timeout,
+        blocking,
         backoff_min,
         backoff_max,
         order_policy,
@@ -90,10 +101,19 @@ pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Sett
         discard_policy: discard_policy.map(discard_policy_to),
         push_window,
         one_way,
+        mark_repeats,
+        start_from: start_from.map(told_start),
         reply_timeout_ns: reply_timeout.map(nanos),
         connect_timeout_ns: connect_timeout.map(nanos),
         give_up_after_ns: give_up_after.map(nanos),
+        connection_reliability: connection_reliability.map(reliability_to),
+        event_reliability: event_reliability.map(reliability_to),
+        connection_expiry_ns: connection_expiry.map(nanos),
+        latency_bound_ns: latency_bound.map(nanos),
+        acknowledge_after: acknowledge_after.map(acknowledge_after_to),
+        acknowledge_within_ns: acknowledge_within.map(nanos),
         hold_timeout_ns: hold_timeout.map(nanos),
+        blocking_ns: blocking.map(nanos),
         backoff_min_ns: backoff_min.map(nanos),
         backoff_max_ns: backoff_max.map(nanos),
         order_policy: order_policy.map(order_policy_to),
@@ -119,10 +139,19 @@ pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Po
         discard_policy,
         push_window,
         one_way,
+        mark_repeats,
+        start_from,
         reply_timeout_ns,
         connect_timeout_ns,
         give_up_after_ns,
+        connection_reliability,
+        event_reliability,
+        connection_expiry_ns,
+        latency_bound_ns,
+        acknowledge_after,
+        acknowledge_within_ns,
         hold_timeout_ns,
+        blocking_ns,
         backoff_min_ns,
         backoff_max_ns,
         order_policy,
@@ -144,10 +173,19 @@ pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Po
         discard_policy: discard_policy.map(discard_policy_from),
         push_window,
         one_way,
+        mark_repeats,
+        start_from: start_from.as_deref().and_then(parse_start),
         reply_timeout: reply_timeout_ns.map(Duration::from_nanos),
         connect_timeout: connect_timeout_ns.map(Duration::from_nanos),
         give_up_after: give_up_after_ns.map(Duration::from_nanos),
+        connection_reliability: connection_reliability.map(reliability_from),
+        event_reliability: event_reliability.map(reliability_from),
+        connection_expiry: connection_expiry_ns.map(Duration::from_nanos),
+        latency_bound: latency_bound_ns.map(Duration::from_nanos),
+        acknowledge_after: acknowledge_after.map(acknowledge_after_from),
+        acknowledge_within: acknowledge_within_ns.map(Duration::from_nanos),
         hold_timeout: hold_timeout_ns.map(Duration::from_nanos),
+        blocking: blocking_ns.map(Duration::from_nanos),
         backoff_min: backoff_min_ns.map(Duration::from_nanos),
         backoff_max: backoff_max_ns.map(Duration::from_nanos),
         order_policy: order_policy.map(order_policy_from),
@@ -193,9 +231,46 @@ fn pool_from(pool: &t::Pool) -> Pool {
     Pool { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } }
 }
 
-pub(super) fn limits_to(limits: &ChannelLimits) -> t::Limits {
+/// What a channel says of its settings beside what is said for all channels, which counts for it as it may be later. What outlives a process
+/// stays as it was when the channel was made.
+pub(super) fn without_defaults(patch: SettingsPatch, default: &SettingsPatch) -> SettingsPatch {
+    fn own<T: PartialEq>(value: Option<T>, default: &Option<T>) -> Option<T> {
+        if value == *default { None } else { value }
+    }
+    SettingsPatch {
+        push_window: own(patch.push_window, &default.push_window),
+        connect_timeout: own(patch.connect_timeout, &default.connect_timeout),
+        reply_timeout: own(patch.reply_timeout, &default.reply_timeout),
+        give_up_after: own(patch.give_up_after, &default.give_up_after),
+        hold_timeout: own(patch.hold_timeout, &default.hold_timeout),
+        probe_interval: own(patch.probe_interval, &default.probe_interval),
+        supplier_linger: own(patch.supplier_linger, &default.supplier_linger),
+        ..patch
+    }
+}
+
+/// The same the other way.
+pub(super) fn with_defaults(patch: SettingsPatch, default: &SettingsPatch) -> SettingsPatch {
+    SettingsPatch {
+        push_window: patch.push_window.or(default.push_window),
+        connect_timeout: patch.connect_timeout.or(default.connect_timeout),
+        reply_timeout: patch.reply_timeout.or(default.reply_timeout),
+        give_up_after: patch.give_up_after.or(default.give_up_after),
+        hold_timeout: patch.hold_timeout.or(default.hold_timeout),
+        probe_interval: patch.probe_interval.or(default.probe_interval),
+        supplier_linger: patch.supplier_linger.or(default.supplier_linger),
+        // It was not said before there were stores.
+        connection_reliability: patch.connection_reliability.or(default.connection_reliability),
+        ..patch
+    }
+}
+
+/// What a channel is limited to, beside what is said for all channels.
+pub(super) fn limits_to(limits: &ChannelLimits, default: &ChannelLimits) -> t::Limits {
     let ChannelLimits {
         memory_budget_bytes,
+        overflow_budget_bytes,
+        history: HistoryLimits { events: history_events, age: history_age, bytes: history_bytes },
         max_consumers,
         max_suppliers,
         max_queue_length,
@@ -207,8 +282,13 @@ pub(super) fn limits_to(limits: &ChannelLimits) -> t::Limits {
         filters_max,
         filter_steps_max,
     } = *limits;
+    let own = |value: u64, default: u64| (value != default).then_some(value);
     t::Limits {
-        memory_budget_bytes,
+        memory_budget_bytes: own(memory_budget_bytes, default.memory_budget_bytes),
+        overflow_budget_bytes: own(overflow_budget_bytes, default.overflow_budget_bytes),
+        history_events,
+        history_age_ns: nanos(history_age),
+        history_bytes,
         max_consumers: max_consumers.map(NonZeroU32::get),
         max_suppliers: max_suppliers.map(NonZeroU32::get),
         max_queue_length: max_queue_length.map(NonZeroU32::get),
@@ -222,9 +302,13 @@ pub(super) fn limits_to(limits: &ChannelLimits) -> t::Limits {
     }
 }
 
-pub(super) fn limits_from(limits: &t::Limits) -> ChannelLimits {
+pub(super) fn limits_from(limits: &t::Limits, default: &ChannelLimits) -> ChannelLimits {
     let t::Limits {
         memory_budget_bytes,
+        overflow_budget_bytes,
+        history_events,
+        history_age_ns,
+        history_bytes,
         max_consumers,
         max_suppliers,
         max_queue_length,
@@ -237,7 +321,13 @@ pub(super) fn limits_from(limits: &t::Limits) -> ChannelLimits {
         filter_steps_max,
     } = *limits;
     ChannelLimits {
-        memory_budget_bytes,
+        memory_budget_bytes: memory_budget_bytes.unwrap_or(default.memory_budget_bytes),
+        overflow_budget_bytes: overflow_budget_bytes.unwrap_or(default.overflow_budget_bytes),
+        history: HistoryLimits {
+            events: history_events,
+            age: Duration::from_nanos(history_age_ns),
+            bytes: history_bytes,
+        },
         max_consumers: max_consumers.and_then(NonZeroU32::new),
         max_suppliers: max_suppliers.and_then(NonZeroU32::new),
         max_queue_length: max_queue_length.and_then(NonZeroU32::new),
@@ -325,10 +415,19 @@ mod tests {
             discard_policy: Some(DiscardPolicy::Lifo),
             push_window: Some(3),
             one_way: Some(true),
+            mark_repeats: Some(true),
+            start_from: Some(engine::StartFrom::Last(7)),
             reply_timeout: Some(Duration::from_nanos(100)),
             connect_timeout: Some(Duration::from_millis(1)),
             give_up_after: Some(Duration::ZERO),
+            connection_reliability: Some(Reliability::Persistent),
+            event_reliability: Some(Reliability::BestEffort),
+            connection_expiry: Some(Duration::from_secs(9)),
+            latency_bound: Some(Duration::from_millis(7)),
+            acknowledge_after: Some(AcknowledgeAfter::Delivered),
+            acknowledge_within: Some(Duration::from_secs(2)),
             hold_timeout: Some(Duration::from_secs(1)),
+            blocking: Some(Duration::from_millis(7)),
             backoff_min: Some(Duration::from_secs(2)),
             backoff_max: Some(Duration::from_secs(3)),
             order_policy: Some(OrderPolicy::Deadline),
@@ -359,7 +458,9 @@ mod tests {
         assert_eq!(settings_to(&unsaid, None), t::Settings::default());
         assert_eq!(settings_from(&t::Settings::default()), (unsaid, None));
         let limits = ChannelLimits { max_queue_length: NonZeroU32::new(4), filters_max: 5, ..ChannelLimits::default() };
-        assert_eq!(limits_from(&limits_to(&limits)), limits);
+        for default in [ChannelLimits::default(), limits] {
+            assert_eq!(limits_from(&limits_to(&limits, &default), &default), limits);
+        }
         let settings =
             TopicSettings { deadline: Some(Duration::from_nanos(9)), criticality: -3, ..TopicSettings::default() };
         let topics = Topics { rest: TopicSettings::default(), by_type: vec![(EventType::new("a", "*"), settings)] };

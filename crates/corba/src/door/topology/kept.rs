@@ -2,7 +2,7 @@
 
 use super::{Door, convert::side_to};
 use accounts::Account;
-use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey};
+use engine::{AdminId, ChannelId, FilterId, ProxyId, ProxyKey, Reliability, Side};
 use std::sync::Arc;
 use topology as t;
 
@@ -10,21 +10,42 @@ use topology as t;
 pub type ChangedPart = (Vec<u8>, Option<Vec<u8>>);
 
 impl Door {
-    /// The whole topology in its parts, each under its key.
+    /// What of the topology outlives the process, in its parts, each under its key.
     #[must_use]
     pub fn image(&self) -> t::Image {
-        self.topology().image()
+        let mut topology = self.topology();
+        for channel in &mut topology.channels {
+            let id = ChannelId(channel.id);
+            channel.proxies.retain(|proxy| self.is_kept(ProxyKey { channel: id, proxy: ProxyId(proxy.id) }));
+        }
+        topology.image()
     }
 
-    /// Makes what an image has, as [`restore`](Self::restore) does, and charges somebody for it. False if it is empty, and nothing was made.
+    /// Whether a proxy and its client outlive the process.
+    fn is_kept(&self, key: ProxyKey) -> bool {
+        let found = self.hierarchy.proxy(key).map(|proxy| proxy.side);
+        let reliability = found.and_then(|side| match side {
+            Side::Consumers => self.hierarchy.effective(key).map(|settings| settings.connection_reliability),
+            Side::Suppliers => self.hierarchy.effective_supplier(key).map(|settings| settings.connection_reliability),
+        });
+        reliability.is_ok_and(|reliability| reliability == Reliability::Persistent)
+    }
+
+    /// Makes what an image has, as [`restore`](Self::restore) does, and charges somebody for it. What else is to be configured is when
+    /// everything is there, and nobody is connected yet. False if the image is empty, and nothing was made or configured.
     ///
     /// # Errors
     ///
     /// Why not, for people.
-    pub fn restore_image(&mut self, image: &t::Image, account: &Arc<Account>) -> Result<bool, String> {
+    pub fn restore_image(
+        &mut self,
+        image: &t::Image,
+        account: &Arc<Account>,
+        configure: impl FnOnce(&mut Self),
+    ) -> Result<bool, String> {
         let found = t::Topology::of_image(image).map_err(|error| error.to_string())?;
         let Some(topology) = found.topology else { return Ok(false) };
-        self.restore(&topology).map_err(|error| error.to_string())?;
+        self.restore_and(&topology, configure).map_err(|error| error.to_string())?;
         self.charge_all_to(account);
         Ok(true)
     }
@@ -33,6 +54,13 @@ impl Door {
     pub fn note_changed_parts(&mut self) {
         self.hierarchy.note_changed_parts();
         self.naming.note_changed_parts();
+        self.reconnection.note_changed_parts();
+    }
+
+    /// How many changes were noted so far: whoever compares two of these knows whether something was changed between.
+    #[must_use]
+    pub const fn changes_noted(&self) -> u64 {
+        self.hierarchy.changes_noted() + self.naming.changes_noted() + self.reconnection.changes_noted()
     }
 
     /// A part of the topology of which something may have changed since this told of it, was made, or is gone. `None` when there is
@@ -55,7 +83,8 @@ impl Door {
                 }
             };
         }
-        match self.naming.poll_changed_part(&self.references)? {
+        let changed = self.naming.poll_changed_part(&self.references);
+        match changed.or_else(|| self.reconnection.poll_changed_part())? {
             (t::Part::Numbers, _) => told(t::Part::Numbers, Some(t::written(&self.numbers()))),
             (part, value) => told(part, value),
         }
@@ -69,6 +98,7 @@ impl Door {
             next_filter: self.next_number(engine::Numbered::Filters),
             naming_nonce,
             next_context,
+            next_registration: self.reconnection.next_number(),
         }
     }
 
@@ -77,13 +107,14 @@ impl Door {
         Some(t::written(&self.exported_channel_alone(channel)))
     }
 
-    fn kept_admin(&self, channel: ChannelId, side: engine::Side, id: AdminId) -> Option<Vec<u8>> {
+    fn kept_admin(&self, channel: ChannelId, side: Side, id: AdminId) -> Option<Vec<u8>> {
         let admin = self.hierarchy.admin(channel, side, id).ok()?;
         Some(t::written(&self.exported_admin(channel, admin)))
     }
 
     fn kept_proxy(&self, channel: ChannelId, id: ProxyId) -> Option<Vec<u8>> {
-        let proxy = self.hierarchy.proxy(ProxyKey { channel, proxy: id }).ok()?;
+        let key = ProxyKey { channel, proxy: id };
+        let proxy = self.hierarchy.proxy(key).ok().filter(|_| self.is_kept(key))?;
         Some(t::written(&self.exported_proxy(channel, proxy)?))
     }
 

@@ -2,9 +2,10 @@
 
 use super::convert::{
     event_types_from, events_from, limits_from, operator_from, profile_from, reference_from, settings_from, side_from,
-    topics_from,
+    topics_from, with_defaults,
 };
-use crate::door::{Door, Nonces, PeerAddress};
+use crate::door::clients::side_name;
+use crate::door::{Door, Named, Nonces, PeerAddress};
 use crate::exceptions::Raised;
 use crate::proxy_kind::ProxyKind;
 use crate::qos::Wanted;
@@ -13,7 +14,7 @@ use crate::table::{AdminKey, Level};
 use core::fmt;
 use engine::{
     AdminId, ChannelId, ChannelLimits, EventType, FilterId, FilterRef, FilterTarget, Mapping, Numbered, ProxyKey,
-    SettingsPatch, SubscriptionTarget,
+    Reliability, SettingsPatch, SubscriptionTarget,
 };
 use giop::ior::Ior;
 use topology as t;
@@ -48,7 +49,14 @@ impl fmt::Display for NotRestored {
 impl core::error::Error for NotRestored {}
 
 fn refused(what: impl fmt::Display) -> impl FnOnce(Raised) -> NotRestored {
-    move |raised| NotRestored::Refused { what: what.to_string(), why: format!("{raised:?}") }
+    move |raised| {
+        let why = match raised.is_persist_store() {
+            true => "its events are to outlive the process, and this service keeps nothing: name a folder with --data"
+                .into(),
+            false => raised.to_string(),
+        };
+        NotRestored::Refused { what: what.to_string(), why }
+    }
 }
 
 /// What a channel is limited to while what there was is made again: some of it may be beyond limits that were lowered since.
@@ -73,19 +81,37 @@ impl Door {
     ///
     /// [`NotRestored`].
     pub fn restore(&mut self, topology: &Topology) -> Result<(), NotRestored> {
+        self.restore_and(topology, |_| {})
+    }
+
+    /// The same; what else is to be configured is when everything is there, and nobody is connected yet.
+    pub(super) fn restore_and(
+        &mut self,
+        topology: &Topology,
+        configure: impl FnOnce(&mut Self),
+    ) -> Result<(), NotRestored> {
         let is_new = |channel: &engine::Channel| channel.id() == ChannelId(0) && channel.proxies().next().is_none();
         if self.hierarchy.channels().count() > 1 || !self.hierarchy.channels().all(is_new) {
             return Err(NotRestored::InUse);
         }
         // Tried elsewhere first, so that nothing is changed where not all of it can be made.
-        Self::new(self.settings.clone()).make(topology)?;
-        self.make(topology)
+        Self::new(self.settings.clone()).make(topology, |_| {})?;
+        self.make(topology, configure)
     }
 
-    fn make(&mut self, topology: &Topology) -> Result<(), NotRestored> {
-        if !topology.channels.iter().any(|channel| channel.id == 0) {
-            self.destroy_channel(ChannelId(0)).map_err(refused("the default channel"))?;
-        }
+    fn make(&mut self, topology: &Topology, configure: impl FnOnce(&mut Self)) -> Result<(), NotRestored> {
+        // Threads that were granted stay granted, and so are those that are configured in the place of others: who starts the lanes says
+        // which of them there are no threads for.
+        let threads_max = self.hierarchy.set_lane_threads_max(u32::MAX);
+        let made = self.make_objects(topology).map(|()| configure(self));
+        self.hierarchy.set_lane_threads_max(threads_max);
+        self.hierarchy.forget_untold_pools();
+        made?;
+        self.make_connections(topology)
+    }
+
+    /// Everything but clients. The default channel is there in any case: that a client has destroyed it is not for ever.
+    fn make_objects(&mut self, topology: &Topology) -> Result<(), NotRestored> {
         for channel in &topology.channels {
             self.restore_channel(channel).map_err(refused(format_args!("channel {}", channel.id)))?;
         }
@@ -95,19 +121,27 @@ impl Door {
         for channel in &topology.channels {
             let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
             self.restore_selections(channel).map_err(what("a subscription or a filter's place"))?;
-            self.restore_clients(channel).map_err(what("a client"))?;
+            self.restore_promises(channel).map_err(what("the limits"))?;
         }
-        for channel in &topology.channels {
-            self.restore_promises(channel).map_err(refused(format_args!("the limits of channel {}", channel.id)))?;
-        }
-        // Not before all are there: some may have been connected more than once.
-        for client in self.clients.values() {
-            self.restored.note(client.proxy, client.side, &client.address.ior);
-        }
+        let next = topology.next_registration;
+        self.restore_registrations(&topology.registrations, next).map_err(refused("a reconnection callback"))?;
         self.naming.restore(&topology.naming, &self.references).map_err(refused("the naming service"))?;
         let numbers = [(Numbered::Channels, topology.next_channel), (Numbered::Filters, topology.next_filter)];
         for (of, next) in numbers {
             self.hierarchy.skip_numbers(of, next).map_err(|refusal| refused("a number")(refusal.into()))?;
+        }
+        Ok(())
+    }
+
+    /// Connects those who were connected, in channels that there still are.
+    fn make_connections(&mut self, topology: &Topology) -> Result<(), NotRestored> {
+        for channel in &topology.channels {
+            let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
+            self.restore_clients(channel).map_err(what("a client"))?;
+        }
+        // Not before all are there: some may have been connected more than once.
+        for client in self.clients.values() {
+            self.restored.note(client.proxy, client.side, &client.address.ior);
         }
         Ok(())
     }
@@ -120,6 +154,10 @@ impl Door {
             let made = self.hierarchy.create_channel(SettingsPatch::default(), unlimited())?;
             same(made.0, channel.id)?;
         }
+        if let Some(name) = &channel.name {
+            self.check_channel_name(name)?;
+            self.give_name(Named::Channel(id), name);
+        }
         self.nonces.insert(id, Nonces { own: channel.nonce, objects: channel.objects_nonce });
         self.nonces_changed = true;
         self.hierarchy.set_limits(id, unlimited())?;
@@ -128,16 +166,20 @@ impl Door {
         admins.sort_by_key(|admin| admin.id);
         for admin in admins {
             let key = AdminKey { channel: id, side: side_from(admin.side), admin: AdminId(admin.id) };
-            if key.admin != AdminId::DEFAULT {
+            if key.admin == AdminId::DEFAULT {
+                self.hierarchy.set_default_operator(id, key.side, operator_from(admin.operator))?;
+            } else {
                 self.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
-                same(self.create_admin(id, key.side, operator_from(admin.operator))?.admin.0, admin.id)?;
+                let made = self.create_admin(id, key.side, operator_from(admin.operator), admin.name.as_deref())?;
+                same(made.admin.0, admin.id)?;
             }
             self.restore_settings(Level::Admin(key), &admin.settings)?;
         }
         for proxy in &channel.proxies {
             self.hierarchy.skip_numbers(Numbered::Proxies(id), proxy.id)?;
             let admin = AdminKey { channel: id, side: side_from(proxy.side), admin: AdminId(proxy.admin) };
-            let made = self.create_proxy(admin, ProxyKind { events: events_from(proxy.events), pull: proxy.pull })?;
+            let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
+            let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
             self.restore_settings(Level::Proxy(made, admin.side), &proxy.settings)?;
         }
@@ -147,7 +189,17 @@ impl Door {
     }
 
     fn restore_settings(&mut self, level: Level, settings: &t::Settings) -> Result<(), Raised> {
-        let (patch, pool) = settings_from(settings);
+        let (mut patch, pool) = settings_from(settings);
+        if matches!(level, Level::Channel(_)) {
+            patch = with_defaults(patch, &self.delivery);
+        }
+        if !self.settings.has_store {
+            // Connections end with the process that said otherwise; of events more was promised.
+            patch.connection_reliability = None;
+            if patch.event_reliability == Some(Reliability::Persistent) {
+                return Err(Raised::persist_store());
+            }
+        }
         let wanted = self.wanted(level)?;
         if (patch, pool.as_ref()) == (wanted.patch, None) {
             return Ok(());
@@ -187,22 +239,31 @@ impl Door {
             self.hierarchy.skip_numbers(Numbered::Attached(target), *id)?;
             let given = match filter {
                 t::FilterRef::Filter(filter) => {
-                    self.hierarchy.add_filter(target, FilterRef::Local(FilterId(*filter)))?
+                    self.hierarchy.add_filter(target, FilterRef::Local(FilterId(*filter))).map_err(Raised::from)
                 }
-                t::FilterRef::Reference(reference) => self.restore_remote_filter(target, reference)?,
+                t::FilterRef::Reference(reference) => self.restore_remote_filter(target, reference),
             };
-            same(given, *id)?;
+            match given {
+                Ok(given) => same(given, *id)?,
+                Err(raised) => log_lost(target, &format!("filter {id}"), &raised),
+            }
         }
         self.hierarchy.skip_numbers(Numbered::Attached(target), *next_attached)?;
-        if let Some(filter) = priority_filter {
-            let filter = self.mapping_of_priority(FilterId(*filter))?;
-            self.hierarchy.set_mapping(target, Mapping::Priority, Some(filter))?;
-        }
-        if let Some(filter) = lifetime_filter {
-            let filter = self.mapping_of_lifetime(FilterId(*filter))?;
-            self.hierarchy.set_mapping(target, Mapping::Lifetime, Some(filter))?;
+        let mappings = [(Mapping::Priority, priority_filter), (Mapping::Lifetime, lifetime_filter)];
+        for (mapping, filter) in mappings.into_iter().filter_map(|(mapping, filter)| Some((mapping, (*filter)?))) {
+            if let Err(raised) = self.restore_mapping(target, mapping, FilterId(filter)) {
+                log_lost(target, &format!("mapping filter {filter}"), &raised);
+            }
         }
         Ok(())
+    }
+
+    fn restore_mapping(&mut self, target: FilterTarget, mapping: Mapping, filter: FilterId) -> Result<(), Raised> {
+        let filter = match mapping {
+            Mapping::Priority => self.mapping_of_priority(filter)?,
+            Mapping::Lifetime => self.mapping_of_lifetime(filter)?,
+        };
+        Ok(self.hierarchy.set_mapping(target, mapping, Some(filter))?)
     }
 
     fn restore_remote_filter(&mut self, target: FilterTarget, reference: &str) -> Result<u32, Raised> {
@@ -211,18 +272,27 @@ impl Door {
         self.attach_remote_filter(target, PeerAddress { ior, by: None, name, operation: "match" })
     }
 
-    /// Connects those who were connected.
+    /// Connects those who were connected, though there may be more of them than are admitted now.
     fn restore_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
+        let id = ChannelId(channel.id);
+        let limits = *self.hierarchy.channel(id)?.limits();
+        self.hierarchy.set_limits(id, ChannelLimits { max_consumers: None, max_suppliers: None, ..limits })?;
+        self.connect_clients(channel)?;
+        Ok(self.hierarchy.set_limits(id, limits)?)
+    }
+
+    fn connect_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         for proxy in &channel.proxies {
             let key = ProxyKey { channel: ChannelId(channel.id), proxy: engine::ProxyId(proxy.id) };
             if let Some(t::Client { reference, suspended }) = &proxy.client {
                 let given =
                     reference.as_ref().map(|reference| reference_from(&self.references, reference)).transpose()?;
                 // Such as one that is a proxy of this service, and was destroyed: it would have been found out with the next event.
-                if let Err(raised) = self.connect(key, given.unwrap_or_else(Ior::nil)) {
-                    log::warn!(target: "campanile::corba", "the client of {key} is not connected again: {raised:?}");
+                if let Err(raised) = self.connect_again(key, given.unwrap_or_else(Ior::nil)) {
+                    log::warn!(target: "campanile::corba", "the client of {key} is not connected again: {raised}");
                     continue;
                 }
+                self.former.note(key);
                 if *suspended {
                     self.suspend(key)?;
                 }
@@ -237,10 +307,21 @@ impl Door {
     /// What a channel promises and is limited to, which may have been said when there was more than that already.
     fn restore_promises(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
-        self.hierarchy.set_limits(id, limits_from(&channel.limits))?;
+        self.hierarchy.set_limits(id, limits_from(&channel.limits, &self.limits))?;
         self.set_profile(id, profile_from(channel.profile));
         self.set_topics(id, topics_from(&channel.topics))
     }
+}
+
+/// A filter is gone, with its channel for example, and where it counted was not written any more: nothing is lost but that.
+fn log_lost(target: FilterTarget, what: &str, raised: &Raised) {
+    let whose = match target {
+        FilterTarget::Admin { channel, side, admin } => {
+            format!("{} admin {} of channel {}", side_name(side), admin.0, channel.0)
+        }
+        FilterTarget::Proxy(key) => key.to_string(),
+    };
+    log::warn!(target: "campanile::corba", "{what} of {whose} is not there any more and does not count: {raised}");
 }
 
 /// What was made has the number that it had.

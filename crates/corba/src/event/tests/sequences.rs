@@ -23,8 +23,8 @@ fn held(sample: &Sample, wanted: Want) -> Arc<Event> {
     if !fits(event.form, event.tag, wanted) {
         let (form, tag, bytes) = (event.form, event.tag, event.bytes.clone());
         let alternate = event.alternates.push(wanted);
-        match translate(form, tag, &bytes, wanted, &mut alternate.bytes) {
-            Ok(Translated::Written { tag }) => alternate.tag = tag,
+        match translate(form, tag, &bytes, (wanted, 0), &mut alternate.bytes) {
+            Ok(Translated::Written { tag, .. }) => alternate.tag = tag,
             Ok(Translated::AlreadyFits) => panic!("it did not fit"),
             Err(_) => event.alternates.pop(),
         }
@@ -247,7 +247,7 @@ fn every_event_is_pulled_in_every_form_and_encoding() {
                 for tried in [false, true] {
                     let mut bytes = Vec::new();
                     let mut w = Writer::with_phase(&mut bytes, phase, encoding);
-                    let left_out = write_pulled(std::slice::from_ref(&event), pulled, tried, &mut w).unwrap();
+                    let left_out = write_pulled(std::slice::from_ref(&event), pulled, tried, Want(0), &mut w).unwrap();
                     assert_eq!(left_out, 0);
                     let body = Reader::with_phase(&bytes, phase, encoding);
                     let back = pulled_back(pulled, form, tried, &body);
@@ -270,7 +270,7 @@ fn a_try_without_an_event_gives_the_emptiest_value() {
             assert!(pulled_back(pulled, form, true, &body).is_empty());
             let mut same = Vec::new();
             let mut w = Writer::with_phase(&mut same, phase, encoding);
-            let written = write_pulled(&[], pulled, true, &mut w).unwrap();
+            let written = write_pulled(&[], pulled, true, Want(0), &mut w).unwrap();
             assert_eq!(written, 0);
             assert_eq!(same, bytes);
             for length in 0..bytes.len() {
@@ -288,14 +288,14 @@ fn what_cannot_be_pulled_leaves_no_trace() {
     for (pulled, _) in KINDS {
         let mut bytes = vec![1, 2, 3];
         let mut w = Writer::new(&mut bytes, latin1);
-        write_pulled(&[Arc::new(broken().event())], pulled, true, &mut w).unwrap_err();
+        write_pulled(&[Arc::new(broken().event())], pulled, true, Want(0), &mut w).unwrap_err();
         assert_eq!(bytes, [1, 2, 3]);
     }
     // In a sequence the others are pulled all the same.
     let mut bytes = Vec::new();
     let good = sample(Endian::Big, Version::V1_2, CharSet::Utf8, 0).event();
     let events = [Arc::new(broken().event()), Arc::new(good)];
-    let left_out = write_pulled(&events, Pulled::Batch, false, &mut Writer::new(&mut bytes, latin1)).unwrap();
+    let left_out = write_pulled(&events, Pulled::Batch, false, Want(0), &mut Writer::new(&mut bytes, latin1)).unwrap();
     assert_eq!(left_out, 1);
     assert_eq!(pulled_back(Pulled::Batch, FORM_STRUCTURED, false, &Reader::new(&bytes, latin1)).len(), 1);
 }

@@ -48,6 +48,7 @@ fn settings_that_are_not_predictable_are_named_with_what_would_be() {
     let bad = [
         ("Profile", "RealTime".into()),
         ("FullOutbox", "Hold".into()),
+        ("BlockingPolicy", 1_u64.into()),
         ("MaximumBatchSize", 65_i32.into()),
         ("PacingInterval", 1_u64.into()),
         ("FilterSteps", 250_001_i32.into()),
@@ -57,6 +58,7 @@ fn settings_that_are_not_predictable_are_named_with_what_would_be() {
     let expected = [
         ("MaxEventsPerConsumer", Value::Long(1), Value::Long(i32::MAX)),
         ("FullOutbox", others.clone(), others),
+        ("BlockingPolicy", Value::ULongLong(0), Value::ULongLong(0)),
         ("MaximumBatchSize", Value::Long(1), Value::Long(64)),
         ("PacingInterval", Value::ULongLong(0), Value::ULongLong(0)),
         ("FilterSteps", Value::Long(1), Value::Long(250_000)),
@@ -75,6 +77,7 @@ fn each_level_of_a_real_time_channel_keeps_to_the_subset() {
         for (name, value) in [
             ("MaxEventsPerConsumer", 0_i32.into()),
             ("FullOutbox", "Hold".into()),
+            ("BlockingPolicy", 10_u64.into()),
             ("MaximumBatchSize", 1_000_i32.into()),
             ("PacingInterval", 10_u64.into()),
         ] {

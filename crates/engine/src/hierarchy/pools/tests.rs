@@ -143,12 +143,14 @@ fn proxies_are_shared_out_among_the_threads_of_each_priority() {
 }
 
 #[test]
-fn whoever_pulls_or_is_pulled_from_is_on_the_main_lane() {
+fn whoever_pulls_or_is_pulled_from_or_is_reached_there_only_is_on_the_main_lane() {
     let mut rig = Rig::new();
     let patch = rig.pool(&[(1, 1), (2, 1)]);
     rig.hierarchy.set_channel_settings(rig.channel, patch).unwrap();
-    for side in [Side::Consumers, Side::Suppliers] {
-        let key = rig.proxy(side, AdminId::DEFAULT, ProxyKind { pull: true, ..ProxyKind::default() });
+    let plain = ProxyKind::default();
+    let kinds = [ProxyKind { pull: true, ..plain }, ProxyKind { on_main_lane: true, ..plain }];
+    for (side, kind) in [Side::Consumers, Side::Suppliers].into_iter().flat_map(|side| kinds.map(|kind| (side, kind))) {
+        let key = rig.proxy(side, AdminId::DEFAULT, kind);
         rig.connect(key);
         assert_eq!((rig.places(key), rig.hierarchy.priority_model(key)), (vec![(i16::MIN, 0)], None));
     }

@@ -114,7 +114,9 @@ impl Lanes {
         for to in 0..self.lanes.len() {
             while let Some(under) = self.queues[to].pop_front() {
                 any = true;
-                match self.lanes[to].handle_handover(&under.handover.event, &NoFields, self.now) {
+                let (lane, event) = (&mut self.lanes[to], &under.handover.event);
+                let draft = lane.begin_handover(event);
+                match lane.handle_handover(event, draft, &NoFields, self.now) {
                     Admission::Accepted { .. } => self.conclude(under, Outcome::Delivered),
                     Admission::Held(ticket) => self.held[to].push(Under { held: Some(ticket), ..under }),
                     Admission::Refused(_) => self.conclude(under, Outcome::Rejected),
@@ -566,19 +568,22 @@ fn each_lane_tells_when_an_event_is_settled_for_its_consumers_and_the_first_who_
     let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
     lanes.proxy(Side::Consumers, SettingsPatch::default());
     let there = lanes.proxy(Side::Consumers, pool);
-    let watch = core::num::NonZeroU64::new(9).unwrap();
+    let watch = NonZeroU64::new(9).unwrap();
     lanes.publish_with(0, source, 1, |event| {
         (event.priority, event.watch, event.watch_each) = (Some(2), Some(watch), true);
     });
     let settled = |lanes: &mut Lanes, lane: usize| -> Vec<Settled> {
         core::iter::from_fn(|| lanes.lanes[lane].poll_settled()).collect()
     };
+    let begun = |consumer, bridges| [Settled::Begins { watch, consumer }, Settled::Begun { watch, bridges }];
     let here = lanes.drain(0)[0].0;
     let how = Settlement::Delivered;
-    assert_eq!(settled(&mut lanes, 0), [Settled::ForConsumer { watch, consumer: here, how }]);
+    let told = settled(&mut lanes, 0);
+    assert_eq!(told[..2], begun(here, 1));
+    assert_eq!(told[2..], [Settled::ForConsumer { watch, consumer: here, how }]);
     lanes.carry();
     assert_eq!(settled(&mut lanes, 0), [Settled::TakenOver { watch, by: LaneId(2) }, Settled::ForAll { watch }]);
-    assert_eq!([settled(&mut lanes, 1), settled(&mut lanes, 2)], [vec![], vec![]]);
+    assert_eq!([settled(&mut lanes, 1), settled(&mut lanes, 2)], [vec![], begun(there, 0).to_vec()]);
     lanes.drain(2);
     let for_consumer = Settled::ForConsumer { watch, consumer: there, how };
     assert_eq!(settled(&mut lanes, 2), [for_consumer, Settled::ForAll { watch }]);

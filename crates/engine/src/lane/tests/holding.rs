@@ -128,3 +128,109 @@ fn a_hold_timeout_of_0_is_for_ever() {
     rig.advance(seconds(86_400));
     assert_eq!(rig.disconnected(), []);
 }
+
+fn discarded(rig: &Rig, consumer: ProxyKey, reason: DiscardReason) -> u64 {
+    rig.stats(consumer).discards.of(reason)
+}
+
+/// As in TAO: a supplier waits for room for as long as `BlockingPolicy` says, and only then is something dropped.
+#[test]
+fn where_a_consumer_is_full_suppliers_are_blocked_for_a_time_and_then_events_go() {
+    let blocking = SettingsPatch { blocking: Some(seconds(5)), ..max_events(2) };
+    let mut rig = Rig::plain();
+    let consumer = rig.consumer(blocking);
+    let held = |admission| match admission {
+        Admission::Held(ticket) => ticket,
+        other => panic!("{other:?}"),
+    };
+    // One is sent, two wait, and the next has no place.
+    assert!(matches!(rig.publish(0), Admission::Accepted { .. }));
+    rig.poll().unwrap();
+    assert!(matches!(rig.publish(1), Admission::Accepted { .. }));
+    assert!(matches!(rig.publish(2), Admission::Accepted { .. }));
+    let ticket = held(rig.publish(3));
+    rig.advance(seconds(4));
+    assert_eq!((rig.lane.poll_release(), discarded(&rig, consumer, DiscardReason::OutboxFull)), (None, 0));
+    rig.advance(seconds(1));
+    assert_eq!(rig.lane.poll_release(), Some(ticket));
+    assert_eq!(discarded(&rig, consumer, DiscardReason::OutboxFull), 1);
+    assert_eq!((rig.stats(consumer).backlog_events, rig.disconnected().len()), (3, 0));
+    // The next waits for as long again, and is let in at once when there is room.
+    let ticket = held(rig.publish(4));
+    rig.advance(seconds(4));
+    assert_eq!(rig.lane.poll_release(), None);
+    rig.hierarchy.set_proxy_settings(consumer, max_events(9)).unwrap();
+    rig.route();
+    assert_eq!(rig.lane.poll_release(), Some(ticket));
+    assert_eq!(discarded(&rig, consumer, DiscardReason::OutboxFull), 1);
+}
+
+#[test]
+fn where_a_channel_has_no_room_suppliers_are_blocked_for_a_time_and_then_events_go() {
+    for (limits, reason) in [
+        (ChannelLimits { max_queue_length: NonZeroU32::new(2), ..ChannelLimits::default() }, DiscardReason::QueueFull),
+        (room_for_two(), DiscardReason::MemorySpent),
+    ] {
+        let blocking = SettingsPatch { blocking: Some(seconds(5)), ..SettingsPatch::default() };
+        let mut rig = Rig::new(SettingsPatch::default(), limits);
+        let consumer = rig.consumer(blocking);
+        rig.hierarchy.suspend(consumer).unwrap();
+        rig.route();
+        for round in 1..4 {
+            let ticket = rig.fill();
+            rig.advance(seconds(4));
+            assert_eq!(rig.lane.poll_release(), None, "{reason:?}");
+            rig.advance(seconds(1));
+            assert_eq!(rig.lane.poll_release(), Some(ticket), "{reason:?}");
+            assert!(discarded(&rig, consumer, reason) >= round, "{reason:?}");
+            assert!(rig.stats(consumer).backlog_events >= 1, "no more goes than has to");
+        }
+        assert_eq!(rig.disconnected(), []);
+    }
+}
+
+/// Whoever came, went or changed something in the channel had the suppliers go on although there was no room, and they were held anew.
+#[test]
+fn suppliers_that_are_blocked_stay_so_whatever_changes_elsewhere_in_the_channel() {
+    for policy in [None, Some(FullOutbox::Discard)] {
+        let limits = ChannelLimits { max_queue_length: NonZeroU32::new(2), ..ChannelLimits::default() };
+        let blocking = SettingsPatch { blocking: Some(seconds(5)), full_outbox: policy, ..SettingsPatch::default() };
+        let mut rig = Rig::new(SettingsPatch::default(), limits);
+        let consumer = rig.consumer(blocking);
+        let ticket = rig.fill();
+        rig.consumer(SettingsPatch::default());
+        assert_eq!(rig.lane.poll_release(), None);
+        rig.advance(seconds(5));
+        assert_eq!((rig.lane.poll_release(), discarded(&rig, consumer, DiscardReason::QueueFull)), (Some(ticket), 1));
+    }
+}
+
+/// They are nobody's, and take the room that is waited for.
+#[test]
+fn what_consumers_that_are_gone_have_left_behind_goes_before_events_that_somebody_waits_for() {
+    let limits = ChannelLimits { max_queue_length: NonZeroU32::new(300), ..ChannelLimits::default() };
+    let mut rig = Rig::new(SettingsPatch::default(), limits);
+    let blocking = SettingsPatch { blocking: Some(seconds(5)), ..SettingsPatch::default() };
+    let (consumer, gone) = (rig.consumer(blocking), rig.consumer(SettingsPatch::default()));
+    for (key, name) in [(consumer, "large"), (gone, "small")] {
+        let types = [EventType::new("domain", name)];
+        rig.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[EventType::everything()]).unwrap();
+    }
+    rig.route();
+    let mut publish = |name: &str, bytes: usize| {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.resize(bytes, 0);
+        rig.lane.classify(&mut draft, b"domain", name.as_bytes());
+        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now)
+    };
+    // The large one is why suppliers are held. What they had under way comes in, twice as much as there is room for.
+    publish("large", 1_000_000);
+    let admissions: Vec<Admission> = (0..598).map(|_| publish("small", 1)).collect();
+    let held = |admission: &&Admission| matches!(admission, Admission::Held(_));
+    assert_eq!(admissions.iter().filter(held).count(), 299);
+    rig.hierarchy.disconnect(gone).unwrap();
+    rig.route();
+    rig.advance(seconds(5));
+    assert!(rig.lane.poll_release().is_some());
+    assert_eq!((rig.stats(consumer).backlog_events, discarded(&rig, consumer, DiscardReason::QueueFull)), (1, 0));
+}

@@ -21,9 +21,130 @@ impl Rig {
         self.lane.handle_event(self.source, draft, &NoFields, self.now)
     }
 
+    /// How it ended, as far as it was told.
     fn settled(&mut self) -> Vec<Settled> {
+        let mut told = self.told();
+        told.retain(|settled| !matches!(settled, Settled::Begins { .. } | Settled::Begun { .. }));
+        told
+    }
+
+    fn told(&mut self) -> Vec<Settled> {
         core::iter::from_fn(|| self.lane.poll_settled()).collect()
     }
+}
+
+#[test]
+fn for_whom_an_event_is_is_told_before_anything_else_of_it() {
+    let mut rig = Rig::plain();
+    let [first, second] = [(); 2].map(|()| rig.consumer(SettingsPatch::default()));
+    rig.publish_watched(|_| ());
+    let [one, other] = [first, second].map(|consumer| Settled::Begins { watch: WATCH, consumer });
+    assert_eq!(rig.told(), [one, other, Settled::Begun { watch: WATCH, bridges: 0 }]);
+    rig.drain();
+    rig.publish_watched(|event| event.only = Some([second.proxy].into()));
+    let ends = [first, second].map(|consumer| settled_for(consumer, Settlement::Delivered));
+    assert_eq!(rig.told()[..3], [ends[0], ends[1], FOR_ALL]);
+}
+
+/// As one is that a process before this took.
+#[test]
+fn a_restored_event_goes_to_those_only_that_should_have_it_yet_and_need_no_supplier() {
+    let mut rig = Rig::plain();
+    let [first, second, third] = [(); 3].map(|()| rig.consumer(SettingsPatch::default()));
+    let gone = ProxyKey { proxy: ProxyId(900), ..rig.source };
+    let restore = |rig: &mut Rig, only: Option<&[ProxyKey]>| {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.push(1);
+        rig.lane.classify(&mut draft, b"domain", b"name");
+        (draft.watch, draft.watch_each) = (Some(WATCH), true);
+        draft.only = only.map(|only| only.iter().map(|key| key.proxy).collect());
+        rig.lane.restore_event(gone, draft, &NoFields, rig.now)
+    };
+    assert_eq!(restore(&mut rig, Some(&[second, gone, third])), Admission::Accepted { destinations: 2 });
+    assert_eq!(rig.drain().len(), 2);
+    let ends = [second, third].map(|consumer| settled_for(consumer, Settlement::Delivered));
+    assert_eq!(rig.settled(), [ends[0], ends[1], FOR_ALL]);
+    // If nobody wrote who should, those who want it.
+    assert_eq!(restore(&mut rig, None), Admission::Accepted { destinations: 3 });
+    rig.drain();
+    assert_eq!(rig.settled()[0], settled_for(first, Settlement::Delivered));
+    // All are gone that should have it.
+    assert_eq!(restore(&mut rig, Some(&[gone])), Admission::Accepted { destinations: 0 });
+    assert_eq!(rig.settled(), [FOR_ALL]);
+}
+
+/// They were accepted when there was room: some of them were in flight, which bounds do not count, and limits may be lower now.
+#[test]
+fn a_restored_event_comes_in_whatever_there_is_room_for() {
+    for policy in [None, Some(FullOutbox::Discard), Some(FullOutbox::Reject), Some(FullOutbox::Disconnect)] {
+        for max in [None, NonZeroU32::new(2)] {
+            let mut rig = Rig::new(SettingsPatch::default(), budget(1_500));
+            let patch =
+                SettingsPatch { full_outbox: policy, max_events_per_consumer: Some(max), ..SettingsPatch::default() };
+            let consumer = rig.consumer(patch);
+            for number in 0..10 {
+                let mut draft = rig.lane.begin_event();
+                // The sixth is larger than the channel's memory.
+                draft.bytes.resize(if number == 5 { 5_000 } else { 100 }, number);
+                rig.lane.classify(&mut draft, b"domain", b"name");
+                draft.only = Some([consumer.proxy].into());
+                let admission = rig.lane.restore_event(rig.source, draft, &NoFields, rig.now);
+                assert_eq!(admission, Admission::Accepted { destinations: 1 }, "{policy:?}, {max:?}");
+            }
+            assert_eq!(rig.notices(), [], "{policy:?}, {max:?}");
+            assert_eq!(rig.drain(), (0..10).collect::<Vec<u8>>(), "{policy:?}, {max:?}");
+            assert_eq!(rig.lane.counters().discards.total(), 0);
+            // Limits are those of any other then.
+            assert!(matches!(rig.publish(10), Admission::Accepted { .. }));
+            assert_eq!((rig.drain(), rig.memory()), (vec![10], 0));
+        }
+    }
+}
+
+/// Each restart had it wait for as long as its supplier's `Timeout` once more, if that was there.
+#[test]
+fn a_restored_event_has_what_is_left_of_its_suppliers_timeout_though_that_is_there() {
+    let mut rig = Rig::plain();
+    let timeout = Some(Duration::from_secs(60));
+    rig.hierarchy
+        .set_proxy_settings(rig.source, SettingsPatch { timeout: Some(timeout), ..SettingsPatch::default() })
+        .unwrap();
+    rig.route();
+    rig.consumer(SettingsPatch::default());
+    for left in [Some(10), None] {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.push(1);
+        rig.lane.classify(&mut draft, b"domain", b"name");
+        draft.set_supplied(0, left.map(Duration::from_secs));
+        rig.lane.restore_event(rig.source, draft, &NoFields, rig.now);
+    }
+    rig.advance(Duration::from_secs(11));
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Expired), 1);
+    rig.advance(Duration::from_secs(100));
+    assert_eq!(rig.drain(), [1], "its supplier had none when it came");
+}
+
+/// A consumer's `Timeout` began anew with each start.
+#[test]
+fn a_restored_event_is_as_old_as_it_is_though_it_came_before_the_clock_began() {
+    let mut rig = Rig::plain();
+    let timeout = Some(Some(Duration::from_secs(60)));
+    let consumer = rig.consumer(SettingsPatch { timeout, ..SettingsPatch::default() });
+    for (older_by, arrived) in [(50_u32, 0), (70, 0), (0, 500_000_000), (0, 400_000_000)] {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.push(u8::try_from(older_by).unwrap());
+        rig.lane.classify(&mut draft, b"domain", b"name");
+        draft.set_supplied(0, None);
+        (draft.older_by_ms, draft.arrived) = (older_by * 1_000, Time(arrived));
+        rig.lane.restore_event(rig.source, draft, &NoFields, rig.now);
+    }
+    assert_eq!(rig.stats(consumer).oldest, Some(Time(0)));
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Expired), 1, "that which is 71 s old");
+    rig.advance(Duration::from_millis(9_100));
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Expired), 2);
+    assert_eq!(rig.stats(consumer).oldest, Some(Time(500_000_000)), "and the one behind it is not older");
+    rig.answer(Outcome::Delivered);
+    assert_eq!(rig.stats(consumer).oldest, Some(Time(500_000_000)));
 }
 
 #[test]
@@ -65,14 +186,14 @@ fn whoever_does_not_ask_for_each_consumer_is_told_once() {
 }
 
 #[test]
-fn an_event_that_nobody_wants_is_settled_at_once_and_one_that_is_refused_is_not_told_of() {
+fn an_event_that_nobody_wants_or_that_is_refused_is_settled_at_once() {
     let mut rig = Rig::plain();
     assert_eq!(rig.publish_watched(|_| ()), Admission::Accepted { destinations: 0 });
     assert_eq!(rig.settled(), [FOR_ALL]);
     rig.consumer(SettingsPatch::default());
     let too_large = rig.publish_watched(|event| event.bytes.resize(300 << 20, 0));
     assert!(matches!(too_large, Admission::Refused(_)), "{too_large:?}");
-    assert_eq!(rig.settled(), []);
+    assert_eq!(rig.settled(), [FOR_ALL]);
 }
 
 #[test]

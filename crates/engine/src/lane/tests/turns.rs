@@ -256,7 +256,8 @@ fn events_that_another_lane_hands_over_take_their_turn_with_the_others() {
     while let Some(turn) = other.poll_turn(rig.now) {
         assert_eq!((turn.source, turn.draft), (source, None));
         let event = &handed[usize::try_from(turn.token).unwrap()].event;
-        assert_eq!(other.handle_handover(event, &NoFields, rig.now), Admission::Accepted { destinations: 1 });
+        let draft = other.begin_handover(event);
+        assert_eq!(other.handle_handover(event, draft, &NoFields, rig.now), Admission::Accepted { destinations: 1 });
         tokens.push(turn.token);
     }
     assert_eq!(tokens, [2, 0, 1]);

@@ -1,7 +1,11 @@
-//! What becomes of events while they wait: order, time, discarding, batches and pull.
+//! What becomes of events while they wait: order, time and discarding; and what they go in, or for whom, beneath.
 
 use super::*;
 use crate::lane::delivery::DUE_AT_ONCE;
+
+mod asked_about;
+mod batches;
+mod pull;
 
 fn millis(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -52,7 +56,7 @@ impl Rig {
     }
 
     fn puller(&mut self) -> ProxyKey {
-        self.consumer_of(ProxyKind { pull: true, batches: false }, SettingsPatch::default())
+        self.consumer_of(ProxyKind { pull: true, ..ProxyKind::default() }, SettingsPatch::default())
     }
 
     fn set(&mut self, key: ProxyKey, patch: SettingsPatch) {
@@ -294,6 +298,33 @@ fn the_nearest_timeout_wins() {
     assert_eq!(rig.drain(), [1, 3], "a Timeout of zero is none");
 }
 
+/// As in TAO, some of whose clients say that their events live for a millisecond.
+#[test]
+fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
+    let by_deadline = SettingsPatch { order_policy: Some(OrderPolicy::Deadline), ..SettingsPatch::default() };
+    for is_kept in [false, true] {
+        let mut rig = Rig::plain();
+        if is_kept {
+            rig.lane.keep_expired();
+        }
+        let key = rig.consumer(by_deadline);
+        rig.hierarchy.suspend(key).unwrap();
+        rig.route();
+        rig.publish(0);
+        rig.mortal(1, millis(20));
+        rig.mortal(2, millis(5));
+        let stop = Some(rig.now + millis(10));
+        rig.publish_with(3, |event| event.stop = stop);
+        rig.advance(Duration::from_secs(1_000_000));
+        let late = rig.now;
+        rig.publish_with(4, |event| event.stop = Some(late));
+        rig.hierarchy.resume(key).unwrap();
+        rig.route();
+        let (got, expired) = if is_kept { (vec![2, 3, 1, 4, 0], 0) } else { (vec![0], 4) };
+        assert_eq!((rig.drain(), rig.expired()), (got, expired));
+    }
+}
+
 #[test]
 fn a_consumers_events_expire_while_it_is_suspended() {
     let mut rig = Rig::plain();
@@ -382,7 +413,7 @@ fn suppliers_are_let_go_when_expiry_makes_room() {
 
 #[test]
 fn suppliers_held_by_the_budget_are_let_go_when_expiry_makes_room() {
-    let mut rig = Rig::new(SettingsPatch::default(), budget(1_000));
+    let mut rig = Rig::new(SettingsPatch::default(), budget(1_100));
     let key = rig.consumer(SettingsPatch::default());
     rig.hierarchy.suspend(key).unwrap();
     rig.route();
@@ -468,286 +499,4 @@ fn an_event_that_comes_in_drops_no_more_than_a_turn_of_what_has_expired() {
     }
     assert_eq!((rig.expired(), rig.lane.counters().discards.of(DiscardReason::OutboxFull)), (10_000, 0));
     assert!(keys.iter().all(|key| rig.stats(*key).backlog_events == 1));
-}
-
-// ---- batches ----
-
-#[test]
-fn a_batch_has_what_waits_up_to_its_maximum() {
-    let mut rig = Rig::plain();
-    let key = rig.consumer_of(ProxyKind { pull: false, batches: true }, batches(3, Duration::ZERO));
-    rig.publish(0);
-    assert_eq!(rig.get().unwrap().numbers, [0], "nothing is waited for");
-    for number in 1..=5 {
-        rig.publish(number);
-    }
-    assert!(rig.get().is_none(), "a batch is one delivery of the window");
-    rig.lane.handle_outcome(rig.stats(key).outbox, 0, Outcome::Delivered, rig.now);
-    let got = rig.get().unwrap();
-    assert_eq!((got.numbers.clone(), rig.stats(key).in_flight), (vec![1, 2, 3], 3));
-    rig.conclude(&got, Outcome::Delivered);
-    let got = rig.get().unwrap();
-    assert_eq!(got.numbers, [4, 5]);
-    rig.conclude(&got, Outcome::Delivered);
-    assert_eq!((rig.stats(key).delivered, rig.lane.counters().deliveries), (6, 3));
-}
-
-/// A batch had no bound in octets: 62.9 MB went out in one message.
-#[test]
-fn a_batch_weighs_256_kib_at_most_unless_its_first_event_weighs_more() {
-    let mut rig = Rig::plain();
-    let key = rig.consumer_of(ProxyKind { pull: false, batches: true }, batches(100, Duration::ZERO));
-    let sizes = [1_usize, 75_000, 75_000, 75_000, 75_000, 500_000, 1, 1];
-    for size in sizes {
-        rig.publish_bytes(&vec![0; size]);
-    }
-    let mut got = Vec::new();
-    while let Some(delivery) = rig.get() {
-        got.push(delivery.numbers.len());
-        rig.conclude(&delivery, Outcome::Delivered);
-    }
-    assert_eq!(got, [4, 1, 1, 2], "events of {sizes:?}");
-    assert_eq!(rig.stats(key).delivered, 8);
-}
-
-#[test]
-fn a_consumer_that_takes_no_sequences_gets_one_at_a_time() {
-    let mut rig = Rig::plain();
-    rig.consumer(batches(3, millis(100)));
-    rig.publish(0);
-    rig.publish(1);
-    assert_eq!(rig.get().unwrap().numbers, [0]);
-}
-
-#[test]
-fn a_batch_that_fails_comes_back_whole_and_in_order() {
-    let mut rig = Rig::plain();
-    rig.consumer_of(
-        ProxyKind { pull: false, batches: true },
-        SettingsPatch { push_window: Some(2), ..batches(2, Duration::ZERO) },
-    );
-    for number in 0..5 {
-        rig.publish(number);
-    }
-    let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
-    rig.conclude(&second, Outcome::Rejected);
-    rig.conclude(&first, Outcome::Unreachable);
-    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Rejected), 2);
-    rig.advance(millis(50));
-    assert_eq!(rig.get().unwrap().numbers, [0, 1]);
-}
-
-#[test]
-fn pacing_waits_for_a_full_batch_or_for_the_interval() {
-    let mut rig = Rig::plain();
-    rig.consumer_of(
-        ProxyKind { pull: false, batches: true },
-        SettingsPatch { push_window: Some(9), ..batches(3, millis(100)) },
-    );
-    rig.publish(0);
-    rig.advance(millis(60));
-    rig.publish(1);
-    assert!(rig.get().is_none());
-    rig.publish(2);
-    rig.publish(3);
-    assert_eq!(rig.get().unwrap().numbers, [0, 1, 2], "it is full");
-    assert!(rig.get().is_none());
-    assert_eq!(rig.lane.next_timeout(), Some(rig.now + millis(40)), "an answer's time limit, or pacing: no later");
-    rig.advance(millis(99));
-    assert!(rig.get().is_none(), "the one that waits came with the last");
-    rig.advance(millis(1));
-    assert_eq!(rig.get().unwrap().numbers, [3]);
-}
-
-#[test]
-fn pacing_counts_from_the_oldest_whatever_the_order() {
-    let mut rig = Rig::plain();
-    let patch = SettingsPatch { order_policy: Some(OrderPolicy::Priority), ..batches(3, millis(100)) };
-    rig.consumer_of(ProxyKind { pull: false, batches: true }, patch);
-    rig.prior(0, 1);
-    rig.advance(millis(50));
-    rig.prior(1, 2);
-    rig.advance(millis(49));
-    assert!(rig.get().is_none());
-    rig.advance(millis(1));
-    assert_eq!(rig.get().unwrap().numbers, [1, 0]);
-}
-
-// ---- pull ----
-
-#[test]
-fn a_consumer_that_pulls_gets_nothing_unasked() {
-    let mut rig = Rig::plain();
-    let key = rig.puller();
-    assert!(rig.pull(key, 1).is_none());
-    rig.publish(0);
-    rig.publish(1);
-    assert!(rig.get().is_none());
-    let got = rig.pull(key, 1).unwrap();
-    assert!(got.delivery.pulled && got.delivery.deadline.is_none());
-    assert_eq!(got.numbers, [0]);
-    rig.conclude(&got, Outcome::Delivered);
-    assert_eq!((rig.stats(key).delivered, rig.stats(key).backlog_events), (1, 1));
-}
-
-#[test]
-fn only_a_connected_consumer_that_pulls_can_be_asked() {
-    let mut rig = Rig::plain();
-    let (pushed, puller) = (rig.consumer(SettingsPatch::default()), rig.puller());
-    rig.hierarchy.disconnect(puller).unwrap();
-    rig.route();
-    for key in [pushed, puller, rig.source] {
-        let refusal = Refusal::NotConnected { proxy: key };
-        assert_eq!(rig.lane.pull(key, 1, &mut Vec::new(), rig.now).err(), Some(refusal));
-        assert_eq!(rig.lane.await_events(key, 1, rig.now), Err(refusal));
-    }
-}
-
-#[test]
-fn clients_that_wait_are_served_in_turn() {
-    let mut rig = Rig::plain();
-    let key = rig.puller();
-    rig.lane.await_events(key, 1, rig.now).unwrap();
-    rig.lane.await_events(key, 1, rig.now).unwrap();
-    rig.lane.await_events(key, 1, rig.now).unwrap();
-    rig.lane.cancel_wait(key);
-    assert_eq!(rig.stats(key).pulls_waiting, 2);
-    for number in 0..3 {
-        rig.publish(number);
-    }
-    let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
-    assert_eq!((first.numbers.clone(), second.numbers.clone()), (vec![0], vec![1]));
-    assert!(rig.get().is_none());
-    // The first client is gone before it could be told; the second is none the worse for it.
-    rig.conclude(&first, Outcome::Unreachable);
-    rig.conclude(&second, Outcome::Delivered);
-    assert_eq!((rig.stats(key).failures, rig.notices()), (0, vec![]));
-    assert_eq!(rig.pull(key, 1).unwrap().numbers, [0]);
-}
-
-#[test]
-fn a_client_whose_event_is_filtered_out_goes_on_waiting() {
-    let mut rig = Rig::plain();
-    let key = rig.puller();
-    for number in 0..4 {
-        rig.publish(number);
-    }
-    rig.lane.await_events(key, 1, rig.now).unwrap();
-    for outcome in [Outcome::Filtered, Outcome::FilterFailed, Outcome::Untranslatable, Outcome::Delivered] {
-        let got = rig.get().unwrap();
-        rig.conclude(&got, outcome);
-    }
-    assert!(rig.get().is_none());
-    let counters = rig.lane.counters();
-    assert_eq!((counters.events_filtered, counters.discards.of(DiscardReason::FilterFailed)), (1, 1));
-    assert_eq!((counters.delivered, rig.stats(key).pulls_waiting), (1, 0));
-}
-
-#[test]
-fn a_client_that_pulls_takes_as_many_as_it_says_unless_the_batch_size_bounds_it() {
-    let mut rig = Rig::plain();
-    let key = rig.consumer_of(ProxyKind { pull: true, batches: true }, SettingsPatch::default());
-    for number in 0..9 {
-        rig.publish(number);
-    }
-    assert_eq!(rig.pull(key, 3).unwrap().numbers, [0, 1, 2]);
-    rig.set(key, batches(2, Duration::ZERO));
-    assert_eq!(rig.pull(key, 3).unwrap().numbers, [3, 4]);
-    rig.lane.await_events(key, 3, rig.now).unwrap();
-    assert_eq!(rig.get().unwrap().numbers, [5, 6]);
-}
-
-#[test]
-fn a_pulled_batch_is_no_larger_than_asked_for_and_waits_for_its_pacing() {
-    let mut rig = Rig::plain();
-    let key = rig.consumer_of(ProxyKind { pull: true, batches: true }, batches(4, millis(100)));
-    for number in 0..3 {
-        rig.publish(number);
-    }
-    assert_eq!(rig.pull(key, 2).unwrap().numbers, [0, 1], "who tries takes what there is");
-    rig.lane.await_events(key, 9, rig.now).unwrap();
-    assert!(rig.get().is_none());
-    rig.lane.cancel_wait(key);
-    rig.lane.await_events(key, 1, rig.now).unwrap();
-    assert_eq!(rig.get().unwrap().numbers, [2], "that is as many as were asked for");
-    rig.lane.await_events(key, 9, rig.now).unwrap();
-    rig.publish(3);
-    rig.advance(millis(100));
-    assert_eq!(rig.get().unwrap().numbers, [3]);
-}
-
-#[test]
-fn no_more_clients_wait_than_may() {
-    let mut rig = Rig::plain();
-    let key = rig.puller();
-    for _ in 0..4_096 {
-        rig.lane.await_events(key, 1, rig.now).unwrap();
-    }
-    let refusal = Refusal::TooManyWaiting { proxy: key, limit: 4_096 };
-    assert_eq!(rig.lane.await_events(key, 1, rig.now), Err(refusal));
-}
-
-// ---- events that remote filters are asked about ----
-
-/// Has a filter that a client implements look at all events for this consumer.
-fn ask_about(rig: &mut Rig, key: ProxyKey) {
-    rig.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Remote(Peer(99))).unwrap();
-    rig.route();
-}
-
-fn no_filter(rig: &mut Rig, key: ProxyKey) {
-    rig.hierarchy.remove_all_filters(FilterTarget::Proxy(key)).unwrap();
-    rig.route();
-}
-
-#[test]
-fn an_event_that_others_are_asked_about_comes_alone_and_is_not_paced() {
-    let mut rig = Rig::plain();
-    let patch = SettingsPatch { push_window: Some(9), ..batches(3, millis(100)) };
-    let key = rig.consumer_of(ProxyKind { pull: false, batches: true }, patch);
-    rig.publish(0);
-    ask_about(&mut rig, key);
-    rig.publish(1);
-    rig.publish(2);
-    no_filter(&mut rig, key);
-    rig.publish(3);
-    let got: Vec<Got> = core::iter::from_fn(|| rig.get()).collect();
-    let numbers: Vec<&[u8]> = got.iter().map(|got| &got.numbers[..]).collect();
-    assert_eq!(numbers, [&[0][..], &[1], &[2]], "the last one may still get company");
-    let asked: Vec<bool> = got.iter().map(|got| got.delivery.ask.is_some()).collect();
-    assert_eq!(asked, [false, true, true]);
-}
-
-#[test]
-fn remote_filters_have_their_time_before_the_consumer_has_its_own() {
-    let mut rig = Rig::plain();
-    let patch = SettingsPatch {
-        filter_timeout: Some(millis(300)),
-        reply_timeout: Some(millis(1_000)),
-        ..SettingsPatch::default()
-    };
-    let key = rig.consumer(patch);
-    ask_about(&mut rig, key);
-    rig.publish(0);
-    let got = rig.get().unwrap();
-    assert_eq!(got.delivery.deadline, Some(rig.now + millis(1_300)));
-    rig.conclude(&got, Outcome::Unreachable);
-    rig.advance(millis(50));
-    assert!(rig.get().unwrap().delivery.ask.is_some(), "asked again, for the answer may be another");
-}
-
-#[test]
-fn one_that_remote_filters_refuse_makes_way_for_the_next() {
-    let mut rig = Rig::plain();
-    let key = rig.consumer(SettingsPatch::default());
-    ask_about(&mut rig, key);
-    for number in 0..3 {
-        rig.publish(number);
-    }
-    assert_eq!(rig.answer(Outcome::Filtered), Some(0));
-    assert_eq!(rig.answer(Outcome::FilterFailed), Some(1));
-    assert_eq!(rig.answer(Outcome::Delivered), Some(2));
-    let discards = rig.stats(key).discards;
-    assert_eq!((discards.total(), discards.of(DiscardReason::FilterFailed), rig.memory()), (1, 1, 0));
-    assert_eq!((rig.lane.counters().events_filtered, rig.stats(key).failures), (1, 0));
 }

@@ -6,7 +6,7 @@ use engine::{Event, Want};
 use giop::cdr::Encoding;
 
 use crate::lane::io::output::Body;
-use corba::event;
+use corba::event::{self, Source};
 
 /// What a push of these events is made of: the bytes of its one event, or nothing if it is a sequence. Nothing at all if
 /// no event could be put into the form that the consumer takes.
@@ -21,12 +21,11 @@ pub(crate) fn of_push(events: &[Arc<Event>], want: Want) -> Option<(Option<Body>
 /// The bytes a consumer gets, their encoding, and the position modulo 8 at which they must start. Nothing if the event
 /// could not be put into the form that the consumer takes.
 fn choose(event: &Event, want: Want) -> Option<(Body, Encoding, usize)> {
-    if event::fits(event.form, event.tag, want) {
-        return Some((Body::Native, sent_as(event.tag, want), event::phase_of(event.tag)));
-    }
-    let index = event.alternates.iter().position(|alternate| alternate.want == want)?;
-    let tag = event.alternates.get(index)?.tag;
-    Some((Body::Alternate(index), sent_as(tag, want), event::phase_of(tag)))
+    let (body, tag) = match event::source_for(event, want)? {
+        Source::Native => (Body::Native, event.tag),
+        Source::Alternate(at) => (Body::Alternate(at), event.alternates.get(at)?.tag),
+    };
+    Some((body, sent_as(tag, want), event::phase_of(tag)))
 }
 
 /// How a message is encoded that carries bytes of this tag to a consumer with this want.

@@ -9,6 +9,7 @@ use crate::doors::giop::callers::Caller;
 use crate::lane::intake::Refused;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Worker;
+use crate::store::journal::Unkept;
 use corba::refused_event;
 
 /// How a request is answered.
@@ -58,7 +59,8 @@ pub(crate) const fn exception_of(refused: &Refused) -> SystemException {
     match refused {
         Refused::ByEngine(refusal) => refused_event(refusal),
         Refused::Unreadable => SystemException::new(Kind::Marshal, 0),
-        Refused::TooManyUndecided => SystemException::new(Kind::ImpLimit, 0),
+        Refused::TooManyUndecided | Refused::NotKept(Unkept::Full) => SystemException::new(Kind::ImpLimit, 0),
+        Refused::NotKept(Unkept::Failed) => SystemException::new(Kind::PersistStore, 0),
     }
 }
 

@@ -67,6 +67,7 @@ fn go_hungry(token: Token, caller: &mut Caller, slices: &mut Slices) {
 }
 
 impl Worker {
+    #[cold]
     pub(crate) fn accept(&mut self) {
         let mut began = self.core.clock.time();
         let until = began + ACCEPTING_FOR;

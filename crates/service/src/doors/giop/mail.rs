@@ -49,6 +49,13 @@ pub(crate) struct ToDoor {
     may_be_large: bool,
 }
 
+impl ToDoor {
+    /// Has it say something else.
+    pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
+        self.bytes = bytes;
+    }
+}
+
 impl Worker {
     /// Passes on what administration has answered.
     pub(crate) fn pass_answer(&mut self, letter: ToDoor) {

@@ -8,15 +8,15 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{DisconnectReason, LaneChange, LaneId, ProxyKey, Time};
+use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
-use giop::exception::{Kind, SystemException};
+use giop::exception::{Completed, Kind, SystemException};
 use giop::ior::Ior;
 use giop::message::{self, Header, LocateStatus, MessageKind, Request as Parsed, Response};
 use hashbrown::HashMap;
 
 use crate::admin::effects::Effect;
-use crate::admin::values::{Answer, Declined};
+use crate::admin::values::{Answer, ChannelStanding, Declined, Query};
 use crate::doors::giop::answers::answer_with;
 use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply, Request};
 use crate::doors::giop::outside_naming::OutsideNaming;
@@ -28,8 +28,8 @@ use accounts::{Account, Principal, Refused};
 use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
 use corba::{
-    AT_ONCE_MAX, ChangedPart, ClientAnswer, Door, Exception, Farewell, Guest, OBJECT_NOT_EXIST, Question,
-    SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Door, Exception, Farewell, Guest, OBJECT_NOT_EXIST,
+    Question, RestoredStanding, SupplierStanding, Unpublished, Unwelcome,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -81,7 +81,7 @@ impl Objects {
     // ---- requests ----
 
     /// What a request is for administration.
-    pub(crate) fn wish(request: &Request) -> Wish {
+    pub(crate) fn wish_giop(&self, request: &Request) -> Wish {
         let Ok(header) = Header::parse(&request.message) else { return Wish::Own };
         if header.kind != MessageKind::Request {
             return Wish::Own;
@@ -94,6 +94,13 @@ impl Objects {
             return Wish::Analysis;
         }
         let args = parsed.body(&request.message, &header, request.chars);
+        if let Some(channels) = self.door.monitored_channels(key, operation, args.clone()) {
+            return match parsed.response {
+                // Nobody would get what is found out.
+                Response::None => Wish::Own,
+                _ => Wish::Query(Query::Channels(channels)),
+            };
+        }
         match statistics::read(operation, args).filter(|_| key == statistics::KEY) {
             // Nobody would get what is found out.
             Some(Wish::Query(_)) if parsed.response == Response::None => Wish::Own,
@@ -153,8 +160,10 @@ impl Objects {
             Declined::Stopping => Kind::Transient,
             Declined::NoResources => Kind::NoResources,
             Declined::TooLarge => Kind::ImpLimit,
+            Declined::NotKept => Kind::PersistStore,
         };
-        answer_with(request, |_, _, _| Err(Exception::System(SystemException::new(kind, 0))))
+        let completed = if why == Declined::NotKept { Completed::Yes } else { Completed::No };
+        answer_with(request, |_, _, _| Err(Exception::System(SystemException { kind, minor: 0, completed })))
     }
 
     /// Does a scheduling analysis. It needs nothing of the objects, and can take a second: on whichever thread has the time.
@@ -226,9 +235,31 @@ impl Objects {
         self.door.name(what, key)
     }
 
+    /// What a channel is called by its creator, if at all; nothing if there is no such channel.
+    pub(crate) fn channel_name(&self, channel: ChannelId) -> Option<Option<String>> {
+        self.door.hierarchy().channel(channel).ok()?;
+        Some(self.door.channel_name(channel).map(str::to_owned))
+    }
+
+    /// How channels stand, for the request that is executed next.
+    pub(crate) fn handle_standings(&mut self, standings: Vec<ChannelStanding>) {
+        let figures = standings.into_iter().map(|standing| {
+            let ChannelStanding { channel, name: _, backlog_events, backlog_bytes, oldest, slowest, overflows } =
+                standing;
+            let slowest = slowest.into_iter().map(|(key, _)| key).collect();
+            (channel, ChannelFigures { backlog_events, backlog_bytes, oldest, slowest, overflows })
+        });
+        self.door.handle_figures(figures);
+    }
+
     /// How connected suppliers stand, by channel and proxy: the first of those behind a proxy, or of all.
     pub(crate) fn suppliers(&self, behind: Option<ProxyKey>) -> Vec<SupplierStanding> {
         self.door.suppliers(behind).take(AT_ONCE_MAX).collect()
+    }
+
+    /// The proxies whose clients were restored: the first of those behind a proxy, or of all.
+    pub(crate) fn restored(&self, behind: Option<ProxyKey>) -> Vec<RestoredStanding> {
+        self.door.restored_clients(behind).take(AT_ONCE_MAX).collect()
     }
 
     /// Disconnects whoever is connected to a proxy, because somebody says so. False if there is no such proxy.
@@ -272,6 +303,11 @@ impl Objects {
         self.door.poll_changed_part()
     }
 
+    /// How many changes were noted so far.
+    pub(crate) const fn changes_noted(&self) -> u64 {
+        self.door.changes_noted()
+    }
+
     // ---- effects ----
 
     /// The next thing that follows from what was done.
@@ -293,6 +329,8 @@ impl Objects {
                 }
                 corba::Effect::LetGo { proxy, side, address, idle } => Effect::LetGo { proxy, side, address, idle },
                 corba::Effect::Remark(text) => Effect::Remark(text),
+                corba::Effect::Dismissed { name, by } => Effect::Dismissed { name, by: by.to_string() },
+                corba::Effect::End { by } => Effect::End { by },
                 corba::Effect::GuestGone(peer) => match ToDoor::gone(peer) {
                     Some(letter) => Effect::Tell(letter),
                     None => continue,
@@ -353,7 +391,7 @@ impl Objects {
         let mut body = Vec::new();
         let mut writer = Writer::new(&mut body, Encoding::new(OWN_ENDIAN));
         writer.u32(1);
-        writer.string("NotifyEventChannelFactory");
+        writer.string(naming.name());
         writer.string("");
         self.door.factory_reference().write(&mut writer);
         let effect = self.begin((context, None), "rebind", body, Purpose::Naming);

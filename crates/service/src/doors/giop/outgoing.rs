@@ -5,6 +5,8 @@
 //! blocks: names are looked up by the resolver's thread, and what is due meanwhile waits in the connection's output,
 //! bounded by the consumers' windows.
 
+mod connecting;
+
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -26,7 +28,7 @@ use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::doors::giop::unused::{Around, Unused};
 use crate::lane::io::gathered::Gathered;
-use crate::lane::io::net::{self, Stream};
+use crate::lane::io::net::Stream;
 use crate::lane::io::output::Output;
 use crate::lane::io::rounds::Rounds;
 use crate::lane::io::slices::Work;
@@ -38,8 +40,7 @@ use crate::lane::links::mail::Lookup;
 use crate::lane::links::post::Post;
 use crate::lane::run::Core;
 use crate::published::Published;
-use crate::{resolver, time};
-use accounts::{Account, Charge, Resource, Spent, SpentBy};
+use accounts::{Account, Charge, Spent};
 use corba::Peers;
 
 /// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
@@ -396,154 +397,6 @@ impl Outgoings {
 }
 
 impl Core {
-    /// The connection to an end point; made if there is none. `by` gave the reference that names it.
-    ///
-    /// It is charged to that client, or to the service itself.
-    ///
-    /// # Errors
-    /// Says why none can be made.
-    pub(crate) fn connect(
-        &mut self,
-        endpoint: Endpoint,
-        timeout: Duration,
-        by: Option<&Arc<Account>>,
-    ) -> Result<Token, String> {
-        let look = self.doors.giop.outgoing.upkeep.unused.number();
-        if let Some(token) = self.doors.giop.outgoing.by_endpoint.get(&endpoint) {
-            if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(*token) {
-                connection.usage.used_in = look;
-            }
-            return Ok(*token);
-        }
-        let place = self.place_for_outgoing(by)?;
-        self.counters.add(Counter::ConnectsBegun, 1);
-        let (host, port) = (endpoint.host.clone(), endpoint.port);
-        let slice = self.io.slices.arrive(place.account().ip());
-        let mut connection = Outgoing::new(
-            endpoint.clone(),
-            place,
-            slice,
-            self.doors.giop.outgoing.limits.framing,
-            self.clock.now,
-            timeout,
-        );
-        connection.usage.used_in = look;
-        let ip = connection.account().ip();
-        let token = self.doors.giop.outgoing.connections.insert(connection);
-        self.doors.giop.outgoing.upkeep.longest_idle.add(token, ip, self.clock.now);
-        self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
-        self.doors.giop.outgoing.upkeep.connecting += 1;
-        let begun = match resolver::known_without_asking(&host) {
-            Some(ips) => self.connect_in_turn(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
-            None => self.look_up(token, host, port, timeout, by),
-        };
-        match begun {
-            Ok(()) => Ok(token),
-            Err(why) => {
-                self.lose(token, &why);
-                Err(why)
-            }
-        }
-    }
-
-    /// Has a host name looked up, which its client is charged for until it is answered.
-    fn look_up(
-        &mut self,
-        token: Token,
-        host: String,
-        port: u16,
-        timeout: Duration,
-        by: Option<&Arc<Account>>,
-    ) -> Result<(), String> {
-        let Resolver { post, own } = &mut self.doors.giop.outgoing.resolver;
-        let charge = by.unwrap_or(own).charge(Resource::Lookups, 1).map_err(|spent| {
-            self.counters.add(Counter::of_refusal(spent), 1);
-            format!("its host name is not looked up: {spent}")
-        })?;
-        let lookup = Lookup { connection: token, host, port, until: time::now() + timeout, charge };
-        post.post(lookup).map_err(|_| "too many host names are being looked up".to_owned())
-    }
-
-    /// A place for one more connection; where there is none, the longest idle one makes room.
-    fn place_for_outgoing(&mut self, by: Option<&Arc<Account>>) -> Result<Charge, String> {
-        let account = Arc::clone(by.unwrap_or(&self.doors.giop.outgoing.resolver.own));
-        let spent = match account.charge(Resource::Outgoing, 1) {
-            Ok(place) => return Ok(place),
-            Err(spent) => spent,
-        };
-        // Somebody's share is not for others to make room in.
-        let of = (spent.by == SpentBy::Client).then(|| account.ip());
-        let Outgoings { upkeep: Upkeep { longest_idle, .. }, connections, .. } = &mut self.doors.giop.outgoing;
-        let idle_since = |token| connections.get(token).and_then(Outgoing::idle_since);
-        if let Some(token) = longest_idle.next(of, self.clock.now, idle_since) {
-            self.counters.add(Counter::OutgoingIdleClosed, 1);
-            self.lose(token, "it was idle, and its place was needed");
-            if let Ok(place) = account.charge(Resource::Outgoing, 1) {
-                return Ok(place);
-            }
-        }
-        self.counters.add(Counter::of_refusal(spent), 1);
-        Err(spent.to_string())
-    }
-
-    /// Begins to connect to one of these addresses: where there are others, when it is the turn of whoever is charged for the connection,
-    /// since that takes as long as many events.
-    fn connect_in_turn(&mut self, token: Token, addresses: Vec<SocketAddr>) -> Result<(), String> {
-        if !self.io.slices.are_shared() {
-            return self.begin_connect(token, addresses);
-        }
-        if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) {
-            connection.state = State::Found(addresses);
-            self.io.slices.put_off(connection.rounds.slice, Work::Resume(Socket::Outgoing(Tag::Giop, token)));
-        }
-        Ok(())
-    }
-
-    /// It is the turn of a connection to be made.
-    pub(crate) fn begin_connecting(&mut self, token: Token) {
-        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
-        let State::Found(addresses) = &mut connection.state else { return };
-        let addresses = core::mem::take(addresses);
-        if let Err(why) = self.begin_connect(token, addresses) {
-            self.lose(token, &why);
-        }
-    }
-
-    /// Begins to connect to one of these addresses, from the last to the first.
-    fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
-        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
-        let mut failure = "its host has no address".to_owned();
-        while let Some(address) = others.pop() {
-            let begun = net::begin_connect(address).and_then(|stream| {
-                self.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
-                Ok(stream)
-            });
-            match begun {
-                Ok(stream) => {
-                    connection.state = State::Connecting { stream, others };
-                    connection.rounds.interest = Interest::WRITE;
-                    return Ok(());
-                }
-                Err(error) => failure = error.to_string(),
-            }
-        }
-        Err(failure)
-    }
-
-    /// The resolver has an answer.
-    pub(crate) fn resolved(&mut self, token: Token, addresses: Result<Vec<SocketAddr>, String>) {
-        let waiting = self
-            .doors
-            .giop
-            .outgoing
-            .connections
-            .get(token)
-            .is_some_and(|entry| matches!(entry.state, State::Resolving));
-        if waiting && let Err(why) = addresses.and_then(|addresses| self.connect_in_turn(token, addresses)) {
-            self.lose(token, &why);
-        }
-    }
-
     /// Serves a connection whose socket is ready.
     pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
@@ -569,39 +422,6 @@ impl Core {
             let ready = Ready { socket, readable: true, writable: false, ended: false, broken: false };
             self.io.slices.put_off(connection.rounds.slice, Work::Ready(ready));
         }
-    }
-
-    /// An attempt to connect has ended. True if the connection is open.
-    fn go_on_connecting(&mut self, token: Token) -> bool {
-        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
-        let (stream, others) = match core::mem::replace(&mut connection.state, State::Resolving) {
-            State::Connecting { stream, others } => (stream, others),
-            other => {
-                connection.state = other;
-                return false;
-            }
-        };
-        let why = match stream.take_error() {
-            Ok(None) => {
-                // What is done for it is charged to the host that it leads to, and not to whoever was the first to name that.
-                if let Ok(peer) = stream.peer_addr() {
-                    self.io.slices.leave(connection.rounds.slice);
-                    connection.rounds.slice = self.io.slices.arrive(peer.ip());
-                }
-                connection.state = State::Open(stream);
-                connection.connect_deadline = None;
-                connection.silent_since = self.clock.now;
-                self.doors.giop.outgoing.upkeep.connecting -= 1;
-                return true;
-            }
-            Ok(Some(error)) | Err(error) => error.to_string(),
-        };
-        drop(stream);
-        let begun = if others.is_empty() { Err(why) } else { self.begin_connect(token, others) };
-        if let Err(why) = begun {
-            self.lose(token, &why);
-        }
-        false
     }
 
     /// Writes what is due, and watches for room if the socket does not take it all.
@@ -683,13 +503,6 @@ impl Core {
             self.flush_due();
             let ended = self.clock.time();
             self.doors.giop.outgoing.gathered.note_written(began, ended);
-        }
-    }
-
-    /// Releases the events that sockets have taken.
-    fn release_written(&mut self) {
-        while let Some(event) = self.io.spares.events.pop() {
-            self.lane.release(event);
         }
     }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use engine::{Activity, ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey, Snapshot};
+use engine::{Activity, ConsumerRoute, Delivery, Event, Form, OutboxId, Outcome, ProxyKey, Snapshot, Want};
 use giop::exception::{Kind, SystemException};
 use giop::framing::Message;
 use giop::message::{ReplyStatus, Request};
@@ -56,7 +56,7 @@ pub(crate) struct Waiter {
 /// What is to be told to a client that asked for events.
 pub(crate) enum Due {
     /// Here they are.
-    Events { waiter: Waiter, outbox: OutboxId, serial: u32, events: Vec<Arc<Event>> },
+    Events { waiter: Waiter, outbox: OutboxId, serial: u32, want: Want, events: Vec<Arc<Event>> },
     /// It is to be looked for others: these were not for it.
     Again(Waiter),
     /// Its proxy is gone.
@@ -157,8 +157,8 @@ impl Core {
                         return self.question_pull(caller, delivery, events, waiter);
                     }
                     Ok(Some(delivery)) => {
-                        let Delivery { outbox, serial, .. } = delivery;
-                        if self.give(caller, &waiter, outbox, serial, &mut events) {
+                        let Delivery { outbox, serial, want, .. } = delivery;
+                        if self.give(caller, &waiter, (outbox, serial, want), &mut events) {
                             return self.recycle(events);
                         }
                         // They cannot be put into what the client takes, and are dropped; there may be others.
@@ -226,13 +226,18 @@ impl Core {
 
     /// The engine has events for the first who waits at a proxy.
     pub(crate) fn hand_to_waiter(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
-        let Delivery { outbox, key, serial, .. } = delivery;
+        let Delivery { outbox, key, serial, want, .. } = delivery;
         let waiter = self.doors.giop.waiting.take_first(key, events.len());
         let waiter = waiter.map(|waiter| Waiter { awaited: true, ..waiter });
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenPull) {
+            self.recycle(events);
+            return self.lane.handle_outcome(outbox, serial, Outcome::Delivered, self.clock.now);
+        }
         self.tell_engine_who_waits(key);
         match waiter {
             Some(waiter) if delivery.ask.is_some() => self.question_delivery(delivery, events, Some(waiter)),
-            Some(waiter) => self.doors.giop.due.push_back(Due::Events { waiter, outbox, serial, events }),
+            Some(waiter) => self.doors.giop.due.push_back(Due::Events { waiter, outbox, serial, want, events }),
             None => {
                 self.recycle(events);
                 self.lane.handle_outcome(outbox, serial, Outcome::Unreachable, self.clock.now);
@@ -260,7 +265,7 @@ impl Core {
     /// Tells a client what is due to it. False if it has to wait again.
     pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
         match (caller, due) {
-            (Some(caller), Due::Events { waiter, outbox, serial, events })
+            (Some(caller), Due::Events { waiter, outbox, serial, events, .. })
                 if !waiter.pull.tried && caller.leaves_much_unread() =>
             {
                 // What is written for it is copied, and its channel's budget does not count it: the events go to whoever is
@@ -270,8 +275,8 @@ impl Core {
                 self.counters.add(Counter::PullsSetAside, 1);
                 caller.pulls.set_aside.push(Waiter { awaited: false, ..waiter });
             }
-            (Some(caller), Due::Events { waiter, outbox, serial, mut events }) => {
-                let given = self.give(caller, &waiter, outbox, serial, &mut events);
+            (Some(caller), Due::Events { waiter, outbox, serial, want, mut events }) => {
+                let given = self.give(caller, &waiter, (outbox, serial, want), &mut events);
                 self.recycle(events);
                 if given {
                     self.end_wait(caller, &waiter);
@@ -303,8 +308,7 @@ impl Core {
         &mut self,
         caller: &mut Caller,
         waiter: &Waiter,
-        outbox: OutboxId,
-        serial: u32,
+        (outbox, serial, want): (OutboxId, u32, Want),
         events: &mut Vec<Arc<Event>>,
     ) -> bool {
         let Answer { version, .. } = waiter.answer;
@@ -314,7 +318,7 @@ impl Core {
         let buffer = caller.output.bytes();
         let open = answer.begin(buffer, ReplyStatus::NoException);
         let Pull { pulled, tried, .. } = waiter.pull;
-        let written = event::write_pulled(events, pulled, tried, &mut open.body(buffer, chars));
+        let written = event::write_pulled(events, pulled, tried, want, &mut open.body(buffer, chars));
         if let Ok(left_out) = written {
             open.finish(buffer);
             self.counters.add(Counter::LeftOut, left_out.into());
@@ -334,7 +338,13 @@ impl Core {
     pub(crate) fn note_taken(&mut self, caller: &mut Caller) {
         let taken = caller.output.taken();
         while let Some(written) = caller.pulls.written.pop_front_if(|written| written.end <= taken) {
-            self.lane.handle_outcome(written.outbox, written.serial, Outcome::Delivered, self.clock.now);
+            let outcome = Outcome::Delivered;
+            #[cfg(test)]
+            let outcome = match crate::simulation::goes_wrong(crate::simulation::Break::PulledAgain) {
+                true => Outcome::Unreachable,
+                false => outcome,
+            };
+            self.lane.handle_outcome(written.outbox, written.serial, outcome, self.clock.now);
             self.deliveries.undelivered = true;
         }
         if !caller.pulls.set_aside.is_empty() && !caller.leaves_much_unread() {

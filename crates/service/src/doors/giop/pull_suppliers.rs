@@ -365,7 +365,7 @@ impl Core {
             puller.failing_since = now;
         }
         puller.failures = puller.failures.saturating_add(1);
-        let (key, failures, limit) = (puller.key, puller.failures, puller.settings.give_up_after);
+        let (key, failures, limit) = (puller.key, puller.failures, puller.settings.gives_up_after());
         let failing_for = now.since(puller.failing_since);
         if !limit.is_zero() && failing_for >= limit {
             return self.end_polling(token, DisconnectReason::GivenUp { failures, failing_for });

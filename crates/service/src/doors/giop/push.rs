@@ -248,8 +248,13 @@ impl Core {
         highest
     }
 
-    /// Answers a push that is not taken in because the service is about to end.
+    /// Answers a push that is not taken in because the service is about to end. Where there will be another one at this address, it is
+    /// not answered: at the end its client is told that it was not carried out (`CloseConnection`, CORBA 3.3 part 2, 9.4.7), and sends
+    /// it again.
     fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
+        if self.doors.giop.address_outlives && answer.expected {
+            return self.counters.add(Counter::PushesPutOff, 1);
+        }
         self.counters.add(Counter::RefusedStopping, 1);
         answer_exception(caller, answer, SystemException::new(Kind::Transient, 0));
     }

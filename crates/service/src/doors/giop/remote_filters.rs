@@ -157,7 +157,7 @@ impl Core {
     /// Has remote filters asked about an event on its way to a consumer.
     pub(crate) fn question_delivery(&mut self, delivery: Delivery, events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
         let key = delivery.key;
-        let until = events.first().and_then(|event| end_of(event));
+        let until = events.first().filter(|_| !self.lane.keeps_expired()).and_then(|event| end_of(event));
         let Some(questions) = delivery.ask else { return self.hand_on(delivery, events, waiter) };
         let subject = Subject::Delivery { delivery, events, waiter };
         let token = match self.consumer(key) {
@@ -374,9 +374,9 @@ impl Core {
 
     /// What was asked about may go on.
     fn hand_on(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>, waiter: Option<Waiter>) {
-        let Delivery { outbox, serial, .. } = delivery;
+        let Delivery { outbox, serial, want, .. } = delivery;
         match waiter {
-            Some(waiter) => self.doors.giop.due.push_back(Due::Events { waiter, outbox, serial, events }),
+            Some(waiter) => self.doors.giop.due.push_back(Due::Events { waiter, outbox, serial, want, events }),
             None => {
                 self.send(&delivery, &mut events);
                 self.recycle(events);
@@ -405,5 +405,5 @@ impl Core {
 
 /// When an event expires by what it says itself.
 fn end_of(event: &Event) -> Option<Time> {
-    event.timeout.map(|timeout| event.arrived + timeout)
+    event.timeout.map(|timeout| event.arrived + event.left_of(timeout))
 }

@@ -14,7 +14,7 @@ use crate::admin::values::{Answer, Command, ConsumerStanding, Dropped, Query};
 use crate::counters::LaneCounters;
 use crate::doors::Wish;
 use crate::lane::tally::DROPPED;
-use corba::{Exception, SupplierStanding};
+use corba::{Exception, RestoredStanding, SupplierStanding};
 
 /// The object's key.
 pub(crate) const KEY: &[u8] = b"Statistics";
@@ -30,6 +30,8 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_drops" => Wish::Query(Query::Drops),
         "get_suppliers" => Wish::Query(Query::Suppliers { behind: None }),
         "get_suppliers_behind" => Wish::Query(Query::Suppliers { behind: Some(read_key(args).ok()?) }),
+        "get_restored" => Wish::Query(Query::Restored { behind: None }),
+        "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "get_topology" => Wish::Query(Query::Topology),
@@ -69,7 +71,7 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
             reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");
         }
         "_non_existent" | "_not_existent" => reply.bool(false),
-        "get_suppliers_behind" | "disconnect" | "disconnect_idle" | "apply_topology" => {
+        "get_suppliers_behind" | "get_restored_behind" | "disconnect" | "disconnect_idle" | "apply_topology" => {
             return Err(raise(Kind::Marshal));
         }
         _ => return Err(raise(Kind::BadOperation)),
@@ -85,8 +87,13 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Consumers(consumers) => write_consumers(consumers, reply),
         Answer::Drops { drops, beyond } => write_drops(drops, *beyond, reply),
         Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
+        Answer::Restored(restored) => write_restored(restored, reply),
+        // No client asks for that.
+        Answer::Progress => {}
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
         Answer::Disconnected(count) => reply.u32(*count),
+        // Which no operation of this object asks for.
+        Answer::Channels(_) => {}
         Answer::Topology(text) => reply.octets(text.as_bytes()),
         Answer::Applied(made) => reply.string(made.as_ref().err().map_or("", String::as_str)),
     }
@@ -140,6 +147,16 @@ fn write_drops(drops: &[Dropped], beyond: u64, reply: &mut Writer<'_>) {
         reply.u64(*events);
     }
     reply.u64(beyond);
+}
+
+fn write_restored(restored: &[RestoredStanding], reply: &mut Writer<'_>) {
+    reply.length(restored.len());
+    for RestoredStanding { key, heard } in restored {
+        reply.u32(key.channel.0);
+        reply.u32(key.proxy.0);
+        reply.bool(heard.is_some());
+        reply.u64(u64::try_from(heard.unwrap_or_default().as_millis()).unwrap_or(u64::MAX));
+    }
 }
 
 fn write_suppliers(suppliers: &[(SupplierStanding, String)], reply: &mut Writer<'_>) {

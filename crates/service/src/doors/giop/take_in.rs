@@ -151,6 +151,7 @@ impl Core {
         event.timeout = header.timeout;
         event.start = header.start.map(|utc| self.doors.giop.utc.lane_time(utc));
         event.stop = header.stop.map(|utc| self.doors.giop.utc.lane_time(utc));
+        event.reliability = header.reliability;
         if header.has_wrong_property {
             self.counters.add(Counter::WrongHeaderFields, 1);
         }

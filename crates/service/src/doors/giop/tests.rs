@@ -51,6 +51,23 @@ struct Bench {
     _posts: (Post<Resolved>, Post<Link>),
 }
 
+/// Administration's part of a service with the default channel.
+fn door() -> Door {
+    Door::new(DoorSettings {
+        host: "127.0.0.1".into(),
+        port: 1,
+        chars: CharSet::Latin1,
+        delivery: SettingsPatch::default(),
+        limits: ChannelLimits::default(),
+        hierarchy: HierarchyLimits::default(),
+        memory_bytes_max: 1 << 40,
+        has_store: false,
+        naming: NamingLimits::default(),
+        compatibility: corba::Compatibility::default(),
+        nonce_seed: 1,
+    })
+}
+
 impl Bench {
     fn new() -> Self {
         Self::with_unread_max(256 << 20)
@@ -61,17 +78,7 @@ impl Bench {
     }
 
     fn with(unread_reply_bytes_max: u64, share: Share) -> Self {
-        let mut door = Door::new(DoorSettings {
-            host: "127.0.0.1".into(),
-            port: 1,
-            chars: CharSet::Latin1,
-            delivery: SettingsPatch::default(),
-            limits: ChannelLimits::default(),
-            hierarchy: HierarchyLimits::default(),
-            memory_bytes_max: 1 << 40,
-            naming: NamingLimits::default(),
-            nonce_seed: 1,
-        });
+        let mut door = door();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         listener.set_nonblocking(true).unwrap();
         let bell = Arc::new(Bell::new().unwrap());
@@ -89,8 +96,11 @@ impl Bench {
             thread: LaneThread::MAIN,
             name: "lane".into(),
             priority: None,
-            listeners: Some(Listeners { giop: net::listener(listener), json: None }),
+            listeners: Some(Listeners { giop: net::listener(listener), json: None, outlive: false }),
+            restored: Vec::new(),
             ends: LaneEnds {
+                store: None,
+                overflow: None,
                 bell,
                 administration: to_administration,
                 office,
@@ -109,6 +119,7 @@ impl Bench {
                         request_bytes_min: 16 << 10,
                         connect_timeout: Duration::from_secs(5),
                         silence: Duration::from_secs(30),
+                        address_outlives: false,
                     },
                 },
                 accounts: Arc::clone(&accounts),
@@ -117,6 +128,7 @@ impl Bench {
                 message_completion: Duration::from_secs(60),
                 share,
                 main_discipline: engine::Discipline::default(),
+                keeps_expired: false,
                 origin: Instant::now(),
             },
         });

@@ -42,6 +42,7 @@ impl Door {
 
 impl Core {
     /// Sends an event to the client that it is for. The list is empty then.
+    #[inline(never)]
     pub(crate) fn send_line(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
         let outcome = self.write_line(delivery, events);
         self.let_go(events);
@@ -66,10 +67,15 @@ impl Core {
             return Outcome::NoRoom;
         }
         let Some(event) = events.pop() else { return Outcome::Untranslatable };
-        let Some(index) = event.alternates.iter().position(|alternate| alternate.want == WANT) else {
+        let Some(index) = event.alternates.position(WANT) else {
             events.push(event);
             return Outcome::Untranslatable;
         };
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LostLine) {
+            events.push(event);
+            return Outcome::Sent;
+        }
         connection.output.lend(&mut self.io.spares);
         events.extend(connection.output.push_event(event, Body::Alternate(index)));
         self.counters.add(Counter::PushesSent, 1);
@@ -77,8 +83,13 @@ impl Core {
         Outcome::Sent
     }
 
-    /// Writes what is due, as far as addresses have not had their slices of the round.
+    /// Writes what is due, as far as addresses have not had their slices of the round, and lets go of what was written.
     pub(crate) fn flush_json(&mut self) {
+        self.settle_due();
+        self.release_written();
+    }
+
+    fn settle_due(&mut self) {
         for _ in 0..self.doors.json.due.len() {
             let Some(token) = self.doors.json.due.pop_front() else { return };
             let Some(connection) = self.doors.json.connections.get_mut(token) else { continue };

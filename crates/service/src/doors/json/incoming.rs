@@ -40,6 +40,7 @@ impl Clients {
 
 impl Worker {
     /// Lets in who has connected.
+    #[cold]
     pub(crate) fn accept_json(&mut self) {
         for _ in 0..ACCEPTED_PER_ROUND {
             let Some(listener) = &self.clients.json.entrance.listener else { return };
@@ -147,6 +148,7 @@ impl Worker {
 
 impl Core {
     /// Serves a connection whose socket is ready.
+    #[inline(never)]
     pub(crate) fn serve_json(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
         if connection.interest.read {
@@ -181,6 +183,7 @@ impl Core {
     }
 
     /// Looks at what was read before, as far as others do not have their turn first.
+    #[inline(never)]
     pub(crate) fn go_on_with_json(&mut self, token: Token) {
         if let Some(connection) = self.doors.json.connections.get_mut(token) {
             connection.input.is_hungry = false;
@@ -254,6 +257,7 @@ impl Core {
     pub(crate) fn close_json(&mut self, token: Token) {
         let Some(mut connection) = self.doors.json.connections.remove(token) else { return };
         connection.output.clear(&mut self.io.spares);
+        self.release_written();
         self.dismiss_all(token, &connection);
         self.io.slices.leave(connection.slice);
         self.doors.json.open -= 1;

@@ -111,7 +111,7 @@ mod tests {
     fn an_answer_is_the_same_behind_administration() {
         let key = ProxyKey { channel: ChannelId(7), proxy: ProxyId(0x0102_0304) };
         assert_eq!(decode(&encode(&Ok(key))), Ok(key));
-        let unwelcome = Unwelcome::HasPool { channel: ChannelId(3) };
+        let unwelcome = Unwelcome::TooManyConstraints;
         assert_eq!(decode(&encode(&Err(unwelcome.clone()))), Err(unwelcome.to_string()));
         for bytes in [&b""[..], b"+", b"+123"] {
             assert!(decode(bytes).is_err());

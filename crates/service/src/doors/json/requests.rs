@@ -16,6 +16,7 @@ use crate::doors::json::{Part, WANT};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
+use crate::store::journal::Unkept;
 use accounts::{Account, Resource};
 
 /// Who is to be told that an event was taken in.
@@ -46,6 +47,10 @@ impl Core {
 
     /// Tells a client that its request was carried out, if it wants to know.
     pub(super) fn confirm_json(&mut self, token: Token, id: Option<u64>) {
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::OwedLine) {
+            return;
+        }
         if let (Some(id), Some(connection)) = (id, self.doors.json.connections.get_mut(token)) {
             connection.output.lend(&mut self.io.spares);
             answer::ok(connection.output.bytes(), id);
@@ -323,6 +328,8 @@ fn reason(refused: &Refused) -> String {
     match refused {
         Refused::ByEngine(refusal) => refusal.to_string(),
         Refused::Unreadable => "the event cannot be read".to_owned(),
+        Refused::NotKept(Unkept::Full) => "as many events are kept on disk as may be".to_owned(),
+        Refused::NotKept(Unkept::Failed) => "the event cannot be kept: the disk fails".to_owned(),
         Refused::TooManyUndecided => "too many events wait for filters that clients implement".to_owned(),
     }
 }

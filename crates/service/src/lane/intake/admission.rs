@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-use engine::{Admission, Draft, ProxyKey, Questions, Time};
+use core::num::NonZeroU64;
+use engine::{Admission, Draft, ProxyKey, Questions, Settled, Time};
 
 use crate::counters::Counter;
 use crate::lane::intake::undecided::Undecided;
@@ -11,10 +12,17 @@ use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 
 impl Core {
-    /// Hands an event to the engine, or has it wait: for its turn, or behind those of its proxy about which remote filters
+    /// Hands an event to the engine, or has it wait: until it is kept, for its turn, or behind those of its proxy about which remote filters
     /// are asked.
     pub(crate) fn admit(&mut self, submission: &mut Submission, draft: Draft) {
         let (source, octets) = (submission.source, draft.bytes.len() as u64);
+        let Some(mut draft) = self.wait_for_store(submission, draft) else {
+            return self.counters.add(Counter::EventBytesIn, octets);
+        };
+        if let Some(within) = self.lane.acknowledges_within(source) {
+            let owed = self.intake.owe(submission);
+            self.await_delivery(&mut draft, owed, within);
+        }
         if self.lane.takes_turns() {
             let owed = self.intake.owe(submission);
             self.lane.queue_turn(source, draft, owed.to_bits(), self.clock.now);
@@ -44,6 +52,54 @@ impl Core {
             }
         }
         self.counters.add(Counter::EventBytesIn, octets);
+    }
+
+    /// What is owed for an event waits until all consumers have it, for so long at most.
+    pub(crate) fn await_delivery(&mut self, draft: &mut Draft, owed: Token, within: Duration) {
+        let Self { intake, identity, clock, .. } = self;
+        let event: &mut engine::Event = draft;
+        let watch = *event.watch.get_or_insert_with(|| intake.acknowledgements.number(identity.thread));
+        intake.acknowledgements.wait(watch, owed, clock.now + within);
+        clock.plan_sweep();
+    }
+
+    /// Notes what the engine tells of an event for which an answer may wait.
+    pub(crate) fn note_settled(&mut self, settled: Settled) {
+        if let Some(owed) = self.intake.acknowledgements.note(settled, self.identity.thread) {
+            self.pay(owed, None);
+        }
+    }
+
+    /// Nothing more is waited for, for an event.
+    pub(crate) fn note_settled_for_all(&mut self, watch: NonZeroU64) {
+        if let Some(owed) = self.intake.acknowledgements.end(watch) {
+            self.pay(owed, None);
+        }
+    }
+
+    /// Another lane has done with an event.
+    pub(crate) fn note_done_elsewhere(&mut self, watch: NonZeroU64) {
+        if let Some(owed) = self.intake.acknowledgements.note_done_elsewhere(watch) {
+            self.pay(owed, None);
+        }
+    }
+
+    /// Answers that have waited for long enough go, and other lanes are told of their events.
+    pub(crate) fn sweep_acknowledgements(&mut self) {
+        while let Some(owed) = self.intake.acknowledgements.pop_overdue(self.clock.now) {
+            self.counters.add(Counter::AcknowledgedEarly, 1);
+            self.pay(owed, None);
+        }
+        self.tell_of_done();
+    }
+
+    /// Other lanes are told that their events are done with here, as far as there is room. The rest is told in the next sweep.
+    pub(crate) fn tell_of_done(&mut self) {
+        let Self { intake, links, clock, .. } = self;
+        if !intake.acknowledgements.is_empty() {
+            clock.plan_sweep();
+        }
+        intake.acknowledgements.tell(|lane, watch| links.lanes.tell_settled(lane, watch));
     }
 
     /// All events of a request have been looked at. True if its supplier can be told that they were taken in, false if it
@@ -86,6 +142,7 @@ impl Core {
 
     /// Looks at the events of a proxy that wait until filters have to be asked about one of them: about the others nobody has to be
     /// asked, and they follow at once, as long as there is time for it.
+    #[inline(never)]
     fn look_at_undecided(&mut self, source: ProxyKey, until: Time) {
         while let Some(Undecided { draft, owed }) = self.intake.undecided.next(source) {
             if let Some((draft, questions)) = self.admit_undecided(source, draft, owed) {

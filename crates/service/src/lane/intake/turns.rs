@@ -41,6 +41,7 @@ impl Worker {
 
 impl Core {
     /// Hands the event in whose turn it is. False if none waits.
+    #[inline(never)]
     fn serve_turn(&mut self) -> bool {
         let Some(Turn { source, draft, token }) = self.lane.poll_turn(self.clock.now) else { return false };
         let token = Token::from_bits(token);
@@ -52,7 +53,7 @@ impl Core {
     }
 
     /// Hands in an event that has waited, or has it wait behind those of its proxy about which remote filters are asked.
-    fn admit_in_turn(&mut self, source: ProxyKey, draft: Draft, owed: Token) {
+    pub(super) fn admit_in_turn(&mut self, source: ProxyKey, draft: Draft, owed: Token) {
         if self.intake.undecided.is_waiting(source) {
             if self.intake.undecided.has_room(source, &draft) {
                 return self.intake.undecided.wait(source, draft, owed);

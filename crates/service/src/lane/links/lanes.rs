@@ -7,6 +7,7 @@
 //! A lane that ends is parted from in two steps: the others say that nothing new comes from them; when all is answered both
 //! ways and the lane has given its connections away, it says so in its last letter, and the link is gone.
 
+use core::num::NonZeroU64;
 use std::sync::Arc;
 
 use engine::{Admission, Event, Handover, LaneId, OutboxId, Outcome};
@@ -28,6 +29,8 @@ pub(crate) enum ToPeer {
     Foreign(Foreign),
     /// It is answered, or is not for that lane after all.
     ForeignDone(Foreign),
+    /// An event of that lane's, for which somebody waits there, is done with here.
+    Settled(NonZeroU64),
     /// A connection that is to be served there.
     Connection(Moving),
     /// Nothing new comes any more, only answers.
@@ -211,6 +214,13 @@ impl LaneLinks {
         }
     }
 
+    /// Tells a lane that an event of its is done with. True if there is nothing more to do: that is told, or the lane is gone.
+    pub(crate) fn tell_settled(&mut self, thread: LaneThread, watch: NonZeroU64) -> bool {
+        let Some(link) = self.of(thread) else { return true };
+        // The room of answers is not taken.
+        link.to.room() > link.to.capacity() - MOVES_MAX && link.to.post(ToPeer::Settled(watch)).is_ok()
+    }
+
     /// Says that nothing new will be posted to a lane.
     pub(crate) fn part(&mut self, thread: LaneThread) {
         if let Some(link) = self.of(thread) {
@@ -274,6 +284,7 @@ impl Worker {
                     self.core.note_answered(thread);
                     self.conclude_foreign(message);
                 }
+                ToPeer::Settled(watch) => self.core.note_done_elsewhere(watch),
                 ToPeer::Connection(connection) => self.take_over_connection(connection),
                 ToPeer::Parting => {
                     if let Some(link) = self.core.links.lanes.of(thread) {
@@ -339,7 +350,10 @@ impl Core {
 
     /// Takes it in, and says so as soon as it is not held.
     fn take_over_now(&mut self, thread: LaneThread, passed: Passed) {
-        let outcome = match self.lane.handle_handover(&passed.event, &self.doors, self.clock.now) {
+        let event = &passed.event;
+        let mut draft = self.lane.begin_handover(event);
+        self.translate_here(event.source, &mut draft);
+        let outcome = match self.lane.handle_handover(event, draft, &self.doors, self.clock.now) {
             Admission::Accepted { .. } => Outcome::Delivered,
             Admission::Held(ticket) => {
                 let held = self.links.taken_for_peers.insert(TakenForPeer { thread, passed });

@@ -138,6 +138,17 @@ pub(crate) enum SupplierNews {
     Disconnected(DisconnectReason),
 }
 
+/// What lanes are asked, from the least to the most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Asked {
+    /// Whether they go on.
+    Progress,
+    /// How each outbox stands.
+    Outboxes,
+    /// That, and what was dropped by event type.
+    Drops,
+}
+
 /// From administration to a lane.
 #[derive(Debug)]
 pub(crate) enum ToLane {
@@ -145,8 +156,8 @@ pub(crate) enum ToLane {
     Door(ToDoor),
     /// Call a client, and tell how that ended.
     Call { call: u64, what: Call },
-    /// Tell how each outbox stands and, if asked, what was dropped by event type.
-    Survey { drops: bool },
+    /// Tell what is asked.
+    Survey(Asked),
     /// A lane ends: nothing more is posted to it.
     Part(LaneThread),
     /// No route leads here any more: give the connections to the main lane, and end.

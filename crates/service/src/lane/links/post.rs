@@ -6,6 +6,7 @@
 //! posts, and is read, whatever the others are doing.
 
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rtrb::{Consumer, Producer, PushError, RingBuffer};
@@ -43,6 +44,14 @@ impl<T> Post<T> {
         Ok(())
     }
 
+    /// Posts a letter that the reader need not be woken for.
+    ///
+    /// # Errors
+    /// Gives the letter back if there is no room for it.
+    pub(crate) fn post_quietly(&mut self, letter: T) -> Result<(), T> {
+        self.ring.push(letter).map_err(|PushError::Full(letter)| letter)
+    }
+
     /// Wakes the reader unless it has been rung for since it last looked.
     pub(crate) fn ring(&self) {
         // Acquire and release, paired with `Inbox::look`: either the reader sees what was posted, or this sees that the
@@ -55,6 +64,11 @@ impl<T> Post<T> {
             }
             self.bell.ring();
         }
+    }
+
+    /// Whether nobody reads any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.ring.is_abandoned()
     }
 
     /// Posts a letter, and waits for room if there is none. For those who may wait, which lanes may not; `rest` is how.
@@ -78,6 +92,38 @@ impl<T> Post<T> {
     /// Letters for which there is room.
     pub(crate) fn room(&self) -> usize {
         self.ring.slots()
+    }
+}
+
+/// A post that is not waited for: what there is no room for stays here, in its order, until there is.
+pub(crate) struct PatientPost<T> {
+    post: Post<T>,
+    waiting: VecDeque<T>,
+}
+
+impl<T> PatientPost<T> {
+    pub(crate) fn new(post: Post<T>) -> Self {
+        Self { post, waiting: VecDeque::new() }
+    }
+
+    pub(crate) fn post(&mut self, letter: T) {
+        let left = if self.waiting.is_empty() { self.post.post(letter).err() } else { Some(letter) };
+        self.waiting.extend(left);
+    }
+
+    pub(crate) fn post_all(&mut self, letters: impl IntoIterator<Item = T>) {
+        letters.into_iter().for_each(|letter| self.post(letter));
+    }
+
+    /// Posts those that have waited. True if there is no room for some yet: it is to be tried again before long.
+    pub(crate) fn post_waiting(&mut self) -> bool {
+        while let Some(letter) = self.waiting.pop_front() {
+            if let Err(back) = self.post.post(letter) {
+                self.waiting.push_front(back);
+                return true;
+            }
+        }
+        false
     }
 }
 

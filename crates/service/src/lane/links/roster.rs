@@ -7,7 +7,7 @@
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{Builder, JoinHandle};
 
 use engine::{LaneId, LaneInfo};
@@ -22,7 +22,10 @@ use crate::lane::links::mail::{LaneThread, OFFICE_QUEUE, ToAdministration, ToLan
 use crate::lane::links::post::{Inbox, Post, post_to};
 use crate::lane::run::{Common, LaneEnds, Worker, WorkerOptions};
 use crate::lane::scheduling;
+use crate::overflow;
 use crate::resolver::{self, Asking};
+use crate::store::Reception;
+use crate::store::journal::{self, Restored};
 
 /// How long administration waits before it looks again for room in a lane's queue.
 const ROOM: Duration = Duration::from_millis(1);
@@ -38,6 +41,11 @@ pub(crate) struct RosterOptions {
     pub(crate) bell: Arc<Bell>,
     pub(crate) resolver_bell: Arc<Bell>,
     pub(crate) resolver: Post<Asking>,
+    /// How lanes are introduced to the store, if there is one, and the events that it had when the process began.
+    pub(crate) store: Option<Reception>,
+    /// The same for what keeps backlogs.
+    pub(crate) overflow: Option<overflow::Reception>,
+    pub(crate) restored: Vec<Restored>,
 }
 
 /// The lanes, as administration knows them.
@@ -50,9 +58,14 @@ pub(crate) struct Roster {
     /// Whose letter is taken next.
     turn: usize,
     counters: Arc<Block>,
+    /// What the main lane waits for before it serves anybody.
+    gate: Option<Gate>,
     /// Real-time priorities were refused, and that has been said.
     ordinary: bool,
 }
+
+/// A lane that waits for this to be dropped has not begun.
+type Gate = SyncSender<()>;
 
 /// One lane.
 struct Desk {
@@ -77,7 +90,7 @@ struct Desk {
 const MAIN_QUEUE: u32 = 4096;
 
 impl Roster {
-    /// A roster with the main lane, which is running when this returns.
+    /// A roster with the main lane, which begins when it [is to](Self::open).
     ///
     /// # Errors
     /// When the system refuses a thread, a poll or a bell.
@@ -86,10 +99,18 @@ impl Roster {
         let starter = Starter::new(options.lanes.cpus.clone())?;
         let priority = options.lanes.main_priority.and_then(|priority| i16::try_from(priority).ok());
         let main = options.registry.of_main(priority);
-        let mut roster = Self { options, starter, desks: Vec::new(), begun: 0, turn: 0, counters, ordinary: false };
-        roster.begin(LaneId::MAIN, priority, MAIN_QUEUE, Some(listeners), main, None)?;
+        let (gate, gate_of_main) = sync_channel(1);
+        let (desks, gate) = (Vec::new(), Some(gate));
+        let mut roster = Self { options, starter, desks, begun: 0, turn: 0, counters, gate, ordinary: false };
+        let entrance = Some((listeners, gate_of_main));
+        roster.begin(LaneId::MAIN, priority, MAIN_QUEUE, entrance, main, None)?;
         roster.schedule();
         Ok(roster)
+    }
+
+    /// Has the main lane begin: every lane has been started that routing names.
+    pub(crate) fn open(&mut self) {
+        self.gate = None;
     }
 
     /// What clients have, for a simulation to look at.
@@ -137,7 +158,7 @@ impl Roster {
         lane: LaneId,
         priority: Option<i16>,
         queue_events_max: u32,
-        listeners: Option<Listeners>,
+        entrance: Option<(Listeners, Receiver<()>)>,
         counters: Arc<Block>,
         seat: Option<Seat>,
     ) -> io::Result<()> {
@@ -148,6 +169,9 @@ impl Roster {
         let (resolver, lookups) = post_to(&self.options.resolver_bell, resolver::QUEUE);
         let (answers, resolved) = post_to(&bell, resolver::QUEUE);
         let (introductions, introduced) = post_to(&bell, usize::from(u8::MAX));
+        let RosterOptions { store, overflow, .. } = &mut self.options;
+        let (store, seat_at_store) = store.as_ref().map(|to| journal::link(thread, &bell, &to.bell)).unzip();
+        let (overflow, seat_at_overflow) = overflow.as_mut().map(|to| overflow::link(thread, &bell, to)).unzip();
         let (links, introduced_to) = self.links_to((lane, thread, priority), &bell, queue_events_max);
         let ends = LaneEnds {
             bell: Arc::clone(&bell),
@@ -157,15 +181,26 @@ impl Roster {
             resolved,
             introductions: introduced,
             links,
+            store,
+            overflow,
         };
         let name = lane_name(lane.0, priority);
         let common = self.options.common.clone();
+        let restored = core::mem::take(&mut self.options.restored);
+        let (listeners, gate) = entrance.unzip();
+        let named = name.as_str().into();
         let options =
-            WorkerOptions { id: lane, thread, name: name.as_str().into(), priority, listeners, ends, counters, common };
-        let (handle, number) = self.starter.start(name, options)?;
+            WorkerOptions { id: lane, thread, name: named, priority, listeners, restored, ends, counters, common };
+        let (handle, number) = self.starter.start(name, options, gate)?;
         self.begun += 1;
         let waiting = &self.options.bell;
         self.options.resolver.post_in_time(Asking { lookups, answers }, || wait_for_room(waiting));
+        if let (Some(reception), Some(seat)) = (&mut self.options.store, seat_at_store) {
+            reception.introductions.post_in_time(seat, || wait_for_room(waiting));
+        }
+        if let (Some(reception), Some(seat)) = (&mut self.options.overflow, seat_at_overflow) {
+            reception.introductions.post_in_time(seat, || wait_for_room(waiting));
+        }
         let others = self.desks.iter_mut().filter(|other| !other.ending);
         for (other, link) in others.zip(introduced_to) {
             other.introductions.post_in_time(link, || wait_for_room(waiting));
@@ -308,12 +343,18 @@ impl Roster {
 
     /// Ends all lanes, and waits for that.
     pub(crate) fn stop(&mut self) {
+        self.open();
         for thread in self.threads().collect::<Vec<_>>() {
             self.post(thread, ToLane::Stop);
         }
         for desk in self.desks.drain(..) {
             // A thread that panicked has said so on standard error already.
             let _ = desk.handle.join();
+        }
+        // Nobody is introduced any more.
+        self.options.store = None;
+        if let Some(overflow) = self.options.overflow.take() {
+            overflow.end();
         }
     }
 }
@@ -332,7 +373,12 @@ struct Starter {
 
 enum Order {
     /// A lane's thread is to be started, with a name.
-    Start { name: String, options: Box<WorkerOptions>, started: SyncSender<io::Result<(JoinHandle<()>, Pid)>> },
+    Start {
+        name: String,
+        options: Box<WorkerOptions>,
+        gate: Option<Receiver<()>>,
+        started: SyncSender<io::Result<(JoinHandle<()>, Pid)>>,
+    },
     /// Whether threads may have real-time priorities is to be tried.
     Try { tried: SyncSender<io::Result<()>> },
 }
@@ -345,8 +391,8 @@ impl Starter {
             // Whoever gave an order waits to be told.
             while let Ok(order) = orders_in.recv() {
                 match order {
-                    Order::Start { name, options, started } => {
-                        let _ = started.send(start_lane(name, *options, processors.clone()));
+                    Order::Start { name, options, gate, started } => {
+                        let _ = started.send(start_lane(name, *options, gate, processors.clone()));
                     }
                     Order::Try { tried } => {
                         let _ = tried.send(scheduling::try_real_time());
@@ -357,7 +403,12 @@ impl Starter {
         Ok(Self { orders })
     }
 
-    fn start(&self, name: String, options: WorkerOptions) -> io::Result<(JoinHandle<()>, Pid)> {
+    fn start(
+        &self,
+        name: String,
+        options: WorkerOptions,
+        gate: Option<Receiver<()>>,
+    ) -> io::Result<(JoinHandle<()>, Pid)> {
         #[cfg(test)]
         let options = match crate::simulation::take_lane(options) {
             Ok(started) => return started,
@@ -365,7 +416,7 @@ impl Starter {
         };
         let (started, told) = sync_channel(1);
         let options = Box::new(options);
-        self.orders.send(Order::Start { name, options, started }).map_err(|_| is_gone())?;
+        self.orders.send(Order::Start { name, options, gate, started }).map_err(|_| is_gone())?;
         told.recv().map_err(|_| is_gone())?
     }
 
@@ -392,7 +443,12 @@ fn is_gone() -> io::Error {
 }
 
 /// Starts a lane's thread, which makes its own poll, and waits for it to be ready.
-fn start_lane(name: String, options: WorkerOptions, processors: Vec<u16>) -> io::Result<(JoinHandle<()>, Pid)> {
+fn start_lane(
+    name: String,
+    options: WorkerOptions,
+    gate: Option<Receiver<()>>,
+    processors: Vec<u16>,
+) -> io::Result<(JoinHandle<()>, Pid)> {
     let (ready, told) = sync_channel(1);
     let thread = Builder::new().name(name).spawn(move || {
         let bound = scheduling::bind_to(&processors);
@@ -403,6 +459,8 @@ fn start_lane(name: String, options: WorkerOptions, processors: Vec<u16>) -> io:
         };
         // Somebody waits to be told.
         let _ = ready.send(Ok(rustix::thread::gettid()));
+        // Nothing is ever sent: it is let go of.
+        gate.map(|gate| gate.recv());
         worker.run();
     })?;
     let number = told.recv().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))?;

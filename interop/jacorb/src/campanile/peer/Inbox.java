@@ -8,6 +8,7 @@ import org.omg.CORBA.Any;
 import org.omg.CORBA.CompletionStatus;
 import org.omg.CosEventComm.Disconnected;
 import org.omg.CosNotification.FixedEventHeader;
+import org.omg.CosNotification.Property;
 import org.omg.CosNotification.StructuredEvent;
 import org.omg.CosNotification.StructuredEventHelper;
 
@@ -27,6 +28,8 @@ final class Inbox {
     private final long batch;
     /** Events may be missing between those that come, but never out of order. */
     private final boolean gaps;
+    /** Every event is told of as it comes, and nothing is expected of it. */
+    private final boolean tells;
     private final String raise;
     private final long raiseAt;
     private final long raiseTimes;
@@ -50,12 +53,17 @@ final class Inbox {
         stallAt = args.number("stall-at", Long.MAX_VALUE);
         batch = args.number("batch", Long.MAX_VALUE);
         gaps = args.has("gaps");
+        tells = args.has("tell");
         raise = args.text("raise", "");
         raiseAt = args.number("raise-at", 0);
         raiseTimes = args.number("raise-times", 1);
     }
 
     void structured(StructuredEvent event) throws Disconnected {
+        if (tells) {
+            tell(event);
+            return;
+        }
         if (fromStructured) {
             arrived(event.remainder_of_body, (shape, index, source) -> shaper.checkEvent(shape, index, source, event));
             return;
@@ -176,6 +184,23 @@ final class Inbox {
         } else if (every != 0 && seen % every == 0) {
             Console.say("ok " + index + (source == 0 ? "" : " source " + source) + Priorities.heard());
         }
+        notifyAll();
+    }
+
+    /** Says which `small` event it is, and whether it is marked as one that may have come before. */
+    private synchronized void tell(StructuredEvent event) {
+        Small small = Shaper.identify(event.remainder_of_body);
+        if (small == null) {
+            ++bad;
+            Console.say("bad event: it is not a Small");
+            return;
+        }
+        boolean marked = false;
+        for (Property property : event.header.variable_header) {
+            marked |= property.name.equals("PossiblyRepeated") && property.value.extract_boolean();
+        }
+        ++seen;
+        Console.say("got " + small.source + " " + small.number + (marked ? " marked" : " new"));
         notifyAll();
     }
 

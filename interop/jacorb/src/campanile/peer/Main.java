@@ -44,6 +44,7 @@ public final class Main {
                 case "filters" -> Filters.run(args);
                 case "destroy" -> destroy(args);
                 case "naming" -> NamingTour.run(args);
+                case "alma" -> Alma.run(args);
                 case "name-server" -> nameServer(args);
                 default -> throw new Args.Usage("no such sub-command: " + args.command());
             };

@@ -1,0 +1,405 @@
+//! `campanile-bench crash`: that no event which was acknowledged is lost, whenever the service is killed.
+//!
+//! Eight suppliers push persistent events to eight consumers, and the service is killed (`SIGKILL`) at a random moment, round after
+//! round, and started again on the same store. In half of the rounds one consumer is stopped from before the kill until after the next
+//! start. Two suppliers and two consumers are programs of omniORB and JacORB, where they are built, which know nothing of restarts;
+//! the others are this repository's own client.
+
+mod ledger;
+mod ours;
+mod peers;
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use client::notify::Property;
+use load::campanile::setup;
+use load::table::{Cell, Table};
+use serde::Serialize;
+
+use self::ledger::{Book, Numbered};
+use self::peers::{PeerConsumer, PeerSupplier};
+use crate::output::write_json;
+use crate::persistent::{Folder, Serving, Setting, disk_bytes};
+use crate::report::{Aim, judge, table_of_aims};
+use crate::{BenchError, Machine, Output, ReportOptions, clock};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  campanile-bench crash                           20 kills, within two minutes
+  campanile-bench crash --rounds 200 --json | jq '{lost, disordered, unmarked_repeats}'
+  campanile-bench crash --quick --seed 7          five, at the moments of another run
+
+Exit status 0 if every acknowledged event came to every consumer, in its
+supplier's order, repeated only where marked, and the disk stayed within its
+bound; 1 if not.";
+
+/// Rounds, and those of `--quick`.
+const ROUNDS: u32 = 20;
+const ROUNDS_QUICK: u32 = 5;
+/// Suppliers, and consumers; the last two of each are other ORBs' programs, where these are built.
+const PARTIES: u32 = 8;
+const ORBS: [(&str, &str); 2] = [("omniorb", "omniORB"), ("jacorb", "JacORB")];
+/// How long suppliers push before the service is killed, in milliseconds.
+const LOAD_MS: std::ops::Range<u64> = 50..1_500;
+/// How often the size of the store is looked at, in nanoseconds.
+const LOOK_EVERY: u64 = 5_000_000;
+/// When nothing has come for so long, what is missing is lost.
+const STALLED_AFTER: u64 = 20 * clock::SECOND;
+/// `store.event_bytes_max`, so that a consumer that is stopped now and then has it reached.
+const EVENT_BYTES_MAX: u64 = 4 << 20;
+/// What the store's files may have beside and for each octet of events that it may keep: a page is written anew before the old one goes,
+/// and the file grows by regions.
+const DISK_BYTES_BESIDE: u64 = 8 << 20;
+const DISK_BYTES_FOR_EACH: u64 = 3;
+
+/// Options of `campanile-bench crash`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct CrashOptions {
+    /// How often the service is killed, 1 to 10000 [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rounds: Option<u32>,
+    /// Five rounds
+    #[arg(long)]
+    quick: bool,
+    /// Decides at what moments, and who is stopped; another one each time if it is not given
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+    /// Where the programs of the other ORBs are
+    #[arg(long, value_name = "DIR", default_value = "target/interop")]
+    interop: PathBuf,
+    /// Where the store's folder is made: on the disk that is to be used
+    #[arg(long, value_name = "DIR")]
+    on: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportOptions,
+}
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Always `crash`.
+    benchmark: &'static str,
+    machine: Machine,
+    /// By which the same moments are chosen again.
+    seed: u64,
+    /// How often the service was killed.
+    rounds: u32,
+    /// Whose programs took part, beside this repository's client.
+    orbs: Vec<&'static str>,
+    /// Events that suppliers were told are taken.
+    acknowledged: u64,
+    /// Acknowledged events that did not come, over all consumers.
+    lost: u64,
+    /// Times that events came again, over all consumers, and those of events that were never marked.
+    repeats: u64,
+    unmarked_repeats: u64,
+    /// Events that came for the first time after a later one of their supplier.
+    disordered: u64,
+    /// The most that the files of the store had, and what they may have: 8 MiB and 3 times `store.event_bytes_max`.
+    disk_bytes_max: u64,
+    disk_bytes_bound: u64,
+    /// From starting the process until it had answered a first request; what was kept was taken in by then.
+    recovery_ms_max: f64,
+    /// The most events that were kept when it was started.
+    recovered_events_max: u64,
+    aims: Vec<Aim>,
+    by_round: Vec<Round>,
+}
+
+/// One round: from a start to the next.
+#[derive(Debug, Serialize)]
+struct Round {
+    /// How long suppliers pushed.
+    load_ms: f64,
+    /// Who was stopped.
+    stopped: Option<&'static str>,
+    /// Events that were acknowledged in it.
+    acknowledged: u64,
+    /// Events that were there when it was started again, and how long that took.
+    recovered_events: u64,
+    recovery_ms: f64,
+}
+
+enum Consumer {
+    Ours(ours::Consumer),
+    Theirs(PeerConsumer, &'static str),
+}
+
+impl Consumer {
+    fn stop(&self, is_stopped: bool) -> Result<(), BenchError> {
+        match self {
+            Self::Ours(consumer) => consumer.stop(is_stopped),
+            Self::Theirs(consumer, _) => consumer.stop(is_stopped)?,
+        }
+        Ok(())
+    }
+
+    const fn name(&self) -> &'static str {
+        match self {
+            Self::Ours(_) => "Campanile's client",
+            Self::Theirs(_, name) => name,
+        }
+    }
+}
+
+enum Supplier {
+    Ours(ours::Supplier),
+    Theirs(PeerSupplier),
+}
+
+impl Supplier {
+    fn supply(&mut self, over: &AtomicBool, told: &Sender<Numbered>) -> Result<(), BenchError> {
+        // Who listens does so until all have ended.
+        let acknowledge = |event| _ = told.send(event);
+        match self {
+            Self::Ours(supplier) => supplier.supply(over, acknowledge),
+            Self::Theirs(supplier) => supplier.supply(over, acknowledge)?,
+        }
+        Ok(())
+    }
+}
+
+/// Everybody, and what they know.
+struct Parties {
+    suppliers: Vec<Supplier>,
+    consumers: Vec<Consumer>,
+    books: Vec<Arc<Mutex<Book>>>,
+    acknowledged: BTreeSet<Numbered>,
+    orbs: Vec<&'static str>,
+}
+
+impl Parties {
+    /// Connects them to a channel: the factory's URL, and the channel's id.
+    fn connect(options: &CrashOptions, to: (&str, i32)) -> Result<Self, BenchError> {
+        let built = ORBS.iter().filter_map(|(folder, name)| Some((peers::program(&options.interop, folder)?, *name)));
+        let built: Vec<(PathBuf, &'static str)> = built.collect();
+        let mut parties = Self {
+            suppliers: Vec::new(),
+            consumers: Vec::new(),
+            books: Vec::new(),
+            acknowledged: BTreeSet::new(),
+            orbs: built.iter().map(|(_, name)| *name).collect(),
+        };
+        let mut theirs = built.iter();
+        for source in 0..PARTIES {
+            let book = Arc::default();
+            // The last ones.
+            let orb = if source as usize + built.len() < PARTIES as usize { None } else { theirs.next() };
+            match orb {
+                Some((program, name)) => {
+                    let consumer = PeerConsumer::start(name, program, to, &book)?;
+                    parties.consumers.push(Consumer::Theirs(consumer, name));
+                    parties.suppliers.push(Supplier::Theirs(PeerSupplier::start(name, program, to, source)?));
+                }
+                None => {
+                    parties.consumers.push(Consumer::Ours(ours::Consumer::start(to, &book)?));
+                    parties.suppliers.push(Supplier::Ours(ours::Supplier::start(to, source)?));
+                }
+            }
+            parties.books.push(book);
+        }
+        Ok(parties)
+    }
+
+    /// Has all suppliers push for so long, kills the service, and starts it again. Says how much the store's files had at most until
+    /// then, and how long the start took.
+    ///
+    /// Suppliers are waited for only then: a push of JacORB's returns when it has tried to connect for some seconds.
+    fn load(
+        &mut self,
+        serving: Serving,
+        setting: &mut Setting,
+        load_ns: u64,
+    ) -> Result<(Serving, u64, u64), BenchError> {
+        let over = AtomicBool::new(false);
+        let (told, made) = channel();
+        let mut disk = 0;
+        let (serving, took) = thread::scope(|scope| {
+            let (over, told) = (&over, &told);
+            let threads: Vec<_> =
+                self.suppliers.iter_mut().map(|supplier| scope.spawn(move || supplier.supply(over, told))).collect();
+            let until = clock::now() + load_ns;
+            while clock::now() < until && threads.iter().all(|thread| !thread.is_finished()) {
+                disk = disk.max(disk_bytes(&setting.data));
+                clock::sleep_until(until.min(clock::now() + LOOK_EVERY))?;
+            }
+            over.store(true, Ordering::Relaxed);
+            serving.kill();
+            disk = disk.max(disk_bytes(&setting.data));
+            let started = setting.start();
+            threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))?;
+            started
+        })?;
+        drop(told);
+        self.acknowledged.extend(made.try_iter());
+        Ok((serving, took, disk))
+    }
+
+    fn missing(&self) -> u64 {
+        self.over_books(|book| book.missing(&self.acknowledged))
+    }
+
+    fn over_books(&self, count: impl Fn(&Book) -> u64) -> u64 {
+        self.books.iter().map(|book| count(&book.lock().unwrap_or_else(PoisonError::into_inner))).sum()
+    }
+
+    /// Waits until everybody has everything, or nothing more comes.
+    fn await_all(&self, out: &mut Output<'_>) -> Result<u64, BenchError> {
+        let (mut missing, mut since) = (u64::MAX, clock::now());
+        loop {
+            let now = self.missing();
+            if now == 0 || clock::now().saturating_sub(since) > STALLED_AFTER {
+                return Ok(now);
+            }
+            if now != missing {
+                (missing, since) = (now, clock::now());
+            }
+            out.progress(&format!("{missing} deliveries are missing"))?;
+            clock::sleep_until(clock::now() + clock::SECOND / 10)?;
+        }
+    }
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &CrashOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let rounds = options.rounds.unwrap_or(if options.quick { ROUNDS_QUICK } else { ROUNDS });
+    let seed = options.seed.unwrap_or_else(|| fastrand::u64(..1 << 32));
+    let mut machine = Machine::describe();
+    let folder = Folder::new("crash", options.on.as_deref())?;
+    let mut setting = Setting::new(&folder, &format!("[store]\nevent_bytes_max = {EVENT_BYTES_MAX}\n"))?;
+    let (serving, _) = setting.start()?;
+    let channel = persistent_channel(&serving)?;
+    let service = format!("corbaloc::1.2@{}/NotificationService", setting.listen);
+    let mut parties = Parties::connect(options, (&service, channel))?;
+    let mut random = fastrand::Rng::with_seed(seed);
+    let (mut serving, mut disk, mut by_round) = (serving, 0, Vec::new());
+    for round in 0..rounds {
+        out.progress(&format!("round {} of {rounds}", round + 1))?;
+        let (next, found) = kill_once(&mut parties, serving, &mut setting, &mut random)?;
+        serving = next;
+        disk = disk.max(found.0);
+        by_round.push(found.1);
+    }
+    let lost = parties.await_all(out)?;
+    out.end_progress()?;
+    machine.note_stolen();
+    drop(serving);
+    let report = made(machine, seed, &parties, (lost, disk), by_round);
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        write_text(&report, out)?;
+    }
+    judge(&report.aims)
+}
+
+/// A channel whose events are kept, and marked for all its consumers.
+fn persistent_channel(serving: &Serving) -> Result<i32, BenchError> {
+    let qos = [
+        Property::new("EventReliability", 1_i16),
+        Property::new("ConnectionReliability", 1_i16),
+        Property::new("MarkRepeats", true),
+    ];
+    let made = serving.service.factory()?.create_channel(&qos, &[]);
+    made.map(|(_, id)| id).map_err(setup("making a channel whose events are kept"))
+}
+
+/// One round: load, a kill, and the next start. Says how much the store's files had at most.
+fn kill_once(
+    parties: &mut Parties,
+    serving: Serving,
+    setting: &mut Setting,
+    random: &mut fastrand::Rng,
+) -> Result<(Serving, (u64, Round)), BenchError> {
+    let stopped = random.bool().then(|| random.usize(..parties.consumers.len()));
+    let consumer = stopped.and_then(|at| parties.consumers.get(at));
+    consumer.map_or(Ok(()), |consumer| consumer.stop(true))?;
+    let name = consumer.map(Consumer::name);
+    let load_ns = random.u64(LOAD_MS) * 1_000_000 + random.u64(..1_000_000);
+    let before = parties.acknowledged.len();
+    let (serving, took, disk) = parties.load(serving, setting, load_ns)?;
+    let recovered = serving.service.counters()?.get("events_restored").copied().unwrap_or(0);
+    let consumer = stopped.and_then(|at| parties.consumers.get(at));
+    consumer.map_or(Ok(()), |consumer| consumer.stop(false))?;
+    let round = Round {
+        load_ms: milliseconds(load_ns),
+        stopped: name,
+        acknowledged: (parties.acknowledged.len() - before) as u64,
+        recovered_events: recovered,
+        recovery_ms: milliseconds(took),
+    };
+    Ok((serving, (disk.max(disk_bytes(&setting.data)), round)))
+}
+
+fn milliseconds(nanoseconds: u64) -> f64 {
+    clock::seconds(nanoseconds) * 1e3
+}
+
+fn made(machine: Machine, seed: u64, parties: &Parties, (lost, disk): (u64, u64), by_round: Vec<Round>) -> Report {
+    let bound = DISK_BYTES_BESIDE + DISK_BYTES_FOR_EACH * EVENT_BYTES_MAX;
+    let disordered = parties.over_books(Book::disordered);
+    let [repeats, unmarked] =
+        [parties.over_books(|book| book.repeats().0), parties.over_books(|book| book.repeats().1)];
+    let none = |aim: &str, found: u64| Aim { aim: aim.into(), found: found.to_string(), met: Some(found == 0) };
+    let acknowledged = parties.acknowledged.len() as u64;
+    let aims = vec![
+        Aim { aim: "suppliers are acknowledged".into(), found: acknowledged.to_string(), met: Some(acknowledged > 0) },
+        none("acknowledged events that are lost: none", lost),
+        none("events out of their supplier's order: none", disordered),
+        none("repeats of events that were never marked: none", unmarked),
+        Aim {
+            aim: format!("octets of the store's files: at most {bound}"),
+            found: disk.to_string(),
+            met: Some(disk <= bound),
+        },
+    ];
+    Report {
+        benchmark: "crash",
+        machine,
+        seed,
+        rounds: u32::try_from(by_round.len()).unwrap_or(u32::MAX),
+        orbs: parties.orbs.clone(),
+        acknowledged,
+        lost,
+        repeats,
+        unmarked_repeats: unmarked,
+        disordered,
+        disk_bytes_max: disk,
+        disk_bytes_bound: bound,
+        recovery_ms_max: by_round.iter().map(|round| round.recovery_ms).fold(0.0, f64::max),
+        recovered_events_max: by_round.iter().map(|round| round.recovered_events).max().unwrap_or(0),
+        aims,
+        by_round,
+    }
+}
+
+fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let with = if report.orbs.is_empty() { "no other ORB's (none is built)".into() } else { report.orbs.join(" and ") };
+    writeln!(
+        out,
+        "{} kills, {PARTIES} suppliers, {PARTIES} consumers, among them programs of {with}; --seed {}\n",
+        report.rounds, report.seed
+    )?;
+    let mut table = Table::new(["load (ms)", "stopped", "acknowledged", "recovered", "recovery (ms)"]);
+    for round in &report.by_round {
+        let Round { load_ms, stopped, acknowledged, recovered_events, recovery_ms } = round;
+        let stopped = stopped.map_or(Cell::Absent, Cell::from);
+        table.row([
+            (*load_ms).into(),
+            stopped,
+            (*acknowledged).into(),
+            (*recovered_events).into(),
+            (*recovery_ms).into(),
+        ]);
+    }
+    table.write(out)?;
+    writeln!(out, "\n{} acknowledged, {} repeats.\n", report.acknowledged, report.repeats)?;
+    table_of_aims(&report.aims).write(out)?;
+    report.machine.write_remarks(out)?;
+    Ok(())
+}

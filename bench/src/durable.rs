@@ -1,0 +1,363 @@
+//! `campanile-bench durable`: what it costs that events outlive the service.
+//!
+//! Three comparisons, whose sides take turns within a round: persistent throughput with the store's own engine, driven bare (redb,
+//! group commits of as many records of the same size, of which as many are removed again); the latency of one supplier with one such
+//! commit of one record; and a best-effort channel's latency beside a busy persistent channel of the same service, with the same alone.
+
+mod bare;
+pub(crate) mod load;
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::PathBuf;
+
+use client::notify::Property;
+use serde::Serialize;
+
+use self::bare::{Bare, Committed};
+use self::load::{Consumer, Flood, Paced};
+use crate::latency::{Recorder, ratio};
+use crate::output::write_json;
+use crate::persistent::{Folder, Serving, Setting};
+use crate::report::{Aim, judge, table_of_aims};
+use crate::{BenchError, Machine, Output, ReportOptions, clock};
+use ::load::Form;
+use ::load::campanile::listen;
+use ::load::table::Table;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  campanile-bench durable                         about two minutes
+  campanile-bench durable --quick --json | jq .ratios
+  campanile-bench durable --on /var/lib           on the disk that this folder is on";
+
+/// Suppliers of the busy channel, and octets of an event's payload.
+const SUPPLIERS: u32 = 64;
+const PAYLOAD: usize = 128;
+/// Best-effort events a second, beside which the other channel is busy, and the busy one's.
+const BEST_EFFORT_RATE: u64 = 1_000;
+const BUSY_RATE: u64 = 4_000;
+/// Turns of each side in a round.
+const TURNS: u64 = 4;
+/// Events that the service is started again with, and those of `--quick`.
+const KEPT: u64 = 1_000_000;
+const KEPT_QUICK: u64 = 50_000;
+/// How long they are waited for.
+const KEEPING_AT_MOST: u64 = 180 * clock::SECOND;
+/// What is to be shown.
+const THROUGHPUT_MIN: f64 = 0.7;
+const LATENCY_MAX_US: f64 = 100.0;
+const BEST_EFFORT_MAX: f64 = 1.3;
+const RECOVERY_MAX_MS: f64 = 1_000.0;
+
+type Counters = BTreeMap<String, u64>;
+
+/// Options of `campanile-bench durable`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DurableOptions {
+    /// Three rounds of short turns
+    #[arg(long)]
+    quick: bool,
+    /// Where the store's folder is made: on the disk that is to be measured
+    #[arg(long, value_name = "DIR")]
+    on: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportOptions,
+}
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Always `durable`.
+    benchmark: &'static str,
+    machine: Machine,
+    /// Octets of a record, in the store as in the bare engine.
+    record_bytes: u64,
+    ratios: Ratios,
+    /// Medians over the rounds.
+    middle: Round,
+    aims: Vec<Aim>,
+    recovery: Recovery,
+    rounds: Vec<Round>,
+}
+
+/// A start after a kill, with events that a consumer has not confirmed.
+#[derive(Debug, Serialize)]
+struct Recovery {
+    /// How many there were.
+    events: u64,
+    /// From starting the process until it had answered a request: without events, and with them.
+    empty_ms: f64,
+    full_ms: f64,
+    /// What is between, for a million events.
+    ms_per_million: f64,
+    /// Memory that the service had then.
+    resident_bytes: u64,
+}
+
+/// Medians of the rounds' ratios.
+#[derive(Debug, Serialize)]
+struct Ratios {
+    /// Persistent events a second, of the bare engine's.
+    throughput: f64,
+    /// One supplier's median latency, of a bare commit of one record.
+    latency: f64,
+    /// A best-effort channel's p99 beside a busy persistent channel, of the same without.
+    besteffort_p99: f64,
+}
+
+/// What one round found.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+struct Round {
+    /// Records a second of bare commits of 64, and events a second of 64 suppliers that each wait for their answer.
+    bare_per_second: f64,
+    persistent_per_second: f64,
+    /// Events that a commit of the service's had.
+    events_per_commit: f64,
+    /// Octets that the kernel was given to write for one event, bare and by the service.
+    bare_written_per_event: f64,
+    persistent_written_per_event: f64,
+    /// Medians of a bare commit of one record, and of one supplier's push until it is answered, in µs.
+    bare_commit_us: f64,
+    persistent_us: f64,
+    /// A best-effort channel's latency, alone and beside the busy one: the 99th percentiles, in µs.
+    besteffort_p99_us: f64,
+    besteffort_beside_p99_us: f64,
+    /// Allocations of lanes for each event then, of both channels.
+    allocations_per_event: f64,
+}
+
+/// What there is to measure.
+struct Rig {
+    serving: Serving,
+    bare: Bare,
+    /// The store's channel, and its consumer; the other, and its.
+    persistent: ::load::campanile::Channel,
+    _consumer: Consumer,
+    besteffort: Paced,
+    turn_ns: u64,
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &DurableOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let (rounds, turn_ns) = if options.quick { (3, clock::SECOND) } else { (9, 2 * clock::SECOND) };
+    let mut machine = Machine::describe();
+    let folder = Folder::new("durable", options.on.as_deref())?;
+    let mut setting = Setting::new(&folder, "")?;
+    let (serving, _) = setting.start()?;
+    let persistent = serving.service.new_channel_with(&[Property::new("EventReliability", 1_i16)])?;
+    let consumer = Consumer::connect(&persistent)?;
+    let besteffort = Paced::connect(&serving.service.new_channel_with(&[])?)?;
+    let record_bytes = record_bytes(&serving, &persistent)?;
+    let bare = Bare::open(&folder.file("bare.redb"), record_bytes)?;
+    let mut rig = Rig { serving, bare, persistent, _consumer: consumer, besteffort, turn_ns };
+    let mut found = Vec::new();
+    for round in 0..rounds {
+        out.progress(&format!("round {} of {rounds}", round + 1))?;
+        found.push(rig.round()?);
+    }
+    out.end_progress()?;
+    machine.note_stolen();
+    drop(rig);
+    out.progress("a start with many events")?;
+    let recovery = recover(&folder, if options.quick { KEPT_QUICK } else { KEPT })?;
+    out.end_progress()?;
+    let report = made(machine, record_bytes, found, recovery);
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        write_text(&report, out)?;
+    }
+    judge(&report.aims)
+}
+
+/// Octets that the store writes for an event.
+fn record_bytes(serving: &Serving, channel: &::load::campanile::Channel) -> Result<u64, BenchError> {
+    let counter = |name: &str| Ok::<_, BenchError>(serving.service.counters()?.get(name).copied().unwrap_or(0));
+    let before = counter("store_bytes")?;
+    let taken = Flood::connect(channel, 1, PAYLOAD)?.run(clock::SECOND / 5, None)?.count();
+    let written = counter("store_bytes")?.saturating_sub(before);
+    // Beside the record there are its number and, of some, the number of one who is yet to confirm it.
+    Ok((written / taken.max(1)).saturating_sub(size_of::<u64>() as u64))
+}
+
+impl Rig {
+    fn round(&mut self) -> Result<Round, BenchError> {
+        let mut round = Round::default();
+        self.throughput(&mut round)?;
+        let mut one = Flood::connect(&self.persistent, 1, PAYLOAD)?;
+        let (mut bare, mut took) = (Committed::default(), Recorder::default());
+        for _ in 0..TURNS {
+            self.bare.run(1, self.turn_ns / TURNS, &mut bare)?;
+            took.merge(&one.run(self.turn_ns / TURNS, None)?);
+        }
+        (round.bare_commit_us, round.persistent_us) = (bare.commit.quantile_us(0.5), took.quantile_us(0.5));
+        self.beside(&mut round)?;
+        Ok(round)
+    }
+
+    fn throughput(&mut self, round: &mut Round) -> Result<(), BenchError> {
+        let mut flood = Flood::connect(&self.persistent, SUPPLIERS, PAYLOAD)?;
+        let (mut bare, mut taken, mut nanoseconds) = (Committed::default(), 0, 0);
+        let before = self.counters()?;
+        let written = bare::written_by(self.serving.process.pid());
+        for _ in 0..TURNS {
+            self.bare.run(SUPPLIERS, self.turn_ns / TURNS, &mut bare)?;
+            let began = clock::now();
+            taken += flood.run(self.turn_ns / TURNS, None)?.count();
+            nanoseconds += clock::now() - began;
+        }
+        let written = bare::written_by(self.serving.process.pid()).saturating_sub(written);
+        let writes = by(&before, &self.counters()?, "store_writes");
+        round.bare_per_second = ratio(bare.records, 1) / clock::seconds(bare.nanoseconds.max(1));
+        round.bare_written_per_event = ratio(bare.written, bare.records.max(1));
+        round.persistent_per_second = ratio(taken, 1) / clock::seconds(nanoseconds.max(1));
+        round.persistent_written_per_event = ratio(written, taken.max(1));
+        round.events_per_commit = ratio(taken, writes.max(1));
+        Ok(())
+    }
+
+    fn counters(&self) -> Result<Counters, BenchError> {
+        self.serving.service.counters()
+    }
+
+    /// Alone and beside the busy channel, in short turns.
+    fn beside(&mut self, round: &mut Round) -> Result<(), BenchError> {
+        let turn_ns = self.turn_ns / TURNS;
+        let mut busy = Flood::connect(&self.persistent, SUPPLIERS, PAYLOAD)?;
+        let [mut alone, mut beside] = [(); 2].map(|()| Recorder::default());
+        let (mut allocations, mut events) = (0, 0);
+        for _ in 0..TURNS {
+            self.besteffort.run(turn_ns, BEST_EFFORT_RATE, &mut alone)?;
+            // Reading them allocates, too.
+            let (unread, before) = (self.counters()?, self.counters()?);
+            let reading = by(&unread, &before, "lane_allocations");
+            let (besteffort, beside) = (&mut self.besteffort, &mut beside);
+            std::thread::scope(|scope| {
+                let flood = scope.spawn(|| busy.run(turn_ns, Some(BUSY_RATE)));
+                besteffort.run(turn_ns, BEST_EFFORT_RATE, beside)?;
+                flood.join().unwrap_or_else(|_| Ok(Recorder::default()))
+            })?;
+            let after = self.counters()?;
+            allocations += by(&before, &after, "lane_allocations").saturating_sub(reading);
+            events += by(&before, &after, "lane_events_in");
+        }
+        round.besteffort_p99_us = alone.quantile_us(0.99);
+        round.besteffort_beside_p99_us = beside.quantile_us(0.99);
+        round.allocations_per_event = ratio(allocations, events.max(1));
+        Ok(())
+    }
+}
+
+/// Has so many events kept for a consumer that answers nothing, kills the service and starts it again.
+fn recover(folder: &Folder, events: u64) -> Result<Recovery, BenchError> {
+    let mut setting = Setting::new(folder, "")?;
+    setting.data = folder.file("many");
+    let (serving, _) = setting.start()?;
+    let qos = [Property::new("EventReliability", 1_i16), Property::new("MemoryBudget", 1_u64 << 30)];
+    let channel = serving.service.new_channel_with(&qos)?;
+    serving.kill();
+    let (serving, empty) = setting.start()?;
+    let mute = listen()?;
+    let address = mute.local_addr().map_err(BenchError::io("reading the address of a consumer"))?;
+    channel.connect_consumer(address, b"mute", Form::Structured, &[])?;
+    let mut flood = Flood::connect(&channel, SUPPLIERS, PAYLOAD)?;
+    let mut taken = 0;
+    // A slow disk has fewer of them.
+    let until = clock::now() + KEEPING_AT_MOST;
+    while taken < events && clock::now() < until {
+        taken += flood.run(clock::SECOND / 2, None)?.count();
+    }
+    serving.kill();
+    let (serving, full) = setting.start()?;
+    let events = serving.service.counters()?.get("events_restored").copied().unwrap_or(0);
+    let [empty_ms, full_ms] = [empty, full].map(|took| clock::seconds(took) * 1e3);
+    let ms_per_million = (full_ms - empty_ms).max(0.0) / ratio(events.max(1), 1_000_000);
+    let resident_bytes = serving.process.resident_bytes()?;
+    Ok(Recovery { events, empty_ms, full_ms, ms_per_million, resident_bytes })
+}
+
+fn by(before: &Counters, after: &Counters, name: &str) -> u64 {
+    let of = |counters: &Counters| counters.get(name).copied().unwrap_or(0);
+    of(after).saturating_sub(of(before))
+}
+
+fn median(figures: impl Iterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+}
+
+fn made(machine: Machine, record_bytes: u64, rounds: Vec<Round>, recovery: Recovery) -> Report {
+    let of = |pick: fn(&Round) -> f64| median(rounds.iter().map(pick));
+    let ratios = Ratios {
+        throughput: of(|round| round.persistent_per_second / round.bare_per_second),
+        latency: of(|round| round.persistent_us / round.bare_commit_us),
+        besteffort_p99: of(|round| round.besteffort_beside_p99_us / round.besteffort_p99_us),
+    };
+    let middle = Round {
+        bare_per_second: of(|round| round.bare_per_second),
+        persistent_per_second: of(|round| round.persistent_per_second),
+        events_per_commit: of(|round| round.events_per_commit),
+        bare_written_per_event: of(|round| round.bare_written_per_event),
+        persistent_written_per_event: of(|round| round.persistent_written_per_event),
+        bare_commit_us: of(|round| round.bare_commit_us),
+        persistent_us: of(|round| round.persistent_us),
+        besteffort_p99_us: of(|round| round.besteffort_p99_us),
+        besteffort_beside_p99_us: of(|round| round.besteffort_beside_p99_us),
+        allocations_per_event: of(|round| round.allocations_per_event),
+    };
+    let added = of(|round| round.persistent_us - round.bare_commit_us);
+    let aims = vec![
+        Aim {
+            aim: format!("persistent throughput of 64 suppliers, of the engine's: at least {THROUGHPUT_MIN}"),
+            found: format!("{:.2}", ratios.throughput),
+            met: Some(ratios.throughput >= THROUGHPUT_MIN),
+        },
+        Aim {
+            aim: format!("one supplier's latency above that of a commit: at most {LATENCY_MAX_US} µs"),
+            found: format!("{added:.0} µs"),
+            met: Some(added <= LATENCY_MAX_US),
+        },
+        Aim {
+            aim: format!(
+                "a best-effort channel's p99 beside a busy persistent one, of that alone: at most {BEST_EFFORT_MAX}"
+            ),
+            found: format!("{:.2}", ratios.besteffort_p99),
+            met: Some(ratios.besteffort_p99 <= BEST_EFFORT_MAX),
+        },
+        Aim {
+            aim: "allocations of lanes for an event then: below 0.01".into(),
+            found: format!("{:.4}", middle.allocations_per_event),
+            met: Some(middle.allocations_per_event < 0.01),
+        },
+        Aim {
+            aim: format!("recovery for a million events kept: at most {RECOVERY_MAX_MS} ms"),
+            found: format!("{:.0} ms ({} events)", recovery.ms_per_million, recovery.events),
+            met: Some(recovery.events > 0 && recovery.ms_per_million <= RECOVERY_MAX_MS),
+        },
+    ];
+    Report { benchmark: "durable", machine, record_bytes, ratios, middle, aims, recovery, rounds }
+}
+
+fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let Report { middle, ratios, record_bytes, .. } = report;
+    writeln!(out, "Records of {record_bytes} octets; medians of {} rounds\n", report.rounds.len())?;
+    let mut table = Table::new(["", "bare", "service", "ratio"]);
+    let mut row = |name: &str, bare: f64, service: f64, ratio: Option<f64>| {
+        table.row([name.into(), bare.into(), service.into(), ratio.into()]);
+    };
+    row("events/s, 64 at once", middle.bare_per_second, middle.persistent_per_second, Some(ratios.throughput));
+    row("events in a commit", f64::from(SUPPLIERS), middle.events_per_commit, None);
+    row("octets written for an event", middle.bare_written_per_event, middle.persistent_written_per_event, None);
+    row("one at a time (µs)", middle.bare_commit_us, middle.persistent_us, Some(ratios.latency));
+    table.write(out)?;
+    let mut table = Table::new(["", "alone", "beside a busy persistent channel", "ratio"]);
+    let (alone, beside) = (middle.besteffort_p99_us, middle.besteffort_beside_p99_us);
+    table.row(["best-effort p99 (µs)".into(), alone.into(), beside.into(), ratios.besteffort_p99.into()]);
+    writeln!(out)?;
+    table.write(out)?;
+    writeln!(out)?;
+    table_of_aims(&report.aims).write(out)?;
+    report.machine.write_remarks(out)?;
+    Ok(())
+}

@@ -1,0 +1,217 @@
+//! Who loads the service: suppliers that each wait for their answer, one that keeps to a schedule, and consumers.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use client::notify::Property;
+use giop::message::Header;
+use load::callers::Callers;
+use load::campanile::{Channel, NAME, listen};
+use load::wire::{PushMessage, check_reply};
+use load::{CarriageOptions, Form};
+use rustix::event::epoll::{self, EventData, EventFlags};
+
+use crate::latency::Recorder;
+use crate::{BenchError, clock};
+
+/// Octets of a GIOP header (CORBA 3.3 part 2, 9.4.1).
+const HEADER_LEN: usize = 12;
+/// How long a consumer waits before it looks whether it is to end.
+const LOOK_EVERY: u64 = clock::SECOND / 10;
+
+fn polling(errno: rustix::io::Errno) -> BenchError {
+    BenchError::Io { doing: "polling suppliers' connections", source: errno.into() }
+}
+
+/// A supplier's connection, with the one push that is unanswered.
+struct Supplier {
+    number: u64,
+    stream: TcpStream,
+    message: PushMessage,
+    id: u32,
+    sent: u64,
+    answer: Vec<u8>,
+}
+
+impl Supplier {
+    fn connect(channel: &Channel, payload: usize, number: u64) -> Result<Self, BenchError> {
+        let proxy = channel.add_supplier(CarriageOptions { form: Form::Structured, ..CarriageOptions::default() })?;
+        let stream = proxy.connect()?;
+        stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
+        let message = PushMessage::of(Form::Structured, &proxy.key, payload);
+        Ok(Self { number, stream, message, id: 0, sent: 0, answer: Vec::new() })
+    }
+
+    /// Pushes an event that has the time and its supplier's number in its payload.
+    fn push(&mut self) -> Result<(), BenchError> {
+        self.id = self.id.wrapping_add(1);
+        self.sent = clock::now();
+        let mut payload = [0; 16];
+        let (sent, number) = payload.split_at_mut(8);
+        sent.copy_from_slice(&self.sent.to_ne_bytes());
+        number.copy_from_slice(&self.number.to_ne_bytes());
+        self.message.fill(self.id, &payload);
+        self.stream.write_all(self.message.bytes()).map_err(BenchError::io("pushing an event"))
+    }
+
+    /// Reads once. True if the push is answered.
+    fn read(&mut self) -> Result<bool, BenchError> {
+        let mut octets = [0; 512];
+        let count = self.stream.read(&mut octets).map_err(BenchError::io("reading an answer"))?;
+        if count == 0 {
+            let reason = "closed a supplier's connection".to_owned();
+            return Err(BenchError::Protocol { contender: NAME.into(), reason });
+        }
+        self.answer.extend_from_slice(octets.get(..count).unwrap_or_default());
+        let Some(length) = self.answer.get(8..HEADER_LEN).and_then(|size| size.first_chunk::<4>()) else {
+            return Ok(false);
+        };
+        // The service answers in the byte order that it was asked in.
+        let length = HEADER_LEN + usize::try_from(u32::from_ne_bytes(*length)).unwrap_or(0);
+        if self.answer.len() < length {
+            return Ok(false);
+        }
+        let header = Header::parse(&self.answer).map_err(|error| BenchError::Protocol {
+            contender: NAME.into(),
+            reason: format!("sent a reply that cannot be read: {error}"),
+        })?;
+        check_reply(NAME, &self.answer, &header, self.id)?;
+        self.answer.clear();
+        Ok(true)
+    }
+}
+
+/// Suppliers that each push as soon as they are answered, or when they are due.
+pub(crate) struct Flood {
+    suppliers: Vec<Supplier>,
+    poll: OwnedFd,
+}
+
+impl Flood {
+    pub(crate) fn connect(channel: &Channel, suppliers: u32, payload: usize) -> Result<Self, BenchError> {
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
+        let suppliers = (0..suppliers.into())
+            .map(|number| Supplier::connect(channel, payload, number))
+            .collect::<Result<Vec<_>, _>>()?;
+        for (supplier, at) in suppliers.iter().zip(0..) {
+            epoll::add(&poll, &supplier.stream, EventData::new_u64(at), EventFlags::IN).map_err(polling)?;
+        }
+        Ok(Self { suppliers, poll })
+    }
+
+    /// Has them push for so long, at so many a second altogether if that is said, and waits for all answers. Says how long each took.
+    pub(crate) fn run(&mut self, turn_ns: u64, rate: Option<u64>) -> Result<Recorder, BenchError> {
+        let (mut took, began) = (Recorder::default(), clock::now());
+        let (until, step) = (began + turn_ns, rate.map_or(0, |rate| clock::SECOND / rate.max(1)));
+        let mut free: Vec<usize> = (0..self.suppliers.len()).collect();
+        let mut due = began;
+        loop {
+            let now = clock::now();
+            while now < until && due <= now {
+                let Some(at) = free.pop() else { break };
+                if let Some(supplier) = self.suppliers.get_mut(at) {
+                    supplier.push()?;
+                }
+                due = if step == 0 { now } else { due + step };
+            }
+            let is_idle = free.len() == self.suppliers.len();
+            if is_idle && now >= until {
+                return Ok(took);
+            }
+            // One that has no supplier free waits for an answer; one that has, for the next event to be due as well.
+            let within = (step > 0 && !free.is_empty() && now < until).then(|| due.saturating_sub(now));
+            self.take_answers(within, &mut took, &mut free)?;
+        }
+    }
+
+    fn take_answers(
+        &mut self,
+        within: Option<u64>,
+        took: &mut Recorder,
+        free: &mut Vec<usize>,
+    ) -> Result<(), BenchError> {
+        let mut events = [epoll::Event { flags: EventFlags::empty(), data: EventData::new_u64(0) }; 64];
+        let count = match epoll::wait(&self.poll, &mut events, within.map(clock::to_timespec).as_ref()) {
+            Ok(count) => count,
+            Err(rustix::io::Errno::INTR) => 0,
+            Err(errno) => return Err(polling(errno)),
+        };
+        for event in events.iter().take(count) {
+            let data = event.data;
+            let at = usize::try_from(data.u64()).unwrap_or(usize::MAX);
+            let Some(supplier) = self.suppliers.get_mut(at) else { continue };
+            if supplier.read()? {
+                took.record(clock::now().saturating_sub(supplier.sent));
+                free.push(at);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A consumer, on a thread of its own, that answers everything.
+pub(crate) struct Consumer {
+    is_over: Arc<AtomicBool>,
+    /// From the event's payload to its arrival, since somebody last took that out.
+    latency: Arc<Mutex<Recorder>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Consumer {
+    pub(crate) fn connect(channel: &Channel) -> Result<Self, BenchError> {
+        let mut callers = Callers::new(NAME, listen()?)?;
+        // So that it is never the consumer that is waited for.
+        let qos = [Property::new("PushWindow", 256_u16)];
+        channel.connect_consumer(callers.address()?, b"durable-consumer", Form::Structured, &qos)?;
+        let (is_over, latency) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Recorder::default())));
+        let (over, recorded) = (Arc::clone(&is_over), Arc::clone(&latency));
+        let thread = thread::spawn(move || {
+            let mut take = |payload: &[u8], now: u64| {
+                let sent = payload.first_chunk::<8>().map_or(now, |sent| u64::from_ne_bytes(*sent));
+                recorded.lock().unwrap_or_else(PoisonError::into_inner).record(now.saturating_sub(sent));
+                Ok(())
+            };
+            while !over.load(Ordering::Relaxed) && callers.wait(Some(LOOK_EVERY), true, &mut take).is_ok() {}
+        });
+        Ok(Self { is_over, latency, thread: Some(thread) })
+    }
+
+    pub(crate) fn take_latency(&self, into: &mut Recorder) {
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        into.merge(&latency);
+        latency.clear();
+    }
+}
+
+impl Drop for Consumer {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A supplier that keeps to a schedule, and its consumer.
+pub(crate) struct Paced {
+    flood: Flood,
+    consumer: Consumer,
+}
+
+impl Paced {
+    pub(crate) fn connect(channel: &Channel) -> Result<Self, BenchError> {
+        Ok(Self { consumer: Consumer::connect(channel)?, flood: Flood::connect(channel, 8, super::PAYLOAD)? })
+    }
+
+    /// Pushes at so many a second for so long, and records how long events took to arrive.
+    pub(crate) fn run(&mut self, turn_ns: u64, rate: u64, latency: &mut Recorder) -> Result<(), BenchError> {
+        self.consumer.take_latency(&mut Recorder::default());
+        self.flood.run(turn_ns, Some(rate))?;
+        self.consumer.take_latency(latency);
+        Ok(())
+    }
+}

@@ -1,0 +1,238 @@
+//! `campanile-bench overflow`: a consumer that sleeps while events go on coming.
+//!
+//! Suppliers keep to a rate; one consumer keeps up, another one takes nothing for a while, and then everything. Shown is that no
+//! supplier waits for it, that the other does not notice, that the service's memory stays what its budget is, and that the sleeper gets
+//! every event, each supplier's in order.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use client::notify::Property;
+use load::Form;
+use load::callers::Callers;
+use load::campanile::{NAME, listen};
+use load::table::Table;
+use serde::Serialize;
+
+use crate::durable::load::{Consumer, Flood};
+use crate::latency::{Recorder, ratio};
+use crate::output::write_json;
+use crate::persistent::{Folder, Serving, Setting};
+use crate::report::{Aim, judge, table_of_aims};
+use crate::{BenchError, Machine, Output, ReportOptions, clock};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  campanile-bench overflow --quick                        5 s asleep
+  campanile-bench overflow --seconds 600 --budget-gib 16  ten minutes: 12 million events
+  campanile-bench overflow --on /var/lib                  on the disk that this folder is on";
+
+/// Suppliers.
+pub(crate) const SUPPLIERS: u32 = 64;
+/// In units of 100 ns.
+const HOUR: u64 = 36_000_000_000;
+/// How many seconds everybody keeps up first, to compare with.
+const AWAKE_SECONDS: u64 = 5;
+/// The other consumer's p99 while one sleeps, of that while nobody does.
+const P99_MAX: f64 = 1.3;
+/// What the service's memory may be, beside the channel's budget of 256 MiB.
+const RESIDENT_MAX: u64 = 512 << 20;
+
+/// Options of `campanile-bench overflow`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct OverflowOptions {
+    /// Asleep for 5 s
+    #[arg(long)]
+    quick: bool,
+    /// How long a consumer sleeps
+    #[arg(long, value_name = "N", default_value_t = 60, conflicts_with = "quick")]
+    seconds: u64,
+    /// Events a second
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    rate: u64,
+    /// Octets of an event's payload
+    #[arg(long, value_name = "N", default_value_t = 1_000)]
+    payload: usize,
+    /// The channel's `OverflowBudget`
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    budget_gib: u64,
+    /// Where the store's folder is made: on the disk that is to be measured
+    #[arg(long, value_name = "DIR")]
+    on: Option<PathBuf>,
+    #[command(flatten)]
+    report: ReportOptions,
+}
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Always `overflow`.
+    benchmark: &'static str,
+    machine: Machine,
+    seconds: u64,
+    /// Events a second that were answered while one consumer slept.
+    per_second: f64,
+    /// Events published while it slept and after, what the sleeper got of them, and how many out of their supplier's order.
+    published: u64,
+    received: u64,
+    disordered: u64,
+    /// Suppliers' answers that were withheld.
+    held: u64,
+    /// What was on disk at most, and the service's memory then.
+    overflow_bytes_max: u64,
+    resident_bytes_max: u64,
+    /// The other consumer's 99th percentile, in µs.
+    p99_before_us: f64,
+    p99_during_us: f64,
+    ratio: f64,
+    /// Events a second that the sleeper got when it was awake again.
+    caught_up_per_second: f64,
+    aims: Vec<Aim>,
+}
+
+/// A consumer that takes nothing until it is told to.
+pub(crate) struct Sleeper {
+    callers: Callers,
+    /// The last event of each supplier, by the time in it.
+    last: Vec<u64>,
+    pub(crate) received: u64,
+    pub(crate) disordered: u64,
+}
+
+impl Sleeper {
+    pub(crate) fn connect(channel: &load::campanile::Channel, qos: &[Property]) -> Result<Self, BenchError> {
+        let callers = Callers::new(NAME, listen()?)?;
+        let qos = [&[Property::new("PushWindow", 256_u16)], qos].concat();
+        channel.connect_consumer(callers.address()?, b"overflow-sleeper", Form::Structured, &qos)?;
+        let last = vec![0; usize::try_from(SUPPLIERS).unwrap_or(0)];
+        Ok(Self { callers, last, received: 0, disordered: 0 })
+    }
+
+    /// Takes all there is, until it has so many or none has come for ten seconds.
+    pub(crate) fn take(&mut self, until: u64) -> Result<(), BenchError> {
+        let Self { callers, last, received, disordered } = self;
+        let mut came = clock::now();
+        while *received < until && clock::now() - came < 10 * clock::SECOND {
+            callers.wait(Some(clock::SECOND / 10), true, |payload, now| {
+                came = now;
+                let number =
+                    |at: usize| payload.get(at..).and_then(|rest| rest.first_chunk()).map(|n| u64::from_ne_bytes(*n));
+                let (Some(sent), Some(supplier)) = (number(0), number(8)) else { return Ok(()) };
+                let Some(last) = usize::try_from(supplier).ok().and_then(|at| last.get_mut(at)) else { return Ok(()) };
+                *disordered += u64::from(sent <= *last);
+                *last = sent;
+                *received += 1;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let seconds = if options.quick { 5 } else { options.seconds };
+    let mut machine = Machine::describe();
+    let folder = Folder::new("overflow", options.on.as_deref())?;
+    let (serving, _) = Setting::new(&folder, "")?.start()?;
+    // Of a sleeper no answer is missed, or it would be sent the same events again, on another connection.
+    let qos = [Property::new("OverflowBudget", options.budget_gib << 30), Property::new("ReplyTimeout", HOUR)];
+    let channel = serving.service.new_channel_with(&qos)?;
+    let consumer = Consumer::connect(&channel)?;
+    let mut flood = Flood::connect(&channel, SUPPLIERS, options.payload)?;
+    out.progress("everybody keeps up")?;
+    let mut before = Recorder::default();
+    flood.run(clock::SECOND, Some(options.rate))?;
+    consumer.take_latency(&mut Recorder::default());
+    flood.run(AWAKE_SECONDS * clock::SECOND, Some(options.rate))?;
+    consumer.take_latency(&mut before);
+    let mut sleeper = Sleeper::connect(&channel, &[])?;
+    let (mut during, mut published, mut report) = (Recorder::default(), 0, Peak::default());
+    for second in 0..seconds {
+        out.progress(&format!("one consumer sleeps: {second} of {seconds} s"))?;
+        published += flood.run(clock::SECOND, Some(options.rate))?.count();
+        report.look(&serving)?;
+    }
+    consumer.take_latency(&mut during);
+    out.progress("it is awake again")?;
+    let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_held")?);
+    sleeper.take(published)?;
+    let took = clock::seconds(clock::now() - began);
+    out.end_progress()?;
+    machine.note_stolen();
+    let (p99_before_us, p99_during_us) = (before.quantile_us(0.99), during.quantile_us(0.99));
+    let report = Report {
+        benchmark: "overflow",
+        machine,
+        seconds,
+        per_second: ratio(published, seconds.max(1)),
+        published,
+        received: sleeper.received,
+        disordered: sleeper.disordered,
+        held,
+        overflow_bytes_max: report.overflow_bytes,
+        resident_bytes_max: report.resident_bytes,
+        p99_before_us,
+        p99_during_us,
+        ratio: p99_during_us / p99_before_us,
+        caught_up_per_second: ratio(sleeper.received, 1) / took,
+        aims: Vec::new(),
+    };
+    let report = Report { aims: aims(&report), ..report };
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        write_text(&report, out)?;
+    }
+    judge(&report.aims)
+}
+
+/// The most that there was.
+#[derive(Default)]
+struct Peak {
+    overflow_bytes: u64,
+    resident_bytes: u64,
+}
+
+impl Peak {
+    fn look(&mut self, serving: &Serving) -> Result<(), BenchError> {
+        self.overflow_bytes = self.overflow_bytes.max(counter(serving, "overflow_bytes")?);
+        self.resident_bytes = self.resident_bytes.max(serving.process.resident_bytes()?);
+        Ok(())
+    }
+}
+
+pub(crate) fn counter(serving: &Serving, name: &str) -> Result<u64, BenchError> {
+    Ok(serving.service.counters()?.get(name).copied().unwrap_or(0))
+}
+
+fn aims(report: &Report) -> Vec<Aim> {
+    let Report { published, received, disordered, held, resident_bytes_max, ratio, .. } = report;
+    let aim = |aim: String, found: String, met| Aim { aim, found, met: Some(met) };
+    vec![
+        aim("the sleeper gets every event".into(), format!("{received} of {published}"), received == published),
+        aim("each supplier's in order".into(), format!("{disordered} out of order"), *disordered == 0),
+        aim("no supplier is held".into(), format!("{held}"), *held == 0),
+        aim(
+            format!("the service's memory: at most {} MiB", RESIDENT_MAX >> 20),
+            format!("{} MiB", resident_bytes_max >> 20),
+            *resident_bytes_max <= RESIDENT_MAX,
+        ),
+        aim(format!("the other consumer's p99: at most {P99_MAX} ×"), format!("{ratio:.2}"), *ratio <= P99_MAX),
+    ]
+}
+
+fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let mut table = Table::new(["", ""]);
+    table.row(["events/s while one consumer slept".into(), report.per_second.into()]);
+    table.row(["published meanwhile".into(), report.published.into()]);
+    table.row(["on disk at most (MiB)".into(), (report.overflow_bytes_max >> 20).into()]);
+    table.row(["the service's memory at most (MiB)".into(), (report.resident_bytes_max >> 20).into()]);
+    table.row(["the other consumer's p99 before (µs)".into(), report.p99_before_us.into()]);
+    table.row(["the same while one slept (µs)".into(), report.p99_during_us.into()]);
+    table.row(["events/s that the sleeper got afterwards".into(), report.caught_up_per_second.into()]);
+    table.write(out)?;
+    writeln!(out)?;
+    table_of_aims(&report.aims).write(out)?;
+    report.machine.write_remarks(out)?;
+    Ok(())
+}

@@ -1,0 +1,65 @@
+//! What an operator does with what a service has kept.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+pub(super) const STORE_EXAMPLES: &str = "\
+Examples:
+  campanile store show
+  campanile store check --data /var/lib/campanile
+  campanile store compact
+
+The service has to be stopped; of one that runs, `campanile ls` and `campanile
+stats store kept` tell.";
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  campanile store check
+  campanile store check --data /var/lib/campanile && systemctl start campanile
+  campanile store check --json | jq .damaged
+
+Reads everything, verifies checksums, and tries to restore what is configured.
+Exit status: 0 whole; 1 damaged, with what is, or not to be had; 2 wrong usage.";
+
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  campanile store show
+  campanile store show --data /var/lib/campanile
+  campanile store show --json | jq .events.oldest
+
+Its version and size, how much is configured, and the events that somebody is
+yet to confirm, by channel.
+Exit status: 0 shown; 1 not; 2 wrong usage.";
+
+const COMPACT_EXAMPLES: &str = "\
+Examples:
+  campanile store compact
+  campanile store compact --data /var/lib/campanile
+
+A store fills the holes that events leave when they go, and seldom gives room
+back by itself. What is kept is not changed.
+Exit status: 0 done; 1 not; 2 wrong usage.";
+
+/// `campanile store …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Verify everything, and say what is damaged
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(StoreOptions),
+    /// Show its version and size, what is configured, and which events are kept
+    #[command(after_help = SHOW_EXAMPLES)]
+    Show(StoreOptions),
+    /// Make its file as small as what is in it
+    #[command(after_help = COMPACT_EXAMPLES)]
+    Compact(StoreOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StoreOptions {
+    /// The service's folder [default: $STATE_DIRECTORY, else ~/.local/state/campanile/2809]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

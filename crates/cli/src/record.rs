@@ -1,0 +1,249 @@
+//! `campanile record`: a channel's events in a file.
+//!
+//! Each is a line of JSON as `campanile sub` prints it, and has all of itself besides, as it is marshalled: that is what
+//! `campanile replay` publishes.
+
+use crate::args::RecordOptions;
+use crate::failure::Failure;
+use crate::signals::{Waiter, Wake};
+use crate::{json, ls, moment, show, subscribe};
+use client::notify::{CallbackConsumer, Property, StructuredEvent};
+use client::{ConsumerOptions, EventNumber, OrbOptions, Received, ServantError, SimpleConsumer};
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
+use std::fs::OpenOptions;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// How often what was written goes to the file, and it is looked how the subscription does.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// How events are marshalled in a file.
+const ENCODING: Encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Utf8 };
+
+/// What the service says in the header of an event to whom it delivers it.
+const OF_THE_SERVICE: [&str; 3] = ["EventNumber", "EventTime", "PossiblyRepeated"];
+
+/// Writes events until enough came, time is up or a signal asks to stop.
+pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {
+    let out = open(&options.file, options.append)?;
+    let waiter = Waiter::install().map_err(Failure::message)?;
+    let count = Arc::new(AtomicU64::new(0));
+    let recorder = Recorder {
+        out,
+        line: String::new(),
+        count: Arc::clone(&count),
+        limit: options.until.count,
+        through: None,
+        wake: waiter.sender(),
+    };
+    let recorder = Arc::new(Mutex::new(recorder));
+    let settings = ConsumerOptions {
+        orb: OrbOptions { ..ls::orb_options(&options.server) },
+        types: options.selection.types.iter().map(Into::into).collect(),
+        constraint: options.selection.constraint.clone(),
+        start_from: Some(options.selection.past.start_from().unwrap_or_else(|| "new".into())),
+        ends_when_disconnected: true,
+        ..ConsumerOptions::default()
+    };
+    let mut consumer = connect(options, settings.clone(), &recorder);
+    if options.selection.past.start_from().is_none() && consumer.as_ref().is_err_and(|error| error.is("UnsupportedQoS"))
+    {
+        // A service that keeps no past at all, and numbers nothing.
+        consumer = connect(options, ConsumerOptions { start_from: None, ..settings }, &recorder);
+    }
+    let consumer = consumer.map_err(|error| {
+        subscribe::refused(
+            &error,
+            (options.selection.constraint.as_deref(), options.selection.channel),
+            &options.server,
+        )
+    })?;
+    eprintln!("campanile: recording; Ctrl-C ends");
+    let started = Instant::now();
+    let outcome = wait(options, &waiter, &consumer, &recorder, started);
+    let farewell = consumer.close();
+    let mut recorder = recorder.lock().unwrap_or_else(PoisonError::into_inner);
+    recorder.out.flush()?;
+    let recorded = count.load(Ordering::Relaxed);
+    eprintln!("campanile: {} recorded in {:.1} s", events(recorded), started.elapsed().as_secs_f64());
+    outcome?;
+    if options.until.count.is_some_and(|count| recorded < count) {
+        return Err(Failure::Quiet);
+    }
+    farewell.map_err(|error| Failure::remote(&error, &options.server))
+}
+
+pub(crate) fn events(count: u64) -> String {
+    format!("{} {}", show::count(count), if count == 1 { "event" } else { "events" })
+}
+
+/// The file, which is not written over.
+fn open(path: &Path, appends: bool) -> Result<BufWriter<Box<dyn Write + Send>>, Failure> {
+    if path == Path::new("-") {
+        return Ok(BufWriter::new(Box::new(io::stdout())));
+    }
+    let file = OpenOptions::new().append(true).create(appends).create_new(!appends).open(path);
+    match file {
+        Ok(file) => Ok(BufWriter::new(Box::new(file))),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            Err(Failure::Message(format!("{} is there already; --append adds to it", path.display())))
+        }
+        Err(error) => Err(Failure::Message(format!("{} cannot be written: {error}", path.display()))),
+    }
+}
+
+fn connect<W: Write + Send + 'static>(
+    options: &RecordOptions,
+    settings: ConsumerOptions,
+    recorder: &Arc<Mutex<Recorder<W>>>,
+) -> Result<SimpleConsumer, client::InvokeError> {
+    let recorder = Arc::clone(recorder);
+    SimpleConsumer::connect(&options.server.server, options.selection.channel, settings, move |received| {
+        recorder.lock().unwrap_or_else(PoisonError::into_inner).handle(&received)
+    })
+}
+
+fn wait<W: Write>(
+    options: &RecordOptions,
+    waiter: &Waiter,
+    consumer: &SimpleConsumer,
+    recorder: &Mutex<Recorder<W>>,
+    started: Instant,
+) -> Result<(), Failure> {
+    loop {
+        let left = options.until.wait.map_or(LOOK_EVERY, |wait| wait.saturating_sub(started.elapsed()));
+        match waiter.wait(Some(left.min(LOOK_EVERY))) {
+            Some(Wake::Output(error)) => return Err(error.into()),
+            Some(_) => return Ok(()),
+            None if options.until.wait.is_some_and(|wait| started.elapsed() >= wait) => return Ok(()),
+            None if consumer.has_ended() => {
+                return Err(Failure::message("the service has disconnected this consumer; its log says why"));
+            }
+            None => recorder.lock().unwrap_or_else(PoisonError::into_inner).out.flush()?,
+        }
+        while let Some(gap) = consumer.next_gap() {
+            eprintln!("campanile: {}", subscribe::missed(&gap));
+        }
+    }
+}
+
+/// Writes each event as it comes.
+pub(crate) struct Recorder<W> {
+    pub(crate) out: W,
+    pub(crate) line: String,
+    pub(crate) count: Arc<AtomicU64>,
+    pub(crate) limit: Option<u64>,
+    /// It ends with the event of this number.
+    pub(crate) through: Option<u64>,
+    pub(crate) wake: Sender<Wake>,
+}
+
+impl<W: Write> Recorder<W> {
+    pub(crate) fn handle(&mut self, received: &Received<'_>) -> Result<(), ServantError> {
+        let recorded = self.count.load(Ordering::Relaxed);
+        let number = received.number()?;
+        let is_behind = self.through.zip(number).is_some_and(|(through, number)| number.number > through);
+        if self.limit.is_some_and(|limit| recorded >= limit) || is_behind {
+            let _ = self.wake.send(Wake::Done);
+            return Err(CallbackConsumer::disconnected());
+        }
+        let event = received.event()?;
+        self.line.clear();
+        line(&mut self.line, number, SystemTime::now(), &event);
+        if let Err(error) = self.out.write_all(self.line.as_bytes()) {
+            // Nobody waits any more if the command is ending.
+            let _ = self.wake.send(Wake::Output(error));
+            return Err(CallbackConsumer::disconnected());
+        }
+        self.count.store(recorded + 1, Ordering::Relaxed);
+        let is_last = self.through.zip(number).is_some_and(|(through, number)| number.number == through);
+        if self.limit == Some(recorded + 1) || is_last {
+            let _ = self.wake.send(Wake::Done);
+        }
+        Ok(())
+    }
+}
+
+/// An event's line.
+fn line(out: &mut String, number: Option<EventNumber>, now: SystemTime, event: &StructuredEvent) {
+    let came = number.and_then(|number| number.came).unwrap_or(now);
+    let since = came.duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    out.push_str(&format!("{{\"came\":\"{}\",\"came_ns\":{}", moment::rfc3339(came), since.as_nanos()));
+    if let Some(number) = number {
+        out.push_str(&format!(",\"number\":{}", number.number));
+    }
+    let mut own = event.clone();
+    own.variable_header.retain(|property| !is_of_the_service(property));
+    out.push(',');
+    json::members(out, &moment::rfc3339(now), &own);
+    out.push_str(",\"cdr\":\"");
+    let mut octets = Vec::new();
+    // It was read from octets, so its values fit their types.
+    if own.write(&mut Writer::new(&mut octets, ENCODING)).is_ok() {
+        json::hex(out, &octets);
+    }
+    out.push_str("\"}\n");
+}
+
+fn is_of_the_service(property: &Property) -> bool {
+    OF_THE_SERVICE.contains(&property.name.as_str())
+}
+
+/// The event of a line, and when it came, in nanoseconds since 1970.
+pub(crate) fn read_line(text: &str) -> Result<(StructuredEvent, u64), String> {
+    let line: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
+    let member = |name: &str| line.get(name).ok_or_else(|| format!("has no `{name}`: it is no recording"));
+    let came = member("came_ns")?.as_u64().ok_or("`came_ns` is no number")?;
+    let octets =
+        json::octets_from_hex(member("cdr")?.as_str().unwrap_or("?")).map_err(|error| format!("`cdr`: {error}"))?;
+    let mut reader = Reader::new(&octets, ENCODING);
+    let event = StructuredEvent::read(&mut reader).map_err(|error| format!("`cdr` is no event: {error}"))?;
+    Ok((event, came))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use giop::value::AnyValue;
+
+    #[test]
+    fn a_line_is_json_and_has_the_whole_event() {
+        let mut event = StructuredEvent::new("Telescope", "Temperature", "dome \"3\"");
+        event.variable_header.push(Property::new("Timeout", 70_u64));
+        event.variable_header.push(Property::new("EventTime", 7_u64));
+        event.variable_header.push(Property::new("EventNumber", 7_u64));
+        event.filterable_data.push(Property::new("celsius", f64::NAN));
+        let number = EventNumber { number: 7, came: Some(UNIX_EPOCH + Duration::from_nanos(1_500_000_000)) };
+        for body in [AnyValue::default(), "text }".into(), ::json::read::from_json(&serde_json::json!({"a": {"b": 1}}))]
+        {
+            event.remainder = body;
+            let mut text = String::new();
+            line(&mut text, Some(number), UNIX_EPOCH, &event);
+            let told: serde_json::Value = serde_json::from_str(&text).unwrap();
+            assert_eq!((&told["number"], &told["came"]), (&7.into(), &"1970-01-01T00:00:01.500Z".into()), "{text}");
+            assert_eq!(told["name"], "dome \"3\"");
+            let (read, came) = read_line(&text).unwrap();
+            assert_eq!((read.variable_header.len(), came), (1, 1_500_000_000));
+            assert_eq!((&read.event_name, &read.remainder), (&event.event_name, &event.remainder));
+        }
+    }
+
+    #[test]
+    fn what_is_no_line_says_what_is_wrong() {
+        for (text, why) in [
+            ("", "no JSON"),
+            ("{}", "no recording"),
+            ("{\"came_ns\":-1,\"cdr\":\"\"}", "no number"),
+            ("{\"came_ns\":1,\"cdr\":\"0\"}", "hexadecimal"),
+            ("{\"came_ns\":1,\"cdr\":\"00\"}", "no event"),
+            ("{\"came_ns\":1,\"cdr\":7}", "hexadecimal"),
+        ] {
+            let said = read_line(text).unwrap_err();
+            assert!(said.contains(why), "{text}: {said}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `campanile replay`: what was recorded, or a channel's past, published again.
+
+use crate::args::{ReplayOptions, Speed};
+use crate::failure::Failure;
+use crate::record::{Recorder, events, read_line};
+use crate::signals::{Waiter, Wake};
+use crate::{ls, subscribe};
+use client::notify::StructuredEvent;
+use client::{ConsumerOptions, Received, SimpleConsumer, SimpleSupplier, SupplierOptions};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A channel that sends nothing for so long has no more of its past.
+const QUIET: Duration = Duration::from_secs(2);
+/// How often a wait looks at whether a signal came.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Publishes again.
+pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
+    let waiter = Waiter::install().map_err(Failure::message)?;
+    let source: Box<dyn BufRead> = match options.source.parse::<i32>() {
+        Ok(channel) => match past_of(options, channel, &waiter)? {
+            Some(file) => Box::new(BufReader::new(file)),
+            None => return Err(Failure::Quiet),
+        },
+        Err(_) if options.past.start_from().is_some() => {
+            return Err(Failure::Usage("--first, --last, --since and --from are for the past of a channel".into()));
+        }
+        Err(_) if options.source == "-" => Box::new(io::stdin().lock()),
+        Err(_) => {
+            let file = File::open(&options.source)
+                .map_err(|error| Failure::Message(format!("{} cannot be read: {error}", options.source)))?;
+            Box::new(BufReader::new(file))
+        }
+    };
+    let settings = SupplierOptions { orb: ls::orb_options(&options.server), ..SupplierOptions::default() };
+    let supplier = SimpleSupplier::connect_with(&options.server.server, options.channel, settings)
+        .map_err(|error| Failure::remote(&error, &options.server))?;
+    let (mut published, started) = (0, Instant::now());
+    let outcome = publish(options, source, &supplier, &waiter, &mut published);
+    let farewell = supplier.close();
+    eprintln!("campanile: {} replayed in {:.1} s", events(published), started.elapsed().as_secs_f64());
+    outcome?;
+    farewell.map_err(|error| Failure::remote(&error, &options.server))
+}
+
+fn publish(
+    options: &ReplayOptions,
+    source: Box<dyn BufRead>,
+    supplier: &SimpleSupplier,
+    waiter: &Waiter,
+    published: &mut u64,
+) -> Result<(), Failure> {
+    let mut pace = Pace { speed: options.speed, began: None };
+    for (nth, line) in source.lines().enumerate() {
+        let line = line.map_err(|error| Failure::Message(format!("{}: {error}", options.source)))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let (mut event, came) = read_line(&line)
+            .map_err(|why| Failure::Message(format!("line {} of {} {why}", nth + 1, options.source)))?;
+        while let Some(wait) = pace.wait(came) {
+            if waiter.wait(Some(wait.min(LOOK_EVERY))).is_some() {
+                return Err(Failure::Quiet);
+            }
+        }
+        strip(&mut event);
+        supplier.publish(&event).map_err(|error| Failure::remote(&error, &options.server))?;
+        *published += 1;
+    }
+    Ok(())
+}
+
+/// Leaves out what was true when it came, and would have it dropped.
+fn strip(event: &mut StructuredEvent) {
+    event.variable_header.retain(|property| !matches!(property.name.as_str(), "StartTime" | "StopTime"));
+}
+
+/// When the next event is due.
+struct Pace {
+    speed: Speed,
+    /// When the first one was published, and when it had come.
+    began: Option<(Instant, u64)>,
+}
+
+impl Pace {
+    /// How long to wait yet; nothing if it is due.
+    fn wait(&mut self, came: u64) -> Option<Duration> {
+        let Speed::Times(speed) = self.speed else { return None };
+        let (began, first) = *self.began.get_or_insert((Instant::now(), came));
+        let due = Duration::from_nanos(came.saturating_sub(first)).div_f64(speed);
+        Some(due.saturating_sub(began.elapsed())).filter(|wait| !wait.is_zero())
+    }
+}
+
+/// What a channel has of its past now, in a file that nobody else sees. Nothing if a signal came.
+fn past_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<Option<File>, Failure> {
+    if options.channel.unwrap_or(0) == channel_id {
+        let text = format!("channel {channel_id} would be replayed into itself; --channel names another one");
+        return Err(Failure::Usage(text));
+    }
+    let path = std::env::temp_dir().join(format!("campanile-replay-{}", std::process::id()));
+    let failed = |error: io::Error| Failure::Message(format!("{} cannot be written: {error}", path.display()));
+    let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
+    std::fs::remove_file(&path).map_err(failed)?;
+    let Some(last) = last_of(options, channel_id, waiter)? else { return Ok(None) };
+    let count = Arc::new(AtomicU64::new(0));
+    let (wake, woken) = channel();
+    let out = BufWriter::new(file.try_clone().map_err(failed)?);
+    let through = Some(last);
+    let recorder = Recorder { out, line: String::new(), count: Arc::clone(&count), limit: None, through, wake };
+    let recorder = Arc::new(Mutex::new(recorder));
+    let start = options.past.start_from().unwrap_or_else(|| "first".into());
+    let consumer = {
+        let recorder = Arc::clone(&recorder);
+        subscribe_to(options, channel_id, start, move |received| {
+            recorder.lock().unwrap_or_else(PoisonError::into_inner).handle(&received)
+        })?
+    };
+    let (mut seen, mut since) = (0, Instant::now());
+    while since.elapsed() < QUIET {
+        match woken.recv_timeout(LOOK_EVERY) {
+            Ok(Wake::Output(error)) => return Err(failed(error)),
+            Ok(_) => break,
+            Err(_) => {}
+        }
+        if waiter.wait(Some(Duration::ZERO)).is_some() {
+            return Ok(None);
+        }
+        let now = count.load(Ordering::Relaxed);
+        if now != seen {
+            (seen, since) = (now, Instant::now());
+        }
+    }
+    drop(consumer);
+    recorder.lock().unwrap_or_else(PoisonError::into_inner).out.flush().map_err(failed)?;
+    let mut file = file;
+    file.rewind().map_err(failed)?;
+    Ok(Some(file))
+}
+
+/// The number of the last event that a channel has. Nothing if a signal came.
+fn last_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<Option<u64>, Failure> {
+    let (tell, told) = channel();
+    let _consumer = subscribe_to(options, channel_id, "last:1".into(), move |received| {
+        let _ = tell.send(received.number()?);
+        Ok(())
+    })?;
+    let since = Instant::now();
+    loop {
+        match told.recv_timeout(LOOK_EVERY) {
+            Ok(Some(number)) => return Ok(Some(number.number)),
+            _ if waiter.wait(Some(Duration::ZERO)).is_some() => return Ok(None),
+            _ if since.elapsed() >= QUIET => {
+                return Err(Failure::Message(format!("channel {channel_id} has nothing of its past")));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn subscribe_to(
+    options: &ReplayOptions,
+    channel_id: i32,
+    start: String,
+    callback: impl FnMut(Received<'_>) -> Result<(), client::ServantError> + Send + 'static,
+) -> Result<SimpleConsumer, Failure> {
+    let settings = ConsumerOptions {
+        orb: ls::orb_options(&options.server),
+        start_from: Some(start),
+        ..ConsumerOptions::default()
+    };
+    SimpleConsumer::connect(&options.server.server, Some(channel_id), settings, callback)
+        .map_err(|error| subscribe::refused(&error, (None, Some(channel_id)), &options.server))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_in_an_hour_is_due_in_six_minutes_at_ten_times_the_speed() {
+        let mut pace = Pace { speed: Speed::Times(10.0), began: None };
+        assert_eq!(pace.wait(5_000_000_000_000), None, "the first");
+        let wait = pace.wait(5_000_000_000_000 + 3_600_000_000_000).unwrap();
+        assert!((359..=360).contains(&wait.as_secs()), "{wait:?}");
+        assert_eq!(pace.wait(4_000_000_000_000), None, "one whose clock was set back");
+        let mut pace = Pace { speed: Speed::Max, began: None };
+        assert_eq!((pace.wait(0), pace.wait(u64::MAX)), (None, None));
+    }
+}

@@ -1,0 +1,207 @@
+//! `campanile store`: what a service that does not run has kept.
+
+use crate::args::{StoreCommand, StoreOptions};
+use crate::environment::Environment;
+use crate::failure::Failure;
+use crate::{moment, show};
+use serde::Serialize;
+use service::{KeptError, KeptStore};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::time::SystemTime;
+use topology::{Part, Topology};
+
+/// Checks, shows or compacts.
+pub(crate) fn run(command: &StoreCommand) -> Result<(), Failure> {
+    match command {
+        StoreCommand::Check(options) => check(options),
+        StoreCommand::Show(options) => show(options),
+        StoreCommand::Compact(options) => compact(options),
+    }
+}
+
+/// The folder that is meant: where `campanile serve` without options keeps things.
+fn directory(options: &StoreOptions) -> Result<PathBuf, Failure> {
+    let environment = Environment::read();
+    let default = || {
+        let of_user = || Some(environment.user_state()?.join("campanile").join("2809"));
+        environment.state_directory.clone().or_else(of_user)
+    };
+    let named = options.data.clone().or_else(default);
+    named.ok_or_else(|| {
+        Failure::Usage("this user has no home folder ($HOME); name the store's folder with --data".into())
+    })
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    Ok(io::stdout().write_all(text.as_bytes())?)
+}
+
+fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let text = serde_json::to_string(value).map_err(Failure::message)?;
+    print(&(text + "\n"))
+}
+
+/// What `check --json` says.
+#[derive(Serialize)]
+struct Checked {
+    directory: PathBuf,
+    whole: bool,
+    damaged: Vec<String>,
+}
+
+fn check(options: &StoreOptions) -> Result<(), Failure> {
+    let directory = directory(options)?;
+    let found = KeptStore::open(&directory).and_then(|mut store| store.check());
+    let damaged = match found {
+        Ok(damaged) => damaged,
+        Err(KeptError::Damaged { why, .. }) => vec![why],
+        Err(error) => return Err(Failure::message(error)),
+    };
+    if options.json {
+        print_json(&Checked { directory: directory.clone(), whole: damaged.is_empty(), damaged: damaged.clone() })?;
+    } else if damaged.is_empty() {
+        print(&format!("the store in {} is whole\n", directory.display()))?;
+    } else {
+        let lines: String = damaged.iter().map(|line| format!("{line}\n")).collect();
+        print(&format!("the store in {} is damaged:\n{lines}", directory.display()))?;
+    }
+    if damaged.is_empty() { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+/// What `show` shows.
+#[derive(Serialize)]
+struct Shown {
+    directory: PathBuf,
+    version: u32,
+    file_bytes: u64,
+    disk_bytes: u64,
+    configured: Configured,
+    events: Events,
+}
+
+/// How much is configured.
+#[derive(Default, Serialize)]
+struct Configured {
+    channels: u64,
+    admins: u64,
+    proxies: u64,
+    filters: u64,
+    names: u64,
+}
+
+/// Events that are kept, and when the first of them arrived.
+#[derive(Default, Serialize)]
+struct Events {
+    count: u64,
+    bytes: u64,
+    oldest: Option<String>,
+    by_channel: Vec<OfChannel>,
+}
+
+#[derive(Serialize)]
+struct OfChannel {
+    channel: u32,
+    count: u64,
+    bytes: u64,
+    oldest: String,
+}
+
+fn show(options: &StoreOptions) -> Result<(), Failure> {
+    let directory = directory(options)?;
+    let mut store = KeptStore::open(&directory).map_err(Failure::message)?;
+    let shown = Shown {
+        version: store.version(),
+        file_bytes: store.file_bytes(),
+        disk_bytes: store.disk_bytes(),
+        configured: configured(&mut store)?,
+        events: events(&mut store)?,
+        directory,
+    };
+    if options.json { print_json(&shown) } else { print(&text(&shown)) }
+}
+
+fn configured(store: &mut KeptStore) -> Result<Configured, Failure> {
+    let image = store.image().map_err(Failure::message)?;
+    // What it says of itself is looked at by `check`.
+    Topology::of_image(&image).map_err(Failure::message)?;
+    let mut count = Configured::default();
+    for part in image.keys().filter_map(|key| Part::of_key(key)) {
+        match part {
+            Part::Channel(_) => count.channels += 1,
+            Part::Admin { .. } => count.admins += 1,
+            Part::Proxy { .. } => count.proxies += 1,
+            Part::Filter(_) => count.filters += 1,
+            Part::Binding { .. } => count.names += 1,
+            Part::Numbers | Part::Context(_) | Part::Registration(_) => {}
+        }
+    }
+    Ok(count)
+}
+
+fn events(store: &mut KeptStore) -> Result<Events, Failure> {
+    let mut by_channel: BTreeMap<u32, (u64, u64, SystemTime)> = BTreeMap::new();
+    let told = store.events(|event| {
+        // Whoever wants to know of others checks the store.
+        let Ok(event) = event else { return };
+        let (count, bytes, oldest) = by_channel.entry(event.channel).or_insert((0, 0, event.arrived));
+        (*count, *bytes, *oldest) = (*count + 1, *bytes + event.bytes, event.arrived.min(*oldest));
+    });
+    told.map_err(Failure::message)?;
+    let oldest = by_channel.values().map(|(_, _, oldest)| *oldest).min();
+    Ok(Events {
+        count: by_channel.values().map(|(count, ..)| count).sum(),
+        bytes: by_channel.values().map(|(_, bytes, _)| bytes).sum(),
+        oldest: oldest.map(moment::rfc3339),
+        by_channel: by_channel
+            .into_iter()
+            .map(|(channel, (count, bytes, oldest))| OfChannel {
+                channel,
+                count,
+                bytes,
+                oldest: moment::rfc3339(oldest),
+            })
+            .collect(),
+    })
+}
+
+fn text(shown: &Shown) -> String {
+    let Shown { directory, version, file_bytes, disk_bytes, configured, events } = shown;
+    let Configured { channels, admins, proxies, filters, names } = configured;
+    let (file, on_disk) = (show::bytes(*file_bytes), show::bytes(*disk_bytes));
+    let oldest = events.oldest.as_ref().map_or_else(String::new, |oldest| format!(", the oldest of {oldest}"));
+    let (count, bytes) = (show::count(events.count), show::bytes(events.bytes));
+    let mut text = format!(
+        "folder      {}\nversion     {version}\nsize        {file}, of which {on_disk} on disk\n\
+         configured  channels: {channels}, admins: {admins}, proxies: {proxies}, filters: {filters}, names: {names}\n\
+         events      {count} with {bytes}{oldest}\n",
+        directory.display()
+    );
+    for OfChannel { channel, count, bytes, oldest } in &events.by_channel {
+        let (count, bytes) = (show::count(count), show::bytes(*bytes));
+        let _ = writeln!(text, "  channel {channel}: {count} with {bytes}, the oldest of {oldest}");
+    }
+    text
+}
+
+/// What `compact --json` says.
+#[derive(Serialize)]
+struct Compacted {
+    directory: PathBuf,
+    file_bytes_before: u64,
+    file_bytes_after: u64,
+}
+
+fn compact(options: &StoreOptions) -> Result<(), Failure> {
+    let directory = directory(options)?;
+    let store = KeptStore::open(&directory).map_err(Failure::message)?;
+    let before = store.file_bytes();
+    let after = store.compact().map_err(Failure::message)?;
+    if options.json {
+        return print_json(&Compacted { directory, file_bytes_before: before, file_bytes_after: after });
+    }
+    let (before, after) = (show::bytes(before), show::bytes(after));
+    print(&format!("the store in {} had {before}, and has {after} now\n", directory.display()))
+}

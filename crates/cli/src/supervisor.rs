@@ -1,0 +1,177 @@
+//! A supervisor such as systemd: the sockets that it passes, and what it is told (`sd_listen_fds`(3), `sd_notify`(3)).
+//!
+//! It opens the sockets before there is a service, and keeps them when the service ends: the first client's connection starts the
+//! service, and whoever connects while it is started again waits for that.
+
+use crate::environment::Environment;
+use crate::failure::Failure;
+use listenfd::ListenFd;
+use service::{Liveness, Sockets};
+use std::ffi::OsStr;
+use std::io;
+use std::net::TcpListener;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+/// What the socket for lines of JSON is called (`FileDescriptorName=json`).
+const JSON: &str = "json";
+
+/// Takes over the sockets that were passed to this process. To be called before there is another thread, since it changes the
+/// environment.
+pub(crate) fn sockets(environment: &Environment) -> Result<Sockets, Failure> {
+    let mut passed = ListenFd::from_env();
+    let mut names = environment.socket_names.as_deref().unwrap_or_default().split(':');
+    let mut sockets = Sockets::default();
+    for at in 0..passed.len() {
+        let name = names.next().unwrap_or_default();
+        let wrong = |why: &dyn std::fmt::Display| {
+            Failure::Usage(format!(
+                "socket {at} that was passed ({name}) cannot be listened on: {why}; write ListenStream=HOST:PORT"
+            ))
+        };
+        let socket = passed.take_tcp_listener(at).and_then(listening).map_err(|error| wrong(&error))?;
+        let place = if name == JSON { &mut sockets.json } else { &mut sockets.giop };
+        if place.is_some() {
+            return Err(Failure::Usage(format!(
+                "more sockets were passed than can be listened on: one for lines of JSON (FileDescriptorName={JSON}), and one for CORBA"
+            )));
+        }
+        *place = socket;
+    }
+    Ok(sockets)
+}
+
+/// A socket that is connected, as `Accept=yes` passes it, is none.
+fn listening(socket: Option<TcpListener>) -> io::Result<Option<TcpListener>> {
+    match &socket {
+        Some(socket) if !rustix::net::sockopt::socket_acceptconn(socket)? => {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen (Accept=yes)"))
+        }
+        _ => Ok(socket),
+    }
+}
+
+/// Whom a service tells how it stands. Nobody, unless somebody wants to know.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Supervisor {
+    socket: Option<Arc<UnixDatagram>>,
+    /// Within which time it wants to hear that the service goes on.
+    watchdog: Option<Duration>,
+}
+
+impl Supervisor {
+    pub(crate) fn of(environment: &Environment) -> Self {
+        let Some(name) = &environment.notify_socket else { return Self::default() };
+        let socket = connect(name).inspect_err(|error| log::warn!("NOTIFY_SOCKET: nobody can be told there: {error}"));
+        Self { socket: socket.ok().map(Arc::new), watchdog: environment.watchdog }
+    }
+
+    /// Tells some of what `sd_notify`(3) has, a line each.
+    pub(crate) fn tell(&self, lines: &[&str]) {
+        if let Some(socket) = &self.socket {
+            // One that has no ear at this moment is told the next thing.
+            let _ = socket.send(lines.join("\n").as_bytes());
+        }
+    }
+
+    /// Tells how it stands, for people.
+    pub(crate) fn tell_status(&self, more: &[&str], status: &str) {
+        let status = format!("STATUS={}", status.replace('\n', " "));
+        self.tell(&[more, &[status.as_str()]].concat());
+    }
+
+    /// Has the supervisor told that the service goes on, for as long as administration and all lanes do, if it wants to hear that.
+    pub(crate) fn watch(&self, liveness: Liveness) {
+        let Some(limit) = self.watchdog.filter(|_| self.socket.is_some()) else { return };
+        let this = self.clone();
+        let watch = move || {
+            let mut watchdog = Watchdog { limit, is_stuck: false };
+            loop {
+                watchdog.tell(|within| liveness.ask(within), || this.tell(&["WATCHDOG=1"]));
+                thread::park_timeout(limit / 4);
+            }
+        };
+        // It ends with the process.
+        let begun = thread::Builder::new().name("watchdog".to_owned()).spawn(watch);
+        begun.err().into_iter().for_each(|error| log::warn!("the watchdog cannot be told anything: {error}"));
+    }
+}
+
+fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    match name.as_bytes().split_first() {
+        Some((b'@', name)) => socket.connect_addr(&SocketAddr::from_abstract_name(name)?)?,
+        _ => socket.connect(name)?,
+    }
+    Ok(socket)
+}
+
+/// Whoever is told again and again that a service goes on.
+struct Watchdog {
+    /// Within which time it wants to hear that.
+    limit: Duration,
+    /// The service has not answered; that has been logged.
+    is_stuck: bool,
+}
+
+impl Watchdog {
+    /// Tells it once, if there is an answer in time.
+    fn tell(&mut self, ask: impl FnOnce(Duration) -> bool, tell: impl FnOnce()) {
+        let within = self.limit / 2;
+        if ask(within) {
+            self.is_stuck = false;
+            return tell();
+        }
+        if !core::mem::replace(&mut self.is_stuck, true) {
+            log::error!(
+                "administration or a lane has not answered for {:.1} s; whoever watches over the service starts it again if that lasts",
+                within.as_secs_f64()
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_told_that_a_service_goes_on_which_does_not() {
+        let limit = Duration::from_secs(30);
+        let mut watchdog = Watchdog { limit, is_stuck: false };
+        let mut told = 0;
+        for is_alive in [true, false, false, true, false] {
+            let ask = |within| {
+                assert_eq!(within, limit / 2);
+                is_alive
+            };
+            watchdog.tell(ask, || told += 1);
+            assert_eq!(watchdog.is_stuck, !is_alive);
+        }
+        assert_eq!(told, 2);
+    }
+
+    #[test]
+    fn a_supervisor_is_told_at_a_path_or_an_abstract_name() {
+        let folder = std::env::temp_dir();
+        let path = folder.join(format!("campanile-notify-{}", std::process::id()));
+        let of_path = UnixDatagram::bind(&path).unwrap();
+        let name = format!("campanile-notify-{}", std::process::id());
+        let abstract_name = UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(&name).unwrap()).unwrap();
+        for (ear, address) in [(of_path, path.clone().into_os_string()), (abstract_name, format!("@{name}").into())] {
+            let environment = Environment { notify_socket: Some(address), ..Environment::default() };
+            Supervisor::of(&environment).tell_status(&["READY=1"], "serves\nwell");
+            let mut heard = [0; 100];
+            ear.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+            let length = ear.recv(&mut heard).unwrap();
+            assert_eq!(std::str::from_utf8(&heard[..length]), Ok("READY=1\nSTATUS=serves well"));
+        }
+        std::fs::remove_file(path).unwrap();
+        let nowhere = Environment { notify_socket: Some("/proc/nowhere".into()), ..Environment::default() };
+        Supervisor::of(&nowhere).tell(&["READY=1"]);
+    }
+}

@@ -1,0 +1,115 @@
+//! `svc.conf`: which of a TAO server's services are to be had, and with which options.
+
+use super::words::split;
+use super::{Plan, THREADS};
+use crate::failure::Failure;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the options of a directive stand: behind its kind, its name and, of a dynamic one, what makes it.
+fn options_of(words: &[String]) -> Vec<String> {
+    words.iter().skip(2).filter(|word| word.trim_start().starts_with('-')).flat_map(|word| split(word)).collect()
+}
+
+impl Plan {
+    pub(super) fn read_directives(&mut self, file: &Path) -> Result<(), Failure> {
+        let text = fs::read_to_string(file);
+        let text =
+            text.map_err(|error| Failure::message(format!("-ORBSvcConf: cannot read {}: {error}", file.display())))?;
+        if text.trim_start().starts_with('<') {
+            self.ignore(&file.display().to_string(), "directives are not read as XML");
+            return Ok(());
+        }
+        // A line that ends in a backslash goes on in the next.
+        text.replace("\\\n", " ").lines().for_each(|line| self.obey(line));
+        Ok(())
+    }
+
+    /// Does what one directive means.
+    pub(super) fn obey(&mut self, directive: &str) {
+        let words = split(directive);
+        let [kind, name, ..] = &words[..] else {
+            if let [word] = &words[..] {
+                self.ignore(word, "it is no directive");
+            }
+            return;
+        };
+        let options = options_of(&words);
+        match (kind.as_str(), name.as_str()) {
+            (
+                "static" | "dynamic",
+                "Notify_Default_Event_Manager_Objects_Factory"
+                | "TAO_CosNotification_Service"
+                | "CosNotification_Service"
+                | "TAO_RT_Notification_Service",
+            ) => self.set_dispatching(name, &options),
+            ("static" | "dynamic", "Topology_Factory") => self.set_store(name, &options, "-base_path"),
+            ("static" | "dynamic", "Event_Persistence") => self.set_store(name, &options, "-file_path"),
+            ("static" | "dynamic", "TAO_MonitorAndControl") => self.set_monitor(&options),
+            ("static" | "dynamic", _) => self.ignore(&format!("{kind} {name}"), "it concerns TAO's ORB"),
+            _ => self.ignore(&format!("{kind} {name}"), "only static and dynamic directives mean something here"),
+        }
+    }
+
+    fn set_dispatching(&mut self, of: &str, options: &[String]) {
+        let mut options = options.iter().map(String::as_str).peekable();
+        let mut by_and = [false, false];
+        while let Some(option) = options.next() {
+            let what = format!("{of} {option}");
+            let value = options.next_if(|next| !next.starts_with('-'));
+            match (option.to_ascii_lowercase().as_str(), value) {
+                ("-defaultconsumeradminfilterop", Some(operator)) => by_and[0] = operator.eq_ignore_ascii_case("AND"),
+                ("-defaultsupplieradminfilterop", Some(operator)) => by_and[1] = operator.eq_ignore_ascii_case("AND"),
+                ("-validateclientinterval", Some(seconds)) => match seconds.parse::<u32>() {
+                    Ok(seconds) => {
+                        self.config.delivery.probe_interval_ms = seconds.saturating_mul(1_000).min(604_800_000)
+                    }
+                    Err(_) => self.ignore(&what, "its value is no number"),
+                },
+                // Clients are always looked after, whether they exist.
+                ("-validateclient", None) => {}
+                ("-validateclientdelay", _) => self.ignore(&what, "a client is asked an interval after it connected"),
+                ("-allowreconnect", None) => {
+                    self.ignore(&what, "clients may connect anew in any case, and need not with a store")
+                }
+                ("-asynchupdates", None) => self.ignore(&what, "updates are sent beside the events in any case"),
+                ("-noupdates", _) => self.ignore(&what, "clients that do not take updates say so themselves"),
+                (thread, _)
+                    if thread.starts_with("-mt")
+                        || thread.ends_with("threads")
+                        || thread == "-allocatetaskperproxy" =>
+                {
+                    self.ignore(&what, THREADS);
+                }
+                _ => self.ignore(&what, "it is not known"),
+            }
+        }
+        match by_and {
+            [true, true] => self.config.compatibility.default_admins_or = false,
+            [false, false] => {}
+            _ => self.ignore(of, "the default admins of both sides have the same operator: OR is kept"),
+        }
+    }
+
+    /// What TAO keeps in files, a store keeps here.
+    fn set_store(&mut self, of: &str, options: &[String], named_by: &str) {
+        let at = options.iter().position(|option| option.eq_ignore_ascii_case(named_by));
+        let base = at.and_then(|at| options.get(at + 1)).map_or("notify", String::as_str);
+        let directory = self.config.store.directory.get_or_insert_with(|| PathBuf::from(format!("{base}.store")));
+        let line = format!("{of}: everything is kept in {}, and TAO's own files are not read", directory.display());
+        self.ignored.push(line);
+    }
+
+    fn set_monitor(&mut self, options: &[String]) {
+        let mut options = options.iter().map(String::as_str);
+        while let Some(option) = options.next() {
+            match option {
+                "-o" => self.monitor_file = options.next().map(PathBuf::from),
+                _ => self.ignore(
+                    &format!("TAO_MonitorAndControl {option}"),
+                    "the object is at the service's end point, under the key TAO_MonitorAndControl",
+                ),
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! A disk that takes nothing for a while: the limit on the size of files, set from outside.
+
+use crate::restart::{Folder, exported, own_address};
+use crate::support::{File, PROGRAM, Serve};
+use client::notify::{FilterGroupOperator, find_channel};
+use client::{InvokeError, Orb, OrbOptions};
+use giop::exception::{Completed, Kind, SystemException};
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use std::process::Command;
+use testing::wait_until;
+
+/// A service that is not killed for writing to a file that may not be larger.
+fn serve(folder: &Folder, listen: &str, config: &File) -> Serve {
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh", PROGRAM, "serve", "--listen", listen, "--log", "error"]);
+    Serve::spawn(command.args(["--data", folder.path(), "--config", config.path()]))
+}
+
+fn let_write(serve: &Serve, may_write: bool) {
+    let pid = Pid::from_raw(i32::try_from(serve.id()).unwrap()).unwrap();
+    let current = if may_write { None } else { Some(0) };
+    prlimit(Some(pid), Resource::Fsize, Rlimit { current, maximum: None }).unwrap();
+}
+
+/// Clients that had made something while the disk was full waited for ever.
+#[test]
+fn who_changes_something_while_the_disk_takes_nothing_is_told_so_and_it_is_written_later() {
+    let folder = Folder::new("full");
+    let config = File::new("within.toml", "[store]\nanswer_within_ms = 500\n");
+    let listen = own_address();
+    let running = serve(&folder, &listen, &config);
+    let address = running.address.clone();
+    let orb = Orb::new(OrbOptions::default());
+    let (channel, _) = find_channel(&orb.resolve_service(&address).unwrap(), None).unwrap();
+    let make = || channel.new_for_consumers(FilterGroupOperator::Or).map(|(_, id)| id);
+    let first = make().unwrap();
+    let_write(&running, false);
+    let Err(InvokeError::System { exception, .. }) = make() else { panic!("it was kept") };
+    assert_eq!(exception, SystemException { kind: Kind::PersistStore, minor: 0, completed: Completed::Yes });
+    assert_eq!(running.print("stats", &["changes_not_kept"]), "changes_not_kept 1\n");
+    // It is there, and who only asks is told so.
+    let there = channel.get_all_consumeradmins().unwrap();
+    assert_eq!(there.len(), 3, "{there:?}");
+    assert_eq!(running.print("stats", &["changes_not_kept"]), "changes_not_kept 1\n");
+    let_write(&running, true);
+    let mut last = None;
+    wait_until("the disk to take something", || {
+        last = make().ok();
+        last.is_some()
+    });
+    let before = exported(&running);
+    drop(running);
+    let running = serve(&folder, &address, &config);
+    assert_eq!(exported(&running), before);
+    let orb = Orb::new(OrbOptions::default());
+    let restored = find_channel(&orb.resolve_service(&address).unwrap(), None).unwrap().0;
+    let now = restored.get_all_consumeradmins().unwrap();
+    assert!([first, last.unwrap()].iter().chain(&there).all(|admin| now.contains(admin)), "{now:?} of {there:?}");
+}

@@ -1,0 +1,88 @@
+//! `campanile tao-notify`: the command line of TAO's server.
+
+use crate::support::{File, PROGRAM, Serve, text};
+use client::{Orb, OrbOptions};
+use std::io::Read;
+use std::process::{Command, Stdio};
+use testing::output_in_time;
+
+fn tao_notify(options: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("tao-notify").args(options);
+    command
+}
+
+#[test]
+fn it_serves_as_taos_options_and_directives_mean_and_says_what_it_leaves_aside() {
+    let (factory, monitor) = (File::new("tao-factory.ior", ""), File::new("tao-monitor.ior", ""));
+    let directives = format!(
+        "# As ALMA has it\n\
+         static Notify_Default_Event_Manager_Objects_Factory \"-AllocateTaskperProxy -MTDispatching\"\n\
+         dynamic TAO_MonitorAndControl Service_Object * TAO_CosNotification_MC:_make_TAO_MonitorAndControl() \\\n  \"-o {}\"\n",
+        monitor.path()
+    );
+    let directives = File::new("tao-svc.conf", &directives);
+    let mut command = tao_notify(&[
+        "-ORBEndpoint",
+        "iiop://127.0.0.1:0",
+        "-ORBDottedDecimalAddresses",
+        "1",
+        "-Factory",
+        "LoggingFactory",
+        "-IORoutput",
+        factory.path(),
+        "-ORBSvcConf",
+        directives.path(),
+        "-Boot",
+        "-Channel",
+        "-ChannelName",
+        "Tower",
+        "-ORBRunThreads",
+        "5",
+    ]);
+    let stderr_path = File::new("tao-stderr", "");
+    let serve = Serve::spawn(command.stderr(std::fs::File::create(stderr_path.path()).unwrap()));
+    let orb = Orb::new(OrbOptions::default());
+    // Under the name that the factory was given, and by the references that were written.
+    for url in [
+        format!("corbaloc::1.2@{}/LoggingFactory", serve.address),
+        format!("corbaname::{}#LoggingFactory", serve.address),
+        std::fs::read_to_string(factory.path()).unwrap().trim().to_owned(),
+    ] {
+        let found = orb.resolve(&url).unwrap();
+        assert!(found.is_a("IDL:sandia.gov/NotifyMonitoringExt/EventChannelFactory:1.0").unwrap(), "{url}");
+    }
+    let monitor = std::fs::read_to_string(monitor.path()).unwrap();
+    let names = orb.resolve(monitor.trim()).unwrap().invoke("get_statistic_names", |_| ()).unwrap();
+    let names =
+        names.read("get_statistic_names", |r| (0..r.seq_len(4)?).map(|_| r.text()).collect::<Result<Vec<_>, _>>());
+    assert!(names.unwrap().contains(&"LoggingFactory/ActiveEventChannelNames".to_owned()));
+    let tower = orb.resolve(&format!("corbaname::{}#Tower", serve.address)).unwrap();
+    assert!(tower.is_a("IDL:sandia.gov/NotifyMonitoringExt/EventChannel:1.0").unwrap());
+    // Something that TAO takes from its clients.
+    let set = crate::campanile(&["channel", "set", "--server", &serve.address, "1", "SomethingOfTheirs=3"]);
+    assert!(set.status.success(), "{}", text(&set.stderr));
+    let (_, code) = serve.stop("TERM");
+    assert_eq!(code, Some(0));
+    let mut said = String::new();
+    std::fs::File::open(stderr_path.path()).unwrap().read_to_string(&mut said).unwrap();
+    for ignored in ["-AllocateTaskperProxy", "-MTDispatching", "-ORBRunThreads"] {
+        let line = said.lines().find(|line| line.starts_with("campanile: ") && line.contains(ignored));
+        let line = line.unwrap_or_else(|| panic!("nothing about {ignored}: {said}"));
+        assert!(line.contains("is ignored: threads do not depend on clients"), "{line}");
+    }
+    assert_eq!(said.lines().filter(|line| line.contains("is ignored")).count(), 3, "{said}");
+}
+
+#[test]
+fn its_help_has_an_example_and_a_wrong_end_point_says_what_is_right() {
+    let help = text(&output_in_time(tao_notify(&["--help"]).stdin(Stdio::null())).stdout);
+    for said in ["-ORBEndpoint", "Examples:", "campanile tao-notify -ORBEndpoint iiop://"] {
+        assert!(help.contains(said), "{help}");
+    }
+    let (said, status) = crate::refusal(&["tao-notify", "-ORBEndpoint", "iiop://127.0.0.1:notify"]);
+    assert!(said.contains("write iiop://HOST:PORT"), "{said}");
+    assert_eq!(status, 2);
+    let (said, _) = crate::refusal(&["tao-notify", "-ORBSvcConf", "/nonexistent/svc.conf"]);
+    assert!(said.contains("cannot read /nonexistent/svc.conf"), "{said}");
+}

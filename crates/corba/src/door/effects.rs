@@ -1,0 +1,113 @@
+//! What follows from requests: what is to be done outside, and what clients answer to what they are asked.
+
+use super::Farewell;
+use accounts::Account;
+use engine::{FilterId, Peer, ProxyKey, Side};
+use giop::ior::Ior;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What follows from a request beside its reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// An operation to be called on a client. It returns nothing, and how it ends is of interest to the log only.
+    Call {
+        /// The client's object.
+        to: Ior,
+        /// Who gave its reference, if that is known.
+        by: Option<Arc<Account>>,
+        /// The operation.
+        operation: &'static str,
+        /// Its arguments, in this machine's byte order from position 0 of a body of GIOP 1.2. Empty for those that take none.
+        body: Vec<u8>,
+        /// What waits for its end ([`Door::handle_told`]).
+        farewell: Option<Farewell>,
+    },
+    /// The same, of which the door is to be told how it ended ([`Door::handle_answer`]).
+    Ask {
+        /// To be handed back with the answer.
+        question: Question,
+        /// The client's object.
+        to: Ior,
+        /// Who gave its reference, if that is known.
+        by: Option<Arc<Account>>,
+        /// The operation.
+        operation: &'static str,
+        /// Its arguments, as those of [`Effect::Call`].
+        body: Vec<u8>,
+    },
+    /// A client was found dead and its proxy is gone, which somebody may want to know.
+    Reaped {
+        /// The proxy.
+        proxy: ProxyKey,
+        /// What the client is called in logs.
+        name: String,
+        /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
+        unreachable_for: Option<Duration>,
+    },
+    /// A client was not heard of for so long that it was disconnected.
+    LetGo {
+        /// The proxy.
+        proxy: ProxyKey,
+        /// Whether it supplied or consumed.
+        side: Side,
+        /// The address from which it connected.
+        address: Option<IpAddr>,
+        /// How long it was not heard of.
+        idle: Duration,
+    },
+    /// A client has disconnected another one, as an operator.
+    Dismissed {
+        /// What the other one was called in logs.
+        name: String,
+        /// Who did it.
+        by: IpAddr,
+    },
+    /// A client that may has asked for the end of the service.
+    End {
+        /// Who did.
+        by: IpAddr,
+    },
+    /// The proxy of a client of another door ([`Door::welcome`]) is gone, and that client has not said so.
+    GuestGone(Peer),
+    /// A client came or went: a line for those who look for a mistake. Made only where such lines are logged.
+    Remark(String),
+    /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
+    ReleasePeer(Peer),
+}
+
+/// What a client was asked. Opaque; only the door knows what to make of the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question(pub(super) Asked);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// To take note of a change of offers or subscriptions.
+    Change(Peer),
+    /// Whether it does not exist.
+    Probe(Peer),
+    /// To take note that the service is there again.
+    Reconnect(u32),
+    /// Whether a reconnection callback does not exist.
+    Registered(u32),
+    /// To take note of other event types of a filter that it is a callback of.
+    FilterChange { filter: FilterId, callback: u32 },
+}
+
+/// How a client answered, as far as it matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClientAnswer {
+    /// The operation returned; with a boolean, if the reply begins with one.
+    Returned(Option<bool>),
+    /// `NO_IMPLEMENT` or `BAD_OPERATION`: it has no such operation.
+    NotImplemented,
+    /// `OBJECT_NOT_EXIST`: there is no such object any more.
+    Gone,
+    /// Any other exception.
+    Raised,
+    /// It could not be connected to, or the connection was lost.
+    Unreachable,
+    /// It was called and did not answer in time.
+    TimedOut,
+}

@@ -1,0 +1,140 @@
+//! Which object an object key names, who serves it, and the reference that clients have of it.
+
+use super::Door;
+use crate::exceptions::Raised;
+use crate::keys::ObjectKey;
+use crate::table::{self, AdminKey, Servant, Target};
+use engine::{AdminId, ChannelId, ProxyKey, Side};
+use giop::ior::Ior;
+use giop::realtime::{PriorityModel, PriorityModelPolicy};
+
+/// The random numbers in a channel's keys.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Nonces {
+    /// In its own key and those of its default admins.
+    pub(super) own: u32,
+    /// In the keys of its other admins and its proxies.
+    pub(super) objects: u32,
+}
+
+impl Door {
+    /// The object with that key, if there is one.
+    pub(crate) fn target(&self, key: &[u8]) -> Option<Target> {
+        let Some(parsed) = ObjectKey::parse(key) else {
+            if key == self.factory_name().as_bytes() {
+                return Some(Target::Factory);
+            }
+            // `corbaloc::HOST:PORT/NAME`, as clients of omniEvents write it.
+            return self.channel_named(core::str::from_utf8(key).ok()?).map(Target::Channel);
+        };
+        match parsed {
+            ObjectKey::Factory => Some(Target::Factory),
+            ObjectKey::Channel { channel, nonce } => {
+                (self.nonces.get(&channel)?.own == nonce).then_some(Target::Channel(channel))
+            }
+            ObjectKey::Admin { channel, nonce, side, admin } => {
+                let admin = AdminKey { channel, side, admin };
+                (self.admin_nonce(admin)? == nonce && self.has_admin(admin)).then_some(Target::Admin(admin))
+            }
+            ObjectKey::Proxy { channel, nonce, proxy } => {
+                let key = ProxyKey { channel, proxy };
+                let side = self.hierarchy.proxy(key).ok()?.side;
+                (self.nonces.get(&channel)?.objects == nonce).then_some(Target::Proxy(key, side))
+            }
+            ObjectKey::FilterFactory { channel, nonce } => {
+                (self.nonces.get(&channel)?.own == nonce).then_some(Target::FilterFactory(channel))
+            }
+            ObjectKey::Filter { channel, nonce, filter } => {
+                self.has_filter(channel, nonce, filter, false).then_some(Target::Filter(filter))
+            }
+            ObjectKey::MappingFilter { channel, nonce, filter } => {
+                self.has_filter(channel, nonce, filter, true).then_some(Target::MappingFilter(filter))
+            }
+            ObjectKey::SchedulingService => Some(Target::SchedulingService),
+            ObjectKey::GenericFactory => Some(Target::GenericFactory),
+            ObjectKey::MonitorControl => Some(Target::MonitorControl),
+            ObjectKey::NamingContext { id, nonce } => self.naming.context(id, nonce).map(Target::NamingContext),
+            ObjectKey::BindingIterator { id, nonce } => self.naming.iterator(id, nonce).map(Target::BindingIterator),
+        }
+    }
+
+    /// The object of this service to which a reference leads; nothing if it leads elsewhere, or nowhere.
+    pub(super) fn own_target(&self, reference: &Ior) -> Option<Target> {
+        let profile = reference.iiop().filter(|profile| self.references.is_here(profile))?;
+        self.target(&profile.key)
+    }
+
+    fn admin_nonce(&self, admin: AdminKey) -> Option<u32> {
+        let nonces = self.nonces.get(&admin.channel)?;
+        Some(if admin.admin == AdminId::DEFAULT { nonces.own } else { nonces.objects })
+    }
+
+    fn key(&self, target: Target) -> Option<ObjectKey> {
+        Some(match target {
+            Target::Factory => ObjectKey::Factory,
+            Target::Channel(channel) => ObjectKey::Channel { channel, nonce: self.nonces.get(&channel)?.own },
+            Target::Admin(key) => {
+                let AdminKey { channel, side, admin } = key;
+                ObjectKey::Admin { channel, nonce: self.admin_nonce(key)?, side, admin }
+            }
+            Target::Proxy(ProxyKey { channel, proxy }, _) => {
+                ObjectKey::Proxy { channel, nonce: self.nonces.get(&channel)?.objects, proxy }
+            }
+            Target::FilterFactory(channel) => {
+                ObjectKey::FilterFactory { channel, nonce: self.nonces.get(&channel)?.own }
+            }
+            Target::Filter(filter) => {
+                let channel = self.filters.channel(filter)?;
+                ObjectKey::Filter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
+            }
+            Target::MappingFilter(filter) => {
+                let channel = self.filters.channel(filter)?;
+                ObjectKey::MappingFilter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
+            }
+            Target::SchedulingService => ObjectKey::SchedulingService,
+            Target::GenericFactory => ObjectKey::GenericFactory,
+            Target::MonitorControl => ObjectKey::MonitorControl,
+            Target::NamingContext(id) => self.naming.context_key(id),
+            Target::BindingIterator(id) => self.naming.iterator_key(id),
+        })
+    }
+
+    pub(crate) fn servant(&self, target: Target) -> Result<Servant, Raised> {
+        Ok(match target {
+            Target::Factory => table::FACTORY,
+            Target::Channel(ChannelId(0)) => table::DEFAULT_CHANNEL,
+            Target::Channel(_) => table::CHANNEL,
+            Target::Admin(AdminKey { side: Side::Consumers, .. }) => table::CONSUMER_ADMIN,
+            Target::Admin(AdminKey { side: Side::Suppliers, .. }) => table::SUPPLIER_ADMIN,
+            Target::Proxy(proxy, side) => self.proxy_kind(proxy)?.servant(side),
+            Target::FilterFactory(_) => table::FILTER_FACTORY,
+            Target::Filter(_) => table::FILTER,
+            Target::MappingFilter(_) => table::MAPPING_FILTER,
+            Target::SchedulingService => table::SCHEDULING_SERVICE,
+            Target::GenericFactory => table::GENERIC_FACTORY,
+            Target::MonitorControl => table::MONITOR_CONTROL,
+            Target::NamingContext(_) => table::NAMING_CONTEXT,
+            Target::BindingIterator(_) => table::BINDING_ITERATOR,
+        })
+    }
+
+    pub(crate) fn reference(&self, target: Target) -> Result<Ior, Raised> {
+        let key = self.key(target).ok_or_else(Raised::object_not_exist)?;
+        let type_id = table::type_id(self.servant(target)?);
+        Ok(match target {
+            // Where events travel at priorities, the reference says so.
+            Target::Proxy(proxy, _) => self.references.ior_with(type_id, &key, self.priority_model(proxy)),
+            _ => self.references.ior(type_id, &key),
+        })
+    }
+
+    /// What the reference of a proxy says about priorities: nothing, unless it has a pool.
+    fn priority_model(&self, proxy: ProxyKey) -> Option<PriorityModelPolicy> {
+        let (model, server_priority) = self.hierarchy.priority_model(proxy)?;
+        let model = match model {
+            engine::PriorityModel::ClientPropagated => PriorityModel::ClientPropagated,
+            engine::PriorityModel::ServerDeclared => PriorityModel::ServerDeclared,
+        };
+        Some(PriorityModelPolicy { model, server_priority })
+    }
+}

@@ -1,0 +1,137 @@
+//! The mark of events that may have come before.
+
+use super::{CHARS, Sample, VERSIONS, golden, samples, want, want_of, wants};
+use crate::event::{
+    FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, Pulled, Source, as_repeated, encoding_of, fits, reader, source_for,
+    want_for_pulling, write_batch, write_pulled,
+};
+use client::notify::{Property, StructuredEvent};
+use engine::Want;
+use giop::cdr::{CharSet, Reader, Version, Writer};
+use std::sync::Arc;
+
+fn mark() -> Property {
+    Property::new(str::from_utf8(POSSIBLY_REPEATED).unwrap(), true)
+}
+
+fn read(bytes: &[u8], tag: u64) -> StructuredEvent {
+    let mut rest = reader(bytes, tag);
+    let event = StructuredEvent::read(&mut rest).unwrap();
+    rest.finish("a structured event").unwrap();
+    event
+}
+
+fn structured() -> impl Iterator<Item = Sample> {
+    samples().into_iter().chain(golden()).filter(|sample| sample.form == FORM_STRUCTURED)
+}
+
+fn repeated(sample: &Sample) -> Sample {
+    Sample { tag: as_repeated(sample.tag), ..sample.clone() }
+}
+
+/// Sequence consumers, and those that take one at a time.
+fn structured_wants() -> Vec<Want> {
+    let want = |batches, version| want_of(FORM_STRUCTURED, batches, version, &CHARS);
+    [false, true].into_iter().flat_map(|batches| VERSIONS.map(|version| want(batches, version))).collect()
+}
+
+#[test]
+fn who_asks_for_the_mark_gets_it_behind_what_the_header_has_and_nobody_else_sees_a_difference() {
+    let mut marked = 0;
+    for sample in structured() {
+        let restored = repeated(&sample);
+        for wanted in structured_wants() {
+            let plain = sample.translated(wanted);
+            assert_eq!(restored.translated(wanted).bytes, plain.bytes, "{}", sample.name);
+            let asks = wanted.marking_repeats(true);
+            assert_eq!(
+                sample.translated(asks).bytes,
+                plain.bytes,
+                "{}: one that comes for the first time",
+                sample.name
+            );
+            assert!(!fits(restored.form, restored.tag, asks));
+            let there = restored.translated(asks);
+            let mut expected = read(&plain.bytes, plain.tag);
+            expected.variable_header.push(mark());
+            assert_eq!(read(&there.bytes, there.tag), expected, "{}", sample.name);
+            // It has the mark, and gets no second one.
+            assert_eq!(repeated(&there).translated(asks).value(), there.value());
+            marked += 1;
+        }
+    }
+    assert!(marked > 100, "{marked}");
+}
+
+#[test]
+fn what_is_made_of_an_any_or_put_into_one_is_marked_where_it_has_a_header() {
+    let mut seen = [0, 0];
+    for sample in golden().into_iter().chain(samples()) {
+        let restored = repeated(&sample);
+        for wanted in wants() {
+            let asks = wanted.marking_repeats(true);
+            assert_eq!(restored.translated(wanted).bytes, sample.translated(wanted).bytes, "{}", sample.name);
+            if super::form_of(wanted) == FORM_STRUCTURED {
+                let there = restored.translated(asks);
+                assert_eq!(read(&there.bytes, there.tag).variable_header.last(), Some(&mark()), "{}", sample.name);
+                seen[0] += 1;
+            } else if sample.form == FORM_ANY {
+                assert_eq!(restored.translated(asks).bytes, sample.translated(wanted).bytes, "an Any has no header");
+                seen[1] += 1;
+            } else {
+                // A structured event in an Any has its own, where it is not itself made of an Any.
+                let back = restored.translated(asks).translated(want(FORM_STRUCTURED, Version::V1_2, &CHARS));
+                let is_of_any = sample.value() != back.value() && back.value() == sample.translated(wanted).value();
+                assert!(is_of_any || format!("{:?}", back.value()).contains("PossiblyRepeated"), "{}", sample.name);
+            }
+        }
+    }
+    assert!(seen[0] > 100 && seen[1] > 50, "{seen:?}");
+}
+
+#[test]
+fn a_consumer_that_asks_for_the_mark_while_the_event_waits_gets_the_event_without() {
+    for sample in structured() {
+        let event = repeated(&sample).event();
+        for wanted in structured_wants() {
+            let asks = wanted.marking_repeats(true);
+            let source = source_for(&event, wanted);
+            // None where it would have had to be translated for this consumer in any case.
+            assert_eq!(source_for(&event, asks), source);
+            assert_eq!(source, fits(event.form, event.tag, wanted).then_some(Source::Native));
+        }
+    }
+}
+
+#[test]
+fn sequences_have_marked_and_unmarked_events_side_by_side() {
+    let asks = want_of(FORM_STRUCTURED, true, Version::V1_2, &CHARS).marking_repeats(true);
+    let plain = super::sample(giop::cdr::Endian::Big, Version::V1_2, CharSet::Utf8, 0);
+    let mut restored = repeated(&plain).event();
+    let there = repeated(&plain).translated(asks);
+    let alternate = restored.alternates.push(asks);
+    (alternate.tag, alternate.bytes) = (there.tag, there.bytes);
+    let events = [Arc::new(restored), Arc::new(plain.event())];
+    let encoding = encoding_of(plain.tag);
+    let headers = |bytes: &[u8], tried: bool| {
+        let mut rest = Reader::new(bytes, encoding);
+        let events: Vec<StructuredEvent> =
+            (0..rest.u32().unwrap()).map(|_| StructuredEvent::read(&mut rest).unwrap()).collect();
+        assert!(!tried || rest.bool().unwrap());
+        rest.finish("events").unwrap();
+        events.iter().map(|event| event.variable_header.contains(&mark())).collect::<Vec<bool>>()
+    };
+    let mut bytes = Vec::new();
+    write_batch(&events, asks, &mut Writer::new(&mut bytes, encoding)).unwrap();
+    assert_eq!(headers(&bytes, false), [true, false]);
+    let mut bytes = Vec::new();
+    write_batch(&events, asks.marking_repeats(false), &mut Writer::new(&mut bytes, encoding)).unwrap();
+    assert_eq!(headers(&bytes, false), [false, false]);
+    // Whoever pulls has it written when it asks.
+    let pulls = want_for_pulling(FORM_STRUCTURED);
+    for (want, expected) in [(pulls, [false, false]), (pulls.marking_repeats(true), [true, false])] {
+        let mut bytes = Vec::new();
+        write_pulled(&events, Pulled::Batch, true, want, &mut Writer::new(&mut bytes, encoding)).unwrap();
+        assert_eq!(headers(&bytes, true), expected);
+    }
+}

@@ -1,0 +1,72 @@
+//! `CosLifeCycle::GenericFactory`: channels by their names, as omniEvents makes them for clients of the plain Event Service
+//! (REDHAWK's among them).
+
+use super::door::Door;
+use super::exceptions::{Raised, UserException};
+use super::naming::{NameComponent, read_name};
+use super::qos::{self, Given};
+use super::table::{Interface, Operation, Target};
+use giop::cdr::{Reader, Writer};
+
+pub(super) static GENERIC_FACTORY: Interface = Interface {
+    name: "CosLifeCycle::GenericFactory",
+    id: "IDL:omg.org/CosLifeCycle/GenericFactory:1.0",
+    operations: &[Operation::done("supports", supports), Operation::done("create_object", create_object)],
+};
+
+/// The criterion that says what a channel is to be called.
+const INSTANCE_NAME: &str = "InsName";
+
+/// What is made here: an event channel, in the one spelling that omniEvents has for it.
+fn is_channel(key: &[NameComponent]) -> bool {
+    matches!(key, [component] if component.id == "EventChannel" && component.kind == "object interface")
+}
+
+/// Reads a key. One of more components than names have is none that anybody means.
+fn read_key(door: &Door, args: &mut Reader<'_>) -> Result<Vec<NameComponent>, Raised> {
+    read_name(door, args).map_err(|raised| match raised {
+        Raised::User(_) => Raised::limit(),
+        raised @ Raised::System(_) => raised,
+    })
+}
+
+fn supports(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let key = read_key(door, &mut args)?;
+    args.finish("the arguments of supports")?;
+    reply.bool(is_channel(&key));
+    Ok(())
+}
+
+/// A channel with the name that the criteria say. One that there is already is given: it may be left from before a restart of those
+/// who use it.
+fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let key = read_key(door, &mut args)?;
+    // A sequence of names and values, as properties are.
+    let criteria = qos::read_properties(&mut args)?;
+    args.finish("the arguments of create_object")?;
+    if !is_channel(&key) {
+        return Err(UserException::NoFactory(key).into());
+    }
+    let name = match criteria.iter().rfind(|given| given.name() == INSTANCE_NAME) {
+        Some(given) => Some(instance_name(given)?),
+        None => None,
+    };
+    let known = name.as_deref().and_then(|name| door.channel_named(name));
+    let channel = match known {
+        Some(channel) => channel,
+        None => {
+            let wanted = door.wanted_initially();
+            door.create_channel(wanted, name.as_deref())?
+        }
+    };
+    door.reference(Target::Channel(channel))?.write(reply);
+    Ok(())
+}
+
+fn instance_name(given: &Given<'_>) -> Result<String, Raised> {
+    let name = given.text().unwrap_or_default();
+    if name.is_empty() || name.len() > super::door::NAME_BYTES_MAX {
+        return Err(UserException::InvalidCriteria(INSTANCE_NAME).into());
+    }
+    Ok(name)
+}

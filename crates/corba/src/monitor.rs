@@ -1,0 +1,509 @@
+//! `CosNotification::NotificationServiceMonitorControl` (repository prefix `sandia.gov`): TAO's monitor and control object, as ALMA's
+//! clients read it.
+//!
+//! A statistic is named `FACTORY/STATISTIC` or `FACTORY/CHANNEL/STATISTIC`, where a channel is called by its name or its number. What
+//! only lanes know is handed in ([`ChannelFigures`]) before the request is executed that asks for it
+//! ([`Door::monitored_channels`] says of which channels); all else the door knows itself.
+
+use super::door::Door;
+use super::exceptions::{Raised, UserException};
+use super::keys::ObjectKey;
+use super::table::{AdminKey, Interface, Operation, Target};
+use crate::event::UNIX_EPOCH;
+use crate::remarks::remark;
+use engine::{ChannelId, ProxyKey, Side};
+use giop::cdr::{Reader, Writer};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+pub(super) static MONITOR_CONTROL: Interface = Interface {
+    name: "CosNotification::NotificationServiceMonitorControl",
+    id: "IDL:sandia.gov/CosNotification/NotificationServiceMonitorControl:1.0",
+    operations: &[
+        Operation::done("get_statistic_names", get_statistic_names),
+        Operation::done(GET_STATISTIC, get_statistic),
+        Operation::done(GET_STATISTICS, get_statistics),
+        Operation::done(GET_AND_CLEAR, get_and_clear_statistics),
+        Operation::done("clear_statistics", clear_statistics),
+        Operation::done("shutdown_event_channel", shutdown_event_channel),
+        Operation::done("remove_consumer", remove_consumer),
+        Operation::done("remove_supplier", remove_supplier),
+        Operation::done("remove_consumeradmin", remove_consumeradmin),
+        Operation::done("remove_supplieradmin", remove_supplieradmin),
+        Operation::done("shutdown", shutdown),
+    ],
+};
+
+const GET_STATISTIC: &str = "get_statistic";
+const GET_STATISTICS: &str = "get_statistics";
+const GET_AND_CLEAR: &str = "get_and_clear_statistics";
+
+/// Statistics in one request, at most.
+const NAMES_MAX: u32 = 1_024;
+/// Names in one list, at most: clients of a channel, and statistics that are told with `InvalidName`.
+const LIST_MAX: usize = 8_192;
+const VALID_MAX: usize = 1_024;
+/// Octets of one answer, at most, and so of what a connection is owed beside what it has left unread: more is not sent, and here not made.
+pub const ANSWER_BYTES_MAX: usize = 16 << 20;
+/// Octets of the names of all statistics, at most; what is beyond is left out.
+const NAMES_BYTES_MAX: usize = 8 << 20;
+
+/// How a channel stands on the lanes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChannelFigures {
+    /// Events that wait for consumers or are unanswered, each counted for each consumer.
+    pub backlog_events: u64,
+    /// What they weigh, in octets.
+    pub backlog_bytes: u64,
+    /// How long ago the oldest of them came; nothing if there is none.
+    pub oldest: Option<Duration>,
+    /// The consumers with the largest backlogs, the largest first.
+    pub slowest: Vec<ProxyKey>,
+    /// Events that its consumers have lost at a limit.
+    pub overflows: u64,
+}
+
+/// What is told of the factory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum OfFactory {
+    ActiveCount,
+    InactiveCount,
+    ActiveNames,
+    InactiveNames,
+}
+
+/// What is told of each channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum OfChannel {
+    Consumers,
+    Suppliers,
+    ConsumerNames,
+    SupplierNames,
+    ConsumerAdmins,
+    SupplierAdmins,
+    ConsumerAdminNames,
+    SupplierAdminNames,
+    QueueSize,
+    QueueElementCount,
+    OldestEvent,
+    SlowestConsumers,
+    QueueOverflows,
+}
+
+const FACTORY: &[(&str, OfFactory)] = &[
+    ("ActiveEventChannelCount", OfFactory::ActiveCount),
+    ("InactiveEventChannelCount", OfFactory::InactiveCount),
+    ("ActiveEventChannelNames", OfFactory::ActiveNames),
+    ("InactiveEventChannelNames", OfFactory::InactiveNames),
+];
+
+const CHANNEL: &[(&str, OfChannel)] = &[
+    ("ConsumerCount", OfChannel::Consumers),
+    ("SupplierCount", OfChannel::Suppliers),
+    ("ConsumerNames", OfChannel::ConsumerNames),
+    ("SupplierNames", OfChannel::SupplierNames),
+    ("ConsumerAdminCount", OfChannel::ConsumerAdmins),
+    ("SupplierAdminCount", OfChannel::SupplierAdmins),
+    ("ConsumerAdminNames", OfChannel::ConsumerAdminNames),
+    ("SupplierAdminNames", OfChannel::SupplierAdminNames),
+    ("QueueSize", OfChannel::QueueSize),
+    ("QueueElementCount", OfChannel::QueueElementCount),
+    ("OldestEvent", OfChannel::OldestEvent),
+    ("SlowestConsumers", OfChannel::SlowestConsumers),
+    ("QueueOverflows", OfChannel::QueueOverflows),
+];
+
+/// The one statistic that has no factory in its name.
+const FACTORY_NAMES: &str = "FactoryNames";
+
+/// A statistic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Statistic {
+    Factories,
+    Factory(OfFactory),
+    Channel(ChannelId, OfChannel),
+}
+
+impl Statistic {
+    /// The channel of which the lanes have to be asked for it.
+    fn asks_lanes_of(self) -> Option<ChannelId> {
+        match self {
+            Self::Channel(channel, of) if of >= OfChannel::QueueSize => Some(channel),
+            _ => None,
+        }
+    }
+}
+
+/// A statistic's value.
+enum Value {
+    Numeric(f64),
+    Text(Vec<String>),
+}
+
+/// The values that a number had when somebody asked for it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Samples {
+    count: u32,
+    sum: f64,
+    sum_of_squares: f64,
+    minimum: f64,
+    maximum: f64,
+}
+
+impl Samples {
+    fn add(&mut self, value: f64) {
+        let is_first = self.count == 0;
+        self.count = self.count.saturating_add(1);
+        self.sum += value;
+        self.sum_of_squares += value * value;
+        self.minimum = if is_first { value } else { self.minimum.min(value) };
+        self.maximum = if is_first { value } else { self.maximum.max(value) };
+    }
+}
+
+/// What the object remembers: a few numbers of each statistic that is one. Those of a channel go with it.
+#[derive(Debug, Default)]
+pub(super) struct Monitor {
+    samples: BTreeMap<Statistic, Samples>,
+    figures: BTreeMap<ChannelId, ChannelFigures>,
+}
+
+impl Monitor {
+    /// A channel is gone.
+    pub(super) fn forget_channel(&mut self, channel: ChannelId) {
+        self.samples.retain(|statistic, _| !matches!(statistic, Statistic::Channel(of, _) if *of == channel));
+    }
+}
+
+impl Door {
+    /// The channels of which lanes have to be asked before a request is executed, since what it asks for only they know. Nothing if it asks for no
+    /// such thing, or for something that there is not.
+    #[must_use]
+    pub fn monitored_channels(&self, key: &[u8], operation: &str, args: Reader<'_>) -> Option<Vec<ChannelId>> {
+        if ObjectKey::parse(key) != Some(ObjectKey::MonitorControl) {
+            return None;
+        }
+        let mut args = args;
+        let names = match operation {
+            GET_STATISTIC => vec![args.text().ok()?],
+            GET_STATISTICS | GET_AND_CLEAR => read_names(&mut args).ok()?,
+            _ => return None,
+        };
+        let found: Option<Vec<Statistic>> = names.iter().map(|name| self.statistic(name)).collect();
+        let channels: BTreeSet<ChannelId> = found?.into_iter().filter_map(Statistic::asks_lanes_of).collect();
+        (!channels.is_empty()).then(|| channels.into_iter().collect())
+    }
+
+    /// Takes what lanes have told, for the request that is executed next.
+    pub fn handle_figures(&mut self, figures: impl IntoIterator<Item = (ChannelId, ChannelFigures)>) {
+        self.monitor.figures = figures.into_iter().collect();
+    }
+
+    fn statistic(&self, name: &str) -> Option<Statistic> {
+        if name == FACTORY_NAMES {
+            return Some(Statistic::Factories);
+        }
+        let rest = name.strip_prefix(self.factory_name())?.strip_prefix('/')?;
+        if let Some((_, of)) = FACTORY.iter().find(|(known, _)| *known == rest) {
+            return Some(Statistic::Factory(*of));
+        }
+        let (channel, rest) = rest.rsplit_once('/')?;
+        let (_, of) = CHANNEL.iter().find(|(known, _)| *known == rest)?;
+        Some(Statistic::Channel(self.channel_called(channel)?, *of))
+    }
+
+    /// A channel by its name or its number.
+    fn channel_called(&self, name: &str) -> Option<ChannelId> {
+        let numbered = || name.parse().ok().map(ChannelId).filter(|channel| self.has_channel(*channel));
+        self.channel_named(name).or_else(numbered)
+    }
+
+    /// `FACTORY/CHANNEL`.
+    fn channel_path(&self, channel: ChannelId) -> String {
+        let named = self.channel_name(channel).map(str::to_owned);
+        format!("{}/{}", self.factory_name(), named.unwrap_or_else(|| channel.0.to_string()))
+    }
+
+    /// `FACTORY/CHANNEL/PROXY`.
+    fn proxy_path(&self, key: ProxyKey, side: Side) -> String {
+        let named = self.proxy_name(key, side).map(str::to_owned);
+        format!("{}/{}", self.channel_path(key.channel), named.unwrap_or_else(|| key.proxy.0.to_string()))
+    }
+
+    fn value(&self, statistic: Statistic) -> Result<Value, Raised> {
+        Ok(match statistic {
+            Statistic::Factories => Value::Text(vec![self.factory_name().to_owned()]),
+            Statistic::Factory(of) => {
+                let is_active = matches!(of, OfFactory::ActiveCount | OfFactory::ActiveNames);
+                let channels = self.hierarchy().channels();
+                let chosen = channels.filter(|channel| channel.proxies().next().is_some() == is_active);
+                match of {
+                    OfFactory::ActiveCount | OfFactory::InactiveCount => numeric(chosen.count()),
+                    OfFactory::ActiveNames | OfFactory::InactiveNames => {
+                        Value::Text(chosen.map(|channel| self.channel_path(channel.id())).collect())
+                    }
+                }
+            }
+            Statistic::Channel(channel, of) => self.value_of_channel(channel, of)?,
+        })
+    }
+
+    fn value_of_channel(&self, channel: ChannelId, of: OfChannel) -> Result<Value, Raised> {
+        let none = ChannelFigures::default();
+        let figures = self.monitor.figures.get(&channel).unwrap_or(&none);
+        let proxies = |side| {
+            let channel = self.hierarchy().channel(channel);
+            channel.map(|channel| channel.proxies().filter(move |proxy| proxy.side == side))
+        };
+        let proxy_names = |side| -> Result<Value, Raised> {
+            let keys = proxies(side)?.map(|proxy| ProxyKey { channel, proxy: proxy.id });
+            Ok(Value::Text(keys.take(LIST_MAX).map(|key| self.proxy_path(key, side)).collect()))
+        };
+        let admin_names = |side| -> Result<Value, Raised> {
+            let path = self.channel_path(channel);
+            let called = |admin: engine::AdminId| {
+                let named = self.admin_name(channel, side, admin).map(str::to_owned);
+                format!("{path}/{}", named.unwrap_or_else(|| admin.0.to_string()))
+            };
+            Ok(Value::Text(self.admins(channel, side)?.into_iter().take(LIST_MAX).map(called).collect()))
+        };
+        Ok(match of {
+            OfChannel::Consumers => numeric(proxies(Side::Consumers)?.count()),
+            OfChannel::Suppliers => numeric(proxies(Side::Suppliers)?.count()),
+            OfChannel::ConsumerNames => proxy_names(Side::Consumers)?,
+            OfChannel::SupplierNames => proxy_names(Side::Suppliers)?,
+            OfChannel::ConsumerAdmins => numeric(self.admins(channel, Side::Consumers)?.len()),
+            OfChannel::SupplierAdmins => numeric(self.admins(channel, Side::Suppliers)?.len()),
+            OfChannel::ConsumerAdminNames => admin_names(Side::Consumers)?,
+            OfChannel::SupplierAdminNames => admin_names(Side::Suppliers)?,
+            OfChannel::QueueSize => number(figures.backlog_bytes),
+            OfChannel::QueueElementCount => number(figures.backlog_events),
+            OfChannel::QueueOverflows => number(figures.overflows),
+            OfChannel::OldestEvent => {
+                let since_1970 = Duration::from_nanos(self.now().saturating_sub(UNIX_EPOCH).saturating_mul(100));
+                Value::Numeric(figures.oldest.map_or(0.0, |age| since_1970.saturating_sub(age).as_secs_f64()))
+            }
+            OfChannel::SlowestConsumers => {
+                let called = |key: &ProxyKey| self.proxy_path(*key, Side::Consumers);
+                Value::Text(figures.slowest.iter().map(called).collect())
+            }
+        })
+    }
+
+    /// Names of statistics, in order: of so many octets at most.
+    fn statistic_names(&self) -> Vec<String> {
+        let factory = self.factory_name();
+        let mut names = vec![FACTORY_NAMES.to_owned()];
+        names.extend(FACTORY.iter().map(|(name, _)| format!("{factory}/{name}")));
+        let mut octets = 0;
+        for channel in self.channels() {
+            let of_channel = self.names_of_channel(channel);
+            octets += of_channel.iter().map(String::len).sum::<usize>();
+            if octets > NAMES_BYTES_MAX {
+                break;
+            }
+            names.extend(of_channel);
+        }
+        names
+    }
+
+    fn names_of_channel(&self, channel: ChannelId) -> Vec<String> {
+        let path = self.channel_path(channel);
+        CHANNEL.iter().map(|(name, _)| format!("{path}/{name}")).collect()
+    }
+
+    /// What is told of a name that is no statistic's: those that are, of its channel if that is one.
+    fn no_statistic(&self, name: &str) -> Raised {
+        let rest = name.strip_prefix(self.factory_name()).and_then(|rest| rest.strip_prefix('/'));
+        let channel = rest.and_then(|rest| self.channel_called(rest.rsplit_once('/')?.0));
+        let mut valid = channel.map_or_else(|| self.statistic_names(), |channel| self.names_of_channel(channel));
+        valid.truncate(VALID_MAX);
+        UserException::InvalidStatistic(valid).into()
+    }
+
+    /// Tells a statistic, and remembers the value if it is a number.
+    fn tell_statistic(&mut self, name: &str, statistic: Statistic, reply: &mut Writer<'_>) -> Result<(), Raised> {
+        let value = self.value(statistic)?;
+        reply.string(name);
+        match value {
+            Value::Numeric(value) => {
+                let samples = self.monitor.samples.entry(statistic).or_default();
+                samples.add(value);
+                let Samples { count, sum, sum_of_squares, minimum, maximum } = *samples;
+                reply.u32(0);
+                reply.length(1);
+                reply.u64(self.now());
+                reply.f64(value);
+                reply.u32(count);
+                let average = sum / f64::from(count);
+                [average, sum_of_squares, minimum, maximum, value].iter().for_each(|number| reply.f64(*number));
+            }
+            Value::Text(names) => {
+                reply.u32(1);
+                write_names(&names, reply);
+            }
+        }
+        Ok(())
+    }
+
+    /// Statistics by their names, if there are all of them.
+    fn all_statistics(&self, names: &[String]) -> Result<Vec<Statistic>, Raised> {
+        names.iter().map(|name| self.statistic(name).ok_or_else(|| self.no_statistic(name))).collect()
+    }
+}
+
+fn numeric(count: usize) -> Value {
+    number(count as u64)
+}
+
+/// A count as the floating point number that it travels as: exact up to 2^53.
+#[expect(clippy::cast_precision_loss, reason = "what is beyond is rounded")]
+fn number(count: u64) -> Value {
+    Value::Numeric(count as f64)
+}
+
+fn read_names(args: &mut Reader<'_>) -> Result<Vec<String>, Raised> {
+    let count = args.seq_len(4)?;
+    if count > NAMES_MAX {
+        return Err(Raised::limit());
+    }
+    Ok((0..count).map(|_| args.text()).collect::<Result<_, _>>()?)
+}
+
+/// Writes a `Monitor::NameList`.
+pub(super) fn write_names(names: &[String], out: &mut Writer<'_>) {
+    out.length(names.len());
+    names.iter().for_each(|name| out.string(name));
+}
+
+fn get_statistic_names(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of get_statistic_names")?;
+    write_names(&door.statistic_names(), reply);
+    Ok(())
+}
+
+fn get_statistic(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = args.text()?;
+    args.finish("the arguments of get_statistic")?;
+    let statistic = door.statistic(&name).ok_or_else(|| door.no_statistic(&name))?;
+    let told = door.tell_statistic(&name, statistic, reply);
+    door.monitor.figures.clear();
+    told
+}
+
+fn get_statistics(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    tell_all(door, args, reply).map(drop)
+}
+
+fn tell_all(door: &mut Door, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<Vec<Statistic>, Raised> {
+    let names = read_names(&mut args)?;
+    args.finish("the arguments of an operation that gives statistics")?;
+    let statistics = door.all_statistics(&names)?;
+    reply.length(names.len());
+    for (name, statistic) in names.iter().zip(&statistics) {
+        door.tell_statistic(name, *statistic, reply)?;
+        // A channel's consumers are told by megabytes, and anew each time that they are asked for.
+        if reply.position() > ANSWER_BYTES_MAX {
+            remark!(Info, "statistics are not told: the answer would have more than {ANSWER_BYTES_MAX} bytes");
+            door.monitor.figures.clear();
+            return Err(Raised::limit());
+        }
+    }
+    door.monitor.figures.clear();
+    Ok(statistics)
+}
+
+fn get_and_clear_statistics(
+    door: &mut Door,
+    _: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let told = tell_all(door, args, reply)?;
+    door.monitor.samples.retain(|statistic, _| !told.contains(statistic));
+    Ok(())
+}
+
+fn clear_statistics(door: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let names = read_names(&mut args)?;
+    args.finish("the arguments of clear_statistics")?;
+    let cleared = door.all_statistics(&names)?;
+    door.monitor.samples.retain(|statistic, _| !cleared.contains(statistic));
+    Ok(())
+}
+
+// ---- control ----
+
+/// Reads the one name that an operation of control takes, and refuses it unless control is granted.
+fn controlled(door: &Door, mut args: Reader<'_>) -> Result<String, Raised> {
+    let name = args.text()?;
+    args.finish("the arguments of an operation that takes a name")?;
+    if door.compatibility().monitor_control { Ok(name) } else { Err(Raised::no_permission()) }
+}
+
+/// What is told of a name that is nobody's: as by TAO, that name.
+fn nobody(name: &str) -> Raised {
+    UserException::InvalidStatistic(vec![name.to_owned()]).into()
+}
+
+/// A channel by `FACTORY/CHANNEL`, and what is behind that.
+fn path<'n>(door: &Door, name: &'n str) -> Option<(ChannelId, &'n str)> {
+    let rest = name.strip_prefix(door.factory_name())?.strip_prefix('/')?;
+    let (channel, rest) = rest.rsplit_once('/')?;
+    Some((door.channel_called(channel)?, rest))
+}
+
+fn shutdown_event_channel(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let name = controlled(door, args)?;
+    let called = name.strip_prefix(door.factory_name()).and_then(|rest| rest.strip_prefix('/'));
+    let channel = called.and_then(|called| door.channel_called(called)).ok_or_else(|| nobody(&name))?;
+    door.destroy_channel(channel)
+}
+
+fn remove_consumer(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    remove_proxy(door, Side::Consumers, args)
+}
+
+fn remove_supplier(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    remove_proxy(door, Side::Suppliers, args)
+}
+
+fn remove_proxy(door: &mut Door, side: Side, args: Reader<'_>) -> Result<(), Raised> {
+    let name = controlled(door, args)?;
+    let found = path(door, &name).and_then(|(channel, called)| {
+        let numbered = || called.parse().ok().map(engine::ProxyId);
+        let proxy = door.proxy_named(channel, side, called).or_else(numbered)?;
+        let key = ProxyKey { channel, proxy };
+        door.hierarchy().proxy(key).is_ok_and(|proxy| proxy.side == side).then_some(key)
+    });
+    let key = found.ok_or_else(|| nobody(&name))?;
+    if door.dismiss_for_client(key) { Ok(()) } else { Err(nobody(&name)) }
+}
+
+fn remove_consumeradmin(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    remove_admin(door, Side::Consumers, args)
+}
+
+fn remove_supplieradmin(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    remove_admin(door, Side::Suppliers, args)
+}
+
+fn remove_admin(door: &mut Door, side: Side, args: Reader<'_>) -> Result<(), Raised> {
+    let name = controlled(door, args)?;
+    let found = path(door, &name).and_then(|(channel, called)| {
+        let numbered = || called.parse().ok().map(engine::AdminId);
+        let admin = door.admin_named(channel, side, called).or_else(numbered)?;
+        let key = AdminKey { channel, side, admin };
+        door.has_admin(key).then_some(key)
+    });
+    door.destroy_admin(found.ok_or_else(|| nobody(&name))?)
+}
+
+fn shutdown(door: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of shutdown")?;
+    if !door.compatibility().monitor_control {
+        return Err(Raised::no_permission());
+    }
+    door.ask_for_the_end();
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! What TAO's factory, channels and admins have beside the OMG's: `NotifyExt` (reconnection registry, shutting down), and, with the
+//! repository prefix `sandia.gov`, `NotifyMonitoringExt` (names for channels, admins and proxies). Clients of ALMA Common Software
+//! refuse a service without them.
+
+use super::admins::read_client_type;
+use super::channel::read_operator;
+use super::door::Door;
+use super::exceptions::Raised;
+use super::proxy_kind::ProxyKind;
+use super::qos;
+use super::table::{Interface, Operation, Target};
+use super::wire::{read_id, read_reference, write_id};
+use engine::Side;
+use giop::cdr::{Reader, Writer};
+
+pub(super) static RECONNECTION_REGISTRY: Interface = Interface {
+    name: "NotifyExt::ReconnectionRegistry",
+    id: "IDL:NotifyExt/ReconnectionRegistry:1.0",
+    operations: &[
+        Operation::done("register_callback", register_callback),
+        Operation::done("unregister_callback", unregister_callback),
+        Operation::done("is_alive", is_alive),
+    ],
+};
+
+pub(super) static EXT_EVENT_CHANNEL_FACTORY: Interface = Interface {
+    name: "NotifyExt::EventChannelFactory",
+    id: "IDL:NotifyExt/EventChannelFactory:1.0",
+    operations: &[Operation::done("destroy", destroy), Operation::done("save_topology", save_topology)],
+};
+
+pub(super) static EVENT_CHANNEL_FACTORY: Interface = Interface {
+    name: "NotifyMonitoringExt::EventChannelFactory",
+    id: "IDL:sandia.gov/NotifyMonitoringExt/EventChannelFactory:1.0",
+    operations: &[Operation::done("create_named_channel", create_named_channel)],
+};
+
+pub(super) static EVENT_CHANNEL: Interface = Interface {
+    name: "NotifyMonitoringExt::EventChannel",
+    id: "IDL:sandia.gov/NotifyMonitoringExt/EventChannel:1.0",
+    operations: &[
+        Operation::done("named_new_for_consumers", named_new_for_consumers),
+        Operation::done("named_new_for_suppliers", named_new_for_suppliers),
+    ],
+};
+
+pub(super) static CONSUMER_ADMIN: Interface = Interface {
+    name: "NotifyMonitoringExt::ConsumerAdmin",
+    id: "IDL:sandia.gov/NotifyMonitoringExt/ConsumerAdmin:1.0",
+    operations: &[Operation::done("obtain_named_notification_push_supplier", obtain_named)],
+};
+
+pub(super) static SUPPLIER_ADMIN: Interface = Interface {
+    name: "NotifyMonitoringExt::SupplierAdmin",
+    id: "IDL:sandia.gov/NotifyMonitoringExt/SupplierAdmin:1.0",
+    operations: &[Operation::done("obtain_named_notification_push_consumer", obtain_named)],
+};
+
+/// `NotifyMonitoringExt`, in the order of its IDL.
+pub(super) const MONITORING: &[&Interface] =
+    &[&SUPPLIER_ADMIN, &CONSUMER_ADMIN, &EVENT_CHANNEL, &EVENT_CHANNEL_FACTORY];
+
+/// The factories of `NotifyExt`, in the order of its IDL.
+pub(super) const FACTORIES: &[&Interface] = &[&RECONNECTION_REGISTRY, &EXT_EVENT_CHANNEL_FACTORY];
+
+fn register_callback(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let callback = read_reference(&mut args)?;
+    args.finish("the arguments of register_callback")?;
+    write_id(door.register_callback(callback)?, reply);
+    Ok(())
+}
+
+fn unregister_callback(door: &mut Door, _: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    let id = read_id(&mut args)?;
+    args.finish("the arguments of unregister_callback")?;
+    id.into_iter().for_each(|id| door.unregister_callback(id));
+    Ok(())
+}
+
+fn is_alive(_: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of is_alive")?;
+    reply.bool(true);
+    Ok(())
+}
+
+/// The factory is there as long as the service.
+fn destroy(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of destroy")?;
+    Err(Raised::no_permission())
+}
+
+/// Whatever changed before this was asked is kept by the time at which it is answered, where anything is.
+fn save_topology(_: &mut Door, _: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
+    args.finish("the arguments of save_topology")?;
+    Ok(())
+}
+
+fn create_named_channel(
+    door: &mut Door,
+    _: Target,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let qos = qos::read_properties(&mut args)?;
+    let admin = qos::read_properties(&mut args)?;
+    let name = args.text()?;
+    args.finish("the arguments of create_named_channel")?;
+    door.check_channel_name(&name)?;
+    let wanted = qos::initial(door, &qos, &admin)?;
+    let channel = door.create_channel(wanted, Some(&name))?;
+    door.reference(Target::Channel(channel))?.write(reply);
+    write_id(channel.0, reply);
+    Ok(())
+}
+
+fn named_new_for_consumers(
+    door: &mut Door,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    named_new(door, on, Side::Consumers, args, reply)
+}
+
+fn named_new_for_suppliers(
+    door: &mut Door,
+    on: Target,
+    args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    named_new(door, on, Side::Suppliers, args, reply)
+}
+
+fn named_new(
+    door: &mut Door,
+    on: Target,
+    side: Side,
+    mut args: Reader<'_>,
+    reply: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let operator = read_operator(&mut args)?;
+    let name = args.text()?;
+    args.finish("the arguments of an operation that makes a named admin")?;
+    let admin = door.create_admin(on.channel()?, side, operator, Some(&name))?;
+    door.reference(Target::Admin(admin))?.write(reply);
+    write_id(admin.admin.0, reply);
+    Ok(())
+}
+
+fn obtain_named(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let events = read_client_type(&mut args)?;
+    let name = args.text()?;
+    args.finish("the arguments of an operation that gives a named proxy")?;
+    let admin = on.admin()?;
+    let proxy = door.create_proxy(admin, ProxyKind { events, pull: false }, Some(&name))?;
+    door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
+    write_id(proxy.proxy.0, reply);
+    Ok(())
+}

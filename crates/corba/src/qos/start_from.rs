@@ -1,0 +1,123 @@
+//! `StartFrom` as people write it.
+
+use engine::{FieldName, StartFrom};
+use std::time::Duration;
+
+/// What a value can be, for whoever asks for the range.
+pub(crate) const START_FROM_RANGE: &str =
+    "new|first|number:N|last:N|since:10m|time:N|last-of-each-type|last-of-each:FIELD";
+
+/// Units of time, the largest first, in nanoseconds.
+const UNITS: &[(&str, u64)] = &[
+    ("d", 86_400_000_000_000),
+    ("h", 3_600_000_000_000),
+    ("m", 60_000_000_000),
+    ("s", 1_000_000_000),
+    ("ms", 1_000_000),
+    ("us", 1_000),
+    ("ns", 1),
+];
+
+/// The place that a text names. Nothing if it names none.
+pub(crate) fn parse(text: &str) -> Option<StartFrom> {
+    match text {
+        "new" => return Some(StartFrom::New),
+        "first" => return Some(StartFrom::First),
+        "last-of-each-type" => return Some(StartFrom::LastOfEachType),
+        _ => {}
+    }
+    if let Some(field) = text.strip_prefix("last-of-each:") {
+        let name = field.strip_prefix('$').unwrap_or(field);
+        return FieldName::new(name).ok().map(StartFrom::LastOfEach);
+    }
+    let (word, value) = text.split_once(':')?;
+    let number = || value.parse().ok();
+    match word {
+        "number" => number().map(StartFrom::Number),
+        "last" => number().map(StartFrom::Last),
+        "time" => number().map(StartFrom::Time),
+        "since" => duration(value).map(StartFrom::Since),
+        _ => None,
+    }
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let (_, nanos) = UNITS.iter().find(|(name, _)| *name == unit)?;
+    number.parse::<u64>().ok()?.checked_mul(*nanos).map(Duration::from_nanos)
+}
+
+/// The text that names a place.
+pub(crate) fn told(start: StartFrom) -> String {
+    match start {
+        StartFrom::New => "new".into(),
+        StartFrom::First => "first".into(),
+        StartFrom::Number(number) => format!("number:{number}"),
+        StartFrom::Last(count) => format!("last:{count}"),
+        StartFrom::Since(time) => {
+            let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+            let whole = UNITS.iter().find(|(_, unit)| nanos.is_multiple_of(*unit) && nanos > 0);
+            let (unit, size) = whole.copied().unwrap_or(("s", 1_000_000_000));
+            format!("since:{}{unit}", nanos / size)
+        }
+        StartFrom::Time(time) => format!("time:{time}"),
+        StartFrom::LastOfEachType => "last-of-each-type".into(),
+        StartFrom::LastOfEach(field) => format!("last-of-each:${}", field.as_str()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_is_told_as_it_is_read() {
+        for text in [
+            "new",
+            "first",
+            "number:12345",
+            "number:18446744073709551615",
+            "last:0",
+            "since:10m",
+            "since:1500ms",
+            "since:0s",
+            "since:36500d",
+            "time:139000000000000000",
+            "last-of-each-type",
+            "last-of-each:$antenna",
+        ] {
+            assert_eq!(parse(text).map(told).as_deref(), Some(text));
+        }
+        assert_eq!(parse("last-of-each:antenna"), parse("last-of-each:$antenna"));
+        assert_eq!(parse("since:60s").map(told).as_deref(), Some("since:1m"));
+    }
+
+    #[test]
+    fn what_is_no_place_is_none() {
+        let long = format!("last-of-each:{}", "x".repeat(48));
+        for text in [
+            "",
+            "now",
+            "number",
+            "number:",
+            "number:-1",
+            "number:1.5",
+            "last",
+            "last:many",
+            "since",
+            "since:10",
+            "since:m",
+            "since:10 m",
+            "since:99999999999d",
+            "time:yesterday",
+            "last-of-each:",
+            "last-of-each:$",
+            &long,
+            "first ",
+            "Number 1",
+        ] {
+            assert_eq!(parse(text), None, "{text:?}");
+        }
+    }
+}

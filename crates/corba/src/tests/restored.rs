@@ -1,0 +1,252 @@
+//! What a service begins with that has a store: that, what is configured, and what every service has.
+
+use super::dialogue::{Dialogue, STYLES, Thrown, client, somebody_else};
+use super::proxies::new_channel;
+use super::topology::with_store;
+use crate::{Declared, Door, DoorSettings};
+use accounts::{Accounts, Ceilings, Resource};
+use client::notify::ThreadPool;
+use engine::{ChannelLimits, HierarchyLimits, LaneChange, SettingsPatch};
+use giop::cdr::Writer;
+use giop::ior::Ior;
+use giop::realtime::PriorityModel;
+use giop::value::AnyValue;
+use std::net::IpAddr;
+use std::time::Duration;
+use topology::Topology;
+
+fn proxy_of(d: &mut Dialogue, channel: &Ior, admin: &str, obtain: &str) -> Ior {
+    let admin = d.quick(channel, admin, |_| {}).unwrap();
+    let admin = Ior::read(&mut admin.reader()).unwrap();
+    let made = d.quick(&admin, obtain, |w| w.u32(1)).unwrap();
+    Ior::read(&mut made.reader()).unwrap()
+}
+
+/// A service that begins anew with what another one has, and with what is configured.
+fn restarted(d: &mut Dialogue, settings: DoorSettings, configure: impl FnOnce(&mut Door)) -> Dialogue {
+    d.effects();
+    let mut after = Dialogue::with(STYLES[5], settings);
+    assert_eq!(after.door.restore_image(&d.door.image(), &somebody_else(), configure), Ok(true));
+    after
+}
+
+fn resolve(d: &mut Dialogue, name: &str) -> Result<Ior, Thrown> {
+    let naming = d.bootstrap("NameService");
+    let found = d.quick(&naming, "resolve_str", |w| w.string(name))?;
+    Ok(found.read(|r| Ior::read(r).unwrap()))
+}
+
+/// A client that destroyed a declared channel, or gave its name to something else, kept the service from ever starting again.
+#[test]
+fn a_declared_channel_is_there_again_whatever_clients_did_to_it() {
+    let one = |w: &mut Writer<'_>| {
+        w.u32(1);
+        w.string("Plant");
+        w.string("");
+    };
+    for harm in 0..4 {
+        let mut d = Dialogue::with(STYLES[5], with_store(1));
+        let declared = d.door.declare_channel("Plant", &[]).unwrap();
+        let (plant, naming) = (resolve(&mut d, "Plant").unwrap(), d.bootstrap("NameService"));
+        match harm {
+            0 => _ = d.quick(&plant, "destroy", |_| {}).unwrap(),
+            1 => {
+                let rebind = |w: &mut Writer<'_>| {
+                    one(w);
+                    client("another object").write(w);
+                };
+                d.quick(&naming, "rebind", rebind).unwrap();
+            }
+            2 => _ = d.quick(&naming, "unbind", one).unwrap(),
+            _ => {
+                d.quick(&naming, "unbind", one).unwrap();
+                d.quick(&naming, "bind_new_context", one).unwrap();
+            }
+        }
+        let mut after = restarted(&mut d, with_store(2), |door| {
+            assert_ne!(door.declare_channel("Plant", &[]), Ok(declared));
+        });
+        let plant = resolve(&mut after, "Plant").unwrap();
+        after.call(&plant, "get_qos", |_| {}).unwrap();
+        let channels = |d: &Dialogue| d.door.topology().channels.len();
+        let before = channels(&after);
+        let again = restarted(&mut after, with_store(3), |door| _ = door.declare_channel("Plant", &[]).unwrap());
+        assert_eq!(channels(&again), before, "it is found by then");
+    }
+}
+
+/// One call of one client was enough to have it away for good.
+#[test]
+fn what_every_service_has_is_there_again_after_a_restart() {
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    let naming = d.bootstrap("NameService");
+    let elsewhere = client("the factory of another service");
+    for (name, is_kept) in
+        [("NotifyEventChannelFactory", false), ("EventChannelFactory", false), ("NotificationService", true)]
+    {
+        let bound = |w: &mut Writer<'_>| {
+            w.u32(1);
+            w.string(name);
+            w.string("");
+        };
+        d.quick(&naming, "unbind", bound).unwrap();
+        if is_kept {
+            d.quick(&naming, "bind", |w| {
+                bound(w);
+                elsewhere.write(w);
+            })
+            .unwrap();
+        }
+    }
+    let events = resolve(&mut d, "EventService").unwrap();
+    d.quick(&events, "destroy", |_| {}).unwrap();
+    let mut after = restarted(&mut d, with_store(2), Door::bind_own_names);
+    for name in ["EventService", "NotifyEventChannelFactory", "EventChannelFactory", "ChannelFactory.ChannelFactory"] {
+        let found = resolve(&mut after, name).unwrap();
+        assert!(!after.get(&found, "_non_existent").read(|r| r.bool().unwrap()), "{name}");
+    }
+    assert_eq!(resolve(&mut after, "NotificationService").unwrap(), elsewhere, "what a client says counts");
+    let events = resolve(&mut after, "EventService").unwrap();
+    let admin = after.object(&events, "for_consumers");
+    after.object(&admin, "obtain_push_supplier");
+}
+
+/// A service that ended while a channel was taken apart did not start any more, since what had a filter of that channel was not restored.
+#[test]
+fn what_has_a_filter_that_is_gone_is_restored_without_it() {
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    let (one, other) = (new_channel(&mut d), new_channel(&mut d));
+    let proxy = proxy_of(&mut d, &other, "_get_default_consumer_admin", "obtain_notification_push_supplier");
+    let factory = d.quick(&one, "_get_default_filter_factory", |_| {}).unwrap().read(|r| Ior::read(r).unwrap());
+    let filter = d.quick(&factory, "create_filter", |w| w.string("EXTENDED_TCL")).unwrap();
+    let filter = filter.read(|r| Ior::read(r).unwrap());
+    d.quick(&proxy, "add_filter", |w| filter.write(w)).unwrap();
+    let mapping = d.quick(&factory, "create_mapping_filter", |w| {
+        w.string("ETCL");
+        w.u32(2);
+        w.i16(1);
+    });
+    let mapping = mapping.unwrap().read(|r| Ior::read(r).unwrap());
+    for place in ["_set_priority_filter", "_set_lifetime_filter"] {
+        let _ = d.quick(&proxy, place, |w| mapping.write(w));
+    }
+    d.quick(&proxy, "connect_structured_push_consumer", |w| client("consumer").write(w)).unwrap();
+    let mut topology = d.door.topology();
+    let selection = |topology: &Topology| topology.channels.last().unwrap().proxies[0].selection.clone();
+    assert_eq!(selection(&topology).attached.len(), 1);
+    assert!(selection(&topology).priority_filter.is_some());
+    // The part of the channel itself is the first that is written when it is destroyed.
+    let gone = topology.channels[1].id;
+    topology.channels.retain(|channel| channel.id != gone);
+    let mut after = Dialogue::with(STYLES[5], with_store(2));
+    after.door.restore(&topology).unwrap();
+    let after = after.door.topology();
+    let left = selection(&after);
+    assert_eq!((left.attached.len(), left.priority_filter, left.lifetime_filter), (0, None, None));
+    assert!(after.channels.last().unwrap().proxies[0].client.is_some());
+}
+
+/// A service whose `lanes.threads_max` was lowered refused to start with what it had kept.
+#[test]
+fn threads_that_were_granted_stay_when_there_may_be_fewer() {
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    let channel = new_channel(&mut d);
+    let pool = ThreadPool::new(PriorityModel::ServerDeclared, 3, 4);
+    d.quick(&channel, "set_qos", |w| {
+        w.u32(1);
+        w.string("ThreadPool");
+        AnyValue::from(pool).write(w).unwrap();
+    })
+    .unwrap();
+    let few = HierarchyLimits { lane_threads_max: 2, ..HierarchyLimits::default() };
+    let after = restarted(&mut d, DoorSettings { hierarchy: few, ..with_store(2) }, |_| {});
+    assert_eq!(after.door.topology(), d.door.topology());
+    assert_eq!((after.door.hierarchy().lane_threads_left(), after.door.hierarchy().lane_threads_max()), (0, 2));
+}
+
+/// Once a client had a connection that outlives the process, the threads of a declared channel could not be declared otherwise.
+#[test]
+fn a_declared_channel_gets_other_threads_at_a_start_though_it_has_persistent_clients() {
+    let lanes = |threads| vec![("ThreadPoolLanes".to_owned(), Declared::Lanes(vec![(10, threads)]))];
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    let made = d.door.declare_channel("Plant", &lanes(1)).unwrap();
+    let plant = resolve(&mut d, "Plant").unwrap();
+    for who in ["one", "other"] {
+        let proxy = proxy_of(&mut d, &plant, "_get_default_consumer_admin", "obtain_notification_push_supplier");
+        d.quick(&proxy, "connect_structured_push_consumer", |w| client(who).write(w)).unwrap();
+    }
+    assert!(d.door.declare_channel("Plant", &lanes(2)).is_err(), "not while it is connected");
+    let properties = [lanes(2), vec![("MaxConsumers".to_owned(), Declared::Number(1))]].concat();
+    let few = HierarchyLimits { lane_threads_max: 2, ..HierarchyLimits::default() };
+    let mut after = restarted(&mut d, DoorSettings { hierarchy: few, ..with_store(2) }, |door| {
+        assert_eq!(door.declare_channel("Plant", &properties), Ok(made));
+    });
+    let topology = after.door.topology();
+    let channel = topology.channels.iter().find(|channel| channel.id == made.0).unwrap();
+    assert_eq!(channel.settings.pool.as_ref().unwrap().lanes[0].threads, 2);
+    assert_eq!(channel.limits.max_consumers, Some(1));
+    assert!(channel.proxies.iter().all(|proxy| proxy.client.is_some()), "both stay, beyond the limit");
+    // The one lane that there was before is not started.
+    after.door.publish().unwrap();
+    let mut told = Vec::new();
+    while let Some(change) = after.door.poll_lane() {
+        told.push(matches!(change, LaneChange::Started(info) if info.priority == 10));
+    }
+    assert_eq!(told, [true, true]);
+}
+
+/// What did not fit into a share was charged to nobody, and granted once more.
+#[test]
+fn what_is_restored_is_charged_beyond_the_share_of_whom_it_is_charged_to() {
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    for _ in 0..5 {
+        new_channel(&mut d);
+    }
+    let ceilings = Ceilings::new(50).with(Resource::Channels, 3, 1);
+    let account = Accounts::new(ceilings).account_of(IpAddr::from([0, 0, 0, 0]));
+    let mut after = Dialogue::with(STYLES[5], with_store(2));
+    assert_eq!(after.door.restore_image(&d.door.image(), &account, |_| {}), Ok(true));
+    assert_eq!(account.used(Resource::Channels), 5);
+}
+
+/// `[delivery]` and `[channel]` had no effect on channels that had been there before: on the default channel never, once there was a store.
+#[test]
+fn what_a_channel_does_not_say_itself_is_what_is_configured_now() {
+    let with = |seconds: u64, megabytes: u64| {
+        let settings = with_store(1);
+        let times = Some(Duration::from_secs(seconds));
+        let delivery = SettingsPatch { give_up_after: times, probe_interval: times, ..settings.delivery };
+        let (memory_budget_bytes, overflow_budget_bytes) = (megabytes << 20, megabytes << 24);
+        DoorSettings {
+            delivery,
+            limits: ChannelLimits { memory_budget_bytes, overflow_budget_bytes, ..settings.limits },
+            ..settings
+        }
+    };
+    let mut d = Dialogue::with(STYLES[5], with(10, 1));
+    let default = d.bootstrap("DefaultEventChannel");
+    let mut say = |channel: &Ior, name: &str, value: u64| {
+        d.quick(channel, "set_qos", |w| {
+            w.u32(1);
+            w.string(name);
+            w.u32(24); // tk_ulonglong
+            w.u64(value);
+        })
+        .unwrap();
+    };
+    say(&default, "GiveUpAfter", 70_000_000);
+    say(&default, "MemoryBudget", 5 << 20);
+    new_channel(&mut d);
+    let after = restarted(&mut d, with(20, 2), |_| {});
+    let channels: Vec<_> = after.door.hierarchy().channels().collect();
+    let seconds = |at: usize| {
+        let patch = channels[at].patch();
+        [patch.give_up_after, patch.probe_interval].map(|time| time.unwrap().as_secs())
+    };
+    assert_eq!([seconds(0), seconds(1)], [[7, 20], [20, 20]]);
+    let megabytes = |at: usize| {
+        let limits = channels[at].limits();
+        (limits.memory_budget_bytes >> 20, limits.overflow_budget_bytes >> 24)
+    };
+    assert_eq!([megabytes(0), megabytes(1)], [(5, 2), (2, 2)]);
+}

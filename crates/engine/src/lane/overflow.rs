@@ -1,0 +1,492 @@
+//! Backlogs that go on elsewhere: what is too much for a channel's memory is kept by whoever drives the lane, on a disk, in order.
+//!
+//! While a channel has [room for that](crate::ChannelLimits::overflow_budget_bytes), its events take half of its memory budget at most, but
+//! for what keeps up: a consumer with a backlog gets no more into its outbox then. What comes for it from then on is kept elsewhere, all of
+//! it, so that order holds, and is brought back a piece at a time as the outbox gets shorter. When nothing is left there it goes on as
+//! before. A consumer that sleeps for an hour so costs the others nothing. `FullOutbox` decides when the room elsewhere is spent, too.
+//!
+//! An event that is kept elsewhere is in memory, and charged, until whoever keeps it lets go of it: so what is slow to keep events takes
+//! memory, and is bounded by that.
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::num::NonZeroU64;
+
+use super::admission::{Held, hold};
+use super::channel::{ChannelState, ELSEWHERE};
+use super::filtering::Chosen;
+use super::history::set_number;
+use super::queue::{Ask, Entry};
+use super::suppliers::{Supplier, say_all};
+use super::{Lane, Outbox};
+use crate::{
+    ChannelId, DiscardReason, Draft, Event, Forms, HOLDER_OVERHEAD_BYTES, HistoryLimits, Notice, OutboxId, ProxyId,
+    ProxyKey, SORTED_OVERHEAD_BYTES, StartFrom, Time,
+};
+
+/// What an event costs the room elsewhere beside its bytes and the names of its type.
+const KEPT_OVERHEAD_BYTES: u64 = 128;
+/// The same for each consumer that it is kept for.
+const KEPT_HOLDER_BYTES: u64 = 8;
+
+/// A consumer has a backlog if it has at least so many bytes in its outbox, or its part of a quarter of the channel's memory.
+const BACKLOG_BYTES: u64 = 64 << 10;
+
+/// What is brought back for a consumer at a time, in bytes: no more than that, and its part of a quarter of the channel's memory.
+const PIECE_BYTES: u64 = 256 << 10;
+const PIECE_BYTES_MIN: u64 = 4 << 10;
+
+/// A channel that has less than this in memory keeps nothing elsewhere, however little memory all channels have left.
+const LITTLE_BYTES: u64 = 1 << 20;
+
+/// What is to be done elsewhere, for [`Lane::poll_overflow`].
+#[derive(Debug)]
+pub enum Overflow {
+    /// An event is to be kept for [these](Event::away), who come by rising proxy, behind all that were before it. It is handed back with [`Lane::release`] when that
+    /// is done, or when it cannot be and nobody will ask for it.
+    Keep {
+        /// The event.
+        event: Arc<Event>,
+        /// What its channel may have kept there, in bytes.
+        budget_bytes: u64,
+    },
+    /// What is kept for a consumer is to be brought back, the first of it, about so many bytes, but one event at least: each with
+    /// [`Lane::return_event`], and then [`Lane::end_return`].
+    Fetch {
+        /// The consumer's outbox.
+        outbox: OutboxId,
+        /// The consumer's proxy.
+        consumer: ProxyKey,
+        /// How many bytes.
+        bytes: u32,
+    },
+    /// An event is to be kept as its channel's past says, behind all that were before it. It is handed back with
+    /// [`Lane::note_remembered`] when that is done, in order.
+    Remember {
+        /// The event, which has its [number](Event::number).
+        event: Arc<Event>,
+        /// What its channel keeps.
+        limits: HistoryLimits,
+    },
+    /// What is next of a channel's past is to be brought back for a consumer, about so many bytes: each with [`Lane::recall_event`],
+    /// and then [`Lane::end_recall`]. What was to be remembered before is looked at, too. In between nothing else may be handed back.
+    Recall {
+        /// The consumer's outbox.
+        outbox: OutboxId,
+        /// The consumer's proxy.
+        consumer: ProxyKey,
+        /// Where it begins; nothing if it goes on from where it is.
+        start: Option<StartFrom>,
+        /// How many bytes; for the beginning 0, which need not bring anything back.
+        bytes: u32,
+    },
+    /// A channel keeps nothing of its past any more.
+    Drop {
+        /// The channel.
+        channel: ChannelId,
+    },
+    /// Nothing is kept for a consumer any more, or nothing that it should have.
+    Forget {
+        /// The consumer's proxy.
+        consumer: ProxyKey,
+    },
+}
+
+/// A consumer that an event is kept for elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Away {
+    /// Its proxy.
+    pub consumer: ProxyId,
+    /// What clients' filters are to be asked when it comes back: for [`Lane::return_event`].
+    pub ask: u8,
+}
+
+/// What of a consumer's backlog is elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Elsewhere {
+    /// How many events, all of them behind those in the outbox.
+    pub(super) events: u64,
+    /// Some of them are being brought back.
+    is_fetching: bool,
+    /// Some were lost there: of which events that was is told when it has all others.
+    has_lost: bool,
+}
+
+impl Elsewhere {
+    /// Whether some of it is on its way.
+    pub(super) fn is_fetching(&self) -> bool {
+        self.is_fetching
+    }
+
+    /// Whether there is nothing there and nothing on its way.
+    pub(super) fn is_over(&self) -> bool {
+        self.events == 0 && !self.is_fetching
+    }
+}
+
+/// What a channel has elsewhere.
+#[derive(Debug, Default)]
+pub(super) struct Depot {
+    budget_bytes: u64,
+    used_bytes: u64,
+    events: u64,
+    /// How many of its consumers have something there, and how many events all of these together.
+    consumers: u32,
+    holders: u64,
+    /// Whether an event found no room. It counts as long as there is hardly any, so that "full" does not flutter.
+    is_full: bool,
+}
+
+impl Depot {
+    pub(super) fn set_budget(&mut self, bytes: u64) {
+        self.budget_bytes = bytes;
+    }
+
+    /// Events that some consumer is yet to get: at most those that are there, and at most what consumers have there together.
+    pub(super) fn events(&self) -> u64 {
+        self.events.min(self.holders)
+    }
+
+    /// Consumers have less there.
+    fn let_go(&mut self, holders: u64) {
+        self.holders = self.holders.saturating_sub(holders);
+    }
+
+    fn add(&mut self, bytes: u64) {
+        self.used_bytes += bytes;
+        self.events += 1;
+    }
+
+    /// Whether there was no room, and is none again, by an eighth.
+    pub(super) fn is_short(&self) -> bool {
+        self.is_full && self.used_bytes > self.budget_bytes - self.budget_bytes / 8
+    }
+
+    /// Whether there is room for an event that costs so much.
+    pub(super) fn has_room(&self, bytes: u64) -> bool {
+        !self.is_short() && self.used_bytes + bytes <= self.budget_bytes
+    }
+}
+
+impl ChannelState {
+    /// Whether an event that comes now is kept elsewhere for those that have a backlog, or may be for those that have something there.
+    #[inline]
+    pub(super) fn may_overflow(&self) -> bool {
+        self.depot.consumers > 0 || (self.depot.budget_bytes > 0 && self.is_half_full())
+    }
+
+    fn is_half_full(&self) -> bool {
+        let used = self.all.used_bytes;
+        used > self.quota.budget_bytes / 2 || (used > LITTLE_BYTES && self.would_be_short_with(used))
+    }
+
+    /// A consumer's part of a quarter of the memory, if so many have one.
+    fn part_of(&self, consumers: u64) -> u64 {
+        self.quota.budget_bytes / 4 / consumers.max(1)
+    }
+}
+
+impl Event {
+    /// What it costs the room elsewhere.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        let content = (self.bytes.len() + self.names.len()) as u64;
+        content + KEPT_OVERHEAD_BYTES + KEPT_HOLDER_BYTES * self.away().len() as u64
+    }
+}
+
+/// What there is to do elsewhere.
+pub(super) type Errands = VecDeque<Overflow>;
+
+impl Lane {
+    /// What is next to be done with events that are kept elsewhere.
+    pub fn poll_overflow(&mut self) -> Option<Overflow> {
+        self.errands.pop_front()
+    }
+
+    // ---- away ----
+
+    /// Sets those apart, of the consumers that were chosen, for whom the event is to be kept elsewhere.
+    #[cold]
+    pub(super) fn set_apart(&mut self, supplier: &Supplier, draft: &mut Draft) {
+        let Some(state) = self.channels.get(supplier.channel) else { return };
+        let is_half_full = state.depot.budget_bytes > 0 && state.is_half_full();
+        let backlog = state.part_of(state.members.len() as u64).clamp(1, BACKLOG_BYTES);
+        let event: &mut Event = draft;
+        let outboxes = &self.outboxes;
+        self.filters.chosen.retain(|chosen| {
+            let Some(outbox) = outboxes.get(chosen.slot).filter(|outbox| outbox.catch_up.is_none()) else {
+                return true;
+            };
+            let goes = !outbox.elsewhere.is_over() || (is_half_full && outbox.weight >= backlog);
+            if goes {
+                event
+                    .away
+                    .get_or_insert_default()
+                    .0
+                    .push(Away { consumer: outbox.key.proxy, ask: chosen.ask.to_bits() });
+            }
+            !goes
+        });
+        let Some(away) = event.away.as_mut().filter(|away| !away.0.is_empty()) else { return };
+        // There may be very many, and whoever reads it looks for one.
+        away.0.sort_unstable_by_key(|away| away.consumer);
+        say_all(&self.types, supplier, event);
+    }
+
+    /// An event is in: has it kept for those that were set apart, if there is room. Tells of each, if somebody wants to be told.
+    #[cold]
+    pub(super) fn keep_elsewhere(&mut self, channel: u32, entry: Entry, held: &mut Option<Held>) -> u32 {
+        let Some(event) = self.events.get_mut(entry.event) else { return 0 };
+        let watch = event.watch.filter(|_| event.watch_each);
+        let bytes = event.kept_bytes();
+        let Some(mut away) = event.away.take() else { return 0 };
+        let Some(state) = self.channels.get_mut(channel) else { return 0 };
+        let has_room = state.depot.has_room(bytes);
+        state.depot.is_full |= !has_room;
+        away.0.retain(|away| {
+            let slot = self.outbox_of(channel, away.consumer);
+            let goes = slot.is_some_and(|slot| self.goes_elsewhere(slot, entry, has_room, held));
+            if let (Some(slot), Some(watch), true) = (slot, watch, goes) {
+                self.settle_begins(watch, slot);
+            }
+            goes
+        });
+        let consumers = u32::try_from(away.0.len()).unwrap_or(u32::MAX);
+        if let Some(event) = self.events.get_mut(entry.event) {
+            event.away = Some(away);
+        }
+        let Some(state) = self.channels.get_mut(channel).filter(|_| consumers > 0) else { return 0 };
+        let Some(event) = self.events.get(entry.event) else { return 0 };
+        state.depot.add(event.kept_bytes());
+        self.counters.kept_elsewhere += u64::from(consumers);
+        let (event, budget_bytes) = (Arc::clone(event), state.depot.budget_bytes);
+        self.errands.push_back(Overflow::Keep { event, budget_bytes });
+        consumers
+    }
+
+    /// Whether the event is to be kept elsewhere for this one: as its outbox says, if that is full or there is no room elsewhere.
+    fn goes_elsewhere(&mut self, slot: u32, entry: Entry, has_room: bool, held: &mut Option<Held>) -> bool {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        if (outbox.is_full() || !has_room) && !self.restoring && !self.make_place(slot, &entry, has_room) {
+            // What it had in memory may have been dropped.
+            self.look_at_next(slot);
+            return false;
+        }
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
+        if let Some(state) = self.channels.get_mut(outbox.channel) {
+            state.depot.consumers += u32::from(outbox.elsewhere.is_over());
+            state.depot.holders += 1;
+        }
+        if outbox.elsewhere.is_over() {
+            let (key, backlog_events, backlog_bytes) = (outbox.key, outbox.backlog() as u64, outbox.weight);
+            self.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
+        }
+        outbox.elsewhere.events += 1;
+        if outbox.holding && !self.restoring {
+            hold(&mut self.tickets, outbox, held);
+        }
+        self.want_back(slot);
+        true
+    }
+
+    // ---- and back ----
+
+    /// Has some of what is kept elsewhere for a consumer brought back, if its outbox has got short.
+    #[inline]
+    pub(super) fn want_back(&mut self, slot: u32) {
+        let wants =
+            |outbox: &Outbox| outbox.elsewhere.events > 0 || outbox.elsewhere.has_lost || outbox.catch_up.is_some();
+        if self.outboxes.get(slot).is_some_and(wants) {
+            self.fetch(slot);
+        }
+    }
+
+    #[cold]
+    fn fetch(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.elsewhere.is_fetching) else { return };
+        let Some(state) = self.channels.get(outbox.channel) else { return };
+        if outbox.elsewhere.events == 0 && outbox.catch_up.is_none() {
+            let route = state.routes.consumers.place_of(outbox.key.proxy).and_then(|at| state.routes.consumers.get(at));
+            // One that is on other lanes, too, may be yet to get events there.
+            let is_only_here = route.is_some_and(|route| route.places.len() == 1);
+            if outbox.backlog() == 0 && is_only_here {
+                outbox.elsewhere.has_lost = false;
+                self.settling.note_gone(outbox.key);
+            }
+            return;
+        }
+        let piece = state.part_of(state.depot.consumers.into()).clamp(PIECE_BYTES_MIN, PIECE_BYTES);
+        if outbox.weight > piece / 2 {
+            return;
+        }
+        let bytes = u32::try_from(piece).unwrap_or(u32::MAX);
+        if outbox.catch_up.is_some() {
+            return self.recall(slot, bytes);
+        }
+        outbox.elsewhere.is_fetching = true;
+        self.errands.push_back(Overflow::Fetch { outbox: outbox.id, consumer: outbox.key, bytes });
+    }
+
+    /// An event comes back that was kept elsewhere for a consumer: the first of those that are. `ask` is what it [had](Away::ask) then;
+    /// `source`, its [number](Event::number), and what the draft says, are what the event had: [when it arrived](Event::arrived), too, from
+    /// when its lifetime counts.
+    pub fn return_event<F: Forms>(
+        &mut self,
+        (outbox, ask): (OutboxId, u8),
+        (source, number): (ProxyKey, Option<NonZeroU64>),
+        mut draft: Draft,
+        forms: &F,
+        now: Time,
+    ) {
+        self.told(now);
+        let (slot, generation) = (outbox.slot, outbox.generation);
+        let found = self.outboxes.get_exact(slot, generation).filter(|outbox| outbox.elsewhere.events > 0);
+        let Some(outbox) = found else { return self.pool.give_back(draft.into_event()) };
+        outbox.elsewhere.events -= 1;
+        let (channel, key) = (outbox.channel, outbox.key);
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        state.depot.let_go(1);
+        let member = state.routes.consumers.place_of(key.proxy).unwrap_or(ELSEWHERE);
+        let event: &mut Event = &mut draft;
+        event.returned = true;
+        if let Some(number) = number {
+            set_number(&mut draft, number);
+        }
+        self.counters.brought_back += 1;
+        self.put_back_in(Chosen { slot, member, ask: Ask::from_bits(ask) }, source, draft, forms);
+    }
+
+    /// Puts an event into an outbox that was somewhere else until now.
+    pub(super) fn put_back_in<F: Forms>(&mut self, chosen: Chosen, source: ProxyKey, mut draft: Draft, forms: &F) {
+        let Chosen { slot, ask, .. } = chosen;
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let (channel, event): (_, &mut Event) = (outbox.channel, &mut draft);
+        // They come in their order, whatever clock said when they came.
+        event.arrived = event.arrived.max(outbox.back_until);
+        outbox.back_until = event.arrived.min(self.now);
+        let Some(state) = self.channels.get(channel) else { return };
+        let (priority, timeout) = draft.supplied();
+        let supplier = Supplier { priority, timeout, ..Supplier::of(source, channel, state) };
+        let known = self.know(channel, &draft);
+        let mut steps = self.step_budget(&supplier, &draft);
+        let weight = draft.weight();
+        let has_times = draft.timeout.or(timeout).is_some() || draft.start.is_some() || draft.stop.is_some();
+        let is_sorted = supplier.sorted || has_times;
+        let charge = weight + if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
+        let offer = self.make_offer((weight, charge), &supplier, &mut draft, true);
+        self.settling.begin(&draft);
+        let at = self.events.insert(draft);
+        self.memory.add(charge);
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.all.add(charge);
+            state.known_laggard = None;
+        }
+        let mapped = if supplier.mapped {
+            self.filters.begin();
+            self.map(chosen, (&supplier, &known), &offer, (forms, &mut steps))
+        } else {
+            None
+        };
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return self.let_go(at) };
+        let entry = mapped.unwrap_or_else(|| outbox.entry(&offer, ask));
+        if entry.expiry <= self.now {
+            self.note_discard(slot, DiscardReason::Expired, at);
+            return self.let_go(at);
+        }
+        // It was held by this place until now, and is by its outbox from now on.
+        outbox.push(entry, &offer, &self.events, self.now);
+        self.watch(slot);
+        self.list_if_ready(slot);
+    }
+
+    /// All was brought back that was asked for. So many events cannot be: they are dropped, and counted.
+    pub fn end_return(&mut self, outbox: OutboxId, lost: u64, now: Time) {
+        self.told(now);
+        let slot = outbox.slot;
+        let Some(outbox) = self.outboxes.get_exact(slot, outbox.generation) else { return };
+        if !core::mem::take(&mut outbox.elsewhere.is_fetching) {
+            // Its consumer is gone meanwhile, and nothing is there for it any more.
+            return;
+        }
+        let lost = lost.min(outbox.elsewhere.events);
+        outbox.elsewhere.events -= lost;
+        if lost > 0 {
+            outbox.elsewhere.has_lost = true;
+            if let Some(state) = self.channels.get_mut(outbox.channel) {
+                state.depot.let_go(lost);
+            }
+            outbox.discards.add(DiscardReason::OverflowLost, lost);
+            self.counters.discards.add(DiscardReason::OverflowLost, lost);
+        }
+        self.note_room(slot);
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        if outbox.elsewhere.events > 0 {
+            return self.fetch(slot);
+        }
+        let (channel, key) = (outbox.channel, outbox.key);
+        self.leave_elsewhere(channel, key);
+        self.notices.push_back(Notice::OverflowOver { key });
+        self.want_back(slot);
+    }
+
+    /// What a channel had kept elsewhere has become less: so many events are read that it was for, and there are so many bytes of room.
+    pub fn note_freed(&mut self, channel: ChannelId, events: u64, bytes: u64, now: Time) {
+        self.told(now);
+        let Some(channel) = self.channel_slots.get(&channel).copied() else { return };
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        let depot = &mut state.depot;
+        depot.used_bytes = depot.used_bytes.saturating_sub(bytes);
+        depot.events = depot.events.saturating_sub(events);
+        self.note_room_elsewhere(channel);
+        if self.channels.get(channel).is_some_and(ChannelState::is_pressed) {
+            self.note_channel_room(channel);
+        }
+    }
+
+    /// Looks whether there is room elsewhere again. Called wherever less is there or there may be more.
+    pub(super) fn note_room_elsewhere(&mut self, channel: u32) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        if !state.depot.is_full || state.depot.is_short() {
+            return;
+        }
+        state.depot.is_full = false;
+        let slots: Vec<u32> = state.slots().collect();
+        slots.into_iter().for_each(|slot| self.note_room(slot));
+    }
+
+    /// Whether there is no room for more of what this one has elsewhere.
+    pub(super) fn lacks_room_elsewhere(&self, outbox: &Outbox) -> bool {
+        !outbox.elsewhere.is_over() && self.channels.get(outbox.channel).is_some_and(|state| state.depot.is_short())
+    }
+
+    /// A consumer's outbox is emptied: what is kept elsewhere for it goes, too. Says how many events those are.
+    pub(super) fn drop_elsewhere(&mut self, slot: u32) -> u64 {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
+        if outbox.elsewhere.is_over() {
+            return 0;
+        }
+        let events = core::mem::take(&mut outbox.elsewhere).events;
+        let (channel, consumer) = (outbox.channel, outbox.key);
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.depot.let_go(events);
+        }
+        self.leave_elsewhere(channel, consumer);
+        self.settling.note_gone(consumer);
+        events
+    }
+
+    fn leave_elsewhere(&mut self, channel: u32, consumer: ProxyKey) {
+        if let Some(state) = self.channels.get_mut(channel) {
+            state.depot.consumers = state.depot.consumers.saturating_sub(1);
+        }
+        self.errands.push_back(Overflow::Forget { consumer });
+    }
+
+    pub(super) fn outbox_of(&self, channel: u32, consumer: ProxyId) -> Option<u32> {
+        let state = self.channels.get(channel)?;
+        let slot = state.slot_of(state.routes.consumers.place_of(consumer)?);
+        self.outboxes.get(slot).filter(|outbox| !outbox.dead).map(|_| slot)
+    }
+}

@@ -1,0 +1,281 @@
+//! Channels that keep their past, and consumers that begin in it.
+
+use super::*;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+use core::num::NonZeroU64;
+
+/// What keeps a channel's past: in memory, in order, and as slow as the test has it.
+#[derive(Default)]
+struct Chronicle {
+    /// What it was given and has not looked at.
+    letters: VecDeque<Overflow>,
+    kept: Vec<(u64, ProxyKey, Event)>,
+    /// Written, and not handed back.
+    readers: BTreeMap<ProxyKey, u64>,
+    answers: VecDeque<Answer>,
+    last: u64,
+}
+
+enum Answer {
+    Remembered(Arc<Event>),
+    Recalled(OutboxId, Vec<(u64, ProxyKey, Event)>, Recalled),
+}
+
+impl Chronicle {
+    fn gather(&mut self, lane: &mut Lane) {
+        self.letters.extend(core::iter::from_fn(|| lane.poll_overflow()));
+    }
+
+    /// Looks at what came first.
+    fn look(&mut self) {
+        match self.letters.pop_front() {
+            Some(Overflow::Remember { event, .. }) => {
+                let number = event.number().unwrap().get();
+                assert!(number > self.last, "in order");
+                self.last = number;
+                self.kept.push((number, event.source, (*event).clone()));
+                self.answers.push_back(Answer::Remembered(event));
+            }
+            Some(Overflow::Recall { outbox, consumer, start, bytes }) => {
+                if let Some(start) = start {
+                    let next = match start {
+                        StartFrom::Last(count) => (self.last + 1).saturating_sub(count),
+                        _ => 0,
+                    };
+                    self.readers.insert(consumer, next);
+                }
+                let next = self.readers.get_mut(&consumer).unwrap();
+                let mut given = Vec::new();
+                let from = self.kept.partition_point(|(number, ..)| number < next);
+                for kept in self.kept.iter().skip(from).take(1 + bytes as usize / 100) {
+                    *next = kept.0 + 1;
+                    given.push(kept.clone());
+                }
+                let through = (*next > self.last || from + given.len() == self.kept.len()).then_some(self.last);
+                let recalled = Recalled { through, lost: 0, begins: start.map(|_| *next) };
+                self.answers.push_back(Answer::Recalled(outbox, given, recalled));
+            }
+            Some(Overflow::Forget { consumer }) => _ = self.readers.remove(&consumer),
+            Some(Overflow::Drop { .. }) => self.kept.clear(),
+            Some(other) => panic!("{other:?}"),
+            None => {}
+        }
+    }
+
+    fn answer(&mut self, lane: &mut Lane, now: Time) {
+        match self.answers.pop_front() {
+            Some(Answer::Remembered(event)) => lane.note_remembered(event, now),
+            Some(Answer::Recalled(outbox, given, recalled)) => {
+                for (number, source, event) in given {
+                    let mut draft = lane.begin_event();
+                    draft.bytes.extend_from_slice(&event.bytes);
+                    let (domain, name) = event.names();
+                    lane.classify(&mut draft, domain, name);
+                    lane.recall_event(outbox, (source, number), draft, &NoFields, now);
+                }
+                lane.end_recall(outbox, recalled, &NoFields, now);
+            }
+            None => {}
+        }
+    }
+
+    fn work_until_quiet(&mut self, rig: &mut Rig) {
+        loop {
+            self.gather(&mut rig.lane);
+            if self.letters.is_empty() && self.answers.is_empty() {
+                return;
+            }
+            self.look();
+            self.answer(&mut rig.lane, rig.now);
+        }
+    }
+}
+
+impl Rig {
+    fn with_past(memory: u64) -> Self {
+        let mut rig = Self::new(SettingsPatch::default(), ChannelLimits::default());
+        rig.lane.allow_overflow();
+        let history = HistoryLimits { events: 1_000, ..HistoryLimits::default() };
+        rig.hierarchy.set_limits(rig.channel, ChannelLimits { history, ..budget(memory) }).unwrap();
+        rig.route();
+        rig
+    }
+
+    fn starting(&mut self, start: StartFrom) -> ProxyKey {
+        let proxy = self
+            .hierarchy
+            .create_proxy(self.channel, Side::Consumers, AdminId::DEFAULT, Form(1), ProxyKind::default())
+            .unwrap();
+        let key = ProxyKey { channel: self.channel, proxy };
+        let patch = SettingsPatch { start_from: Some(start), ..SettingsPatch::default() };
+        self.hierarchy.set_proxy_settings(key, patch).unwrap();
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
+        self.hierarchy.note_start(key, true).unwrap();
+        self.route();
+        key
+    }
+
+    fn publish_say(&mut self, says: u32) -> Admission {
+        let mut bytes = vec![0; 100];
+        bytes[..4].copy_from_slice(&says.to_le_bytes());
+        self.publish_bytes(&bytes)
+    }
+
+    /// The next delivery, answered: who has it, what it says, and its number.
+    fn take_numbered(&mut self) -> Option<(ProxyKey, u32, Option<u64>)> {
+        let mut events = Vec::new();
+        let delivery = self.lane.poll_delivery(self.now, &mut events)?;
+        let says = u32::from_le_bytes(events[0].bytes[..4].try_into().unwrap());
+        let number = events[0].number().map(NonZeroU64::get);
+        events.drain(..).for_each(|event| self.lane.release(event));
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, self.now);
+        Some((delivery.key, says, number))
+    }
+}
+
+#[test]
+fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
+    let mut rig = Rig::with_past(1 << 20);
+    let mut chronicle = Chronicle::default();
+    for says in 0..50 {
+        assert_eq!(rig.publish_say(says), Admission::Accepted { destinations: 0 }, "nobody wants it, and it is kept");
+        chronicle.work_until_quiet(&mut rig);
+    }
+    assert_eq!(rig.memory(), 0);
+    let key = rig.starting(StartFrom::Last(20));
+    // What comes meanwhile waits for its turn.
+    rig.publish_say(50);
+    for says in 30..51 {
+        chronicle.work_until_quiet(&mut rig);
+        assert_eq!(rig.take_numbered(), Some((key, says, Some(u64::from(says) + 1))));
+    }
+    chronicle.work_until_quiet(&mut rig);
+    rig.publish_say(51);
+    assert_eq!(rig.take_numbered(), Some((key, 51, Some(52))), "without a way round");
+    chronicle.work_until_quiet(&mut rig);
+    let told = rig.notices();
+    assert!(matches!(told[..], [Notice::BeginsInPast { .. }, Notice::CaughtUp { events: 21, .. }]), "{told:?}");
+    assert_eq!(rig.memory(), 0);
+    let counters = rig.lane.counters();
+    assert_eq!((counters.history_kept, counters.history_recalled, counters.history_missed), (52, 21, 0));
+}
+
+#[test]
+fn what_nobody_writes_is_bounded_and_missed_and_nobody_is_held_for_it() {
+    let mut rig = Rig::with_past(100_000);
+    let mut chronicle = Chronicle::default();
+    let reader = rig.consumer(SettingsPatch::default());
+    let late = rig.starting(StartFrom::First);
+    for says in 0..1_000 {
+        assert!(matches!(rig.publish_say(says), Admission::Accepted { .. }), "{says}");
+        assert_eq!(rig.take_numbered().map(|(key, says, _)| (key, says)), Some((reader, says)));
+        assert!(rig.memory() <= 26_000, "{}", rig.memory());
+    }
+    let missed = rig.lane.counters().history_missed;
+    assert!((900..1_000).contains(&missed), "{missed}");
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::OverflowLost), missed, "for the one that would get them");
+    chronicle.work_until_quiet(&mut rig);
+    let mut next = 0;
+    while let Some(taken) = rig.take_numbered() {
+        assert_eq!(taken, (late, next, Some(u64::from(next) + 1)));
+        next += 1;
+        chronicle.work_until_quiet(&mut rig);
+    }
+    assert_eq!(u64::from(next), 1_000 - missed);
+    rig.publish_say(7);
+    chronicle.work_until_quiet(&mut rig);
+    let mut taken = [(); 2].map(|()| rig.take_numbered());
+    taken.sort_unstable();
+    assert_eq!(taken, [Some((reader, 7, Some(1_001))), Some((late, 7, Some(1_001)))], "numbers say what is missing");
+}
+
+#[test]
+fn numbers_go_on_and_a_past_that_is_not_kept_is_dropped() {
+    let mut rig = Rig::new(SettingsPatch::default(), ChannelLimits::default());
+    let mut lane = Lane::new(rig.now);
+    lane.allow_overflow();
+    lane.continue_histories([(rig.channel, NonZeroU64::new(500).unwrap())]);
+    rig.lane = lane;
+    rig.route();
+    assert!(matches!(rig.lane.poll_overflow(), Some(Overflow::Drop { .. })), "of a former process");
+    let history = HistoryLimits { age: Duration::from_secs(1), ..HistoryLimits::default() };
+    for expected in [500, 501] {
+        rig.hierarchy.set_limits(rig.channel, ChannelLimits { history, ..ChannelLimits::default() }).unwrap();
+        rig.route();
+        rig.publish(1);
+        let Some(Overflow::Remember { event, limits }) = rig.lane.poll_overflow() else { panic!() };
+        assert_eq!((event.number().map(NonZeroU64::get), limits), (Some(expected), history));
+        rig.lane.note_remembered(event, rig.now);
+        rig.hierarchy.set_limits(rig.channel, ChannelLimits::default()).unwrap();
+        rig.route();
+        assert!(matches!(rig.lane.poll_overflow(), Some(Overflow::Drop { .. })));
+    }
+    rig.hierarchy.set_limits(rig.channel, ChannelLimits { history, ..ChannelLimits::default() }).unwrap();
+    rig.route();
+    rig.hierarchy.destroy_channel(rig.channel).unwrap();
+    rig.route();
+    assert!(matches!(rig.lane.poll_overflow(), Some(Overflow::Drop { .. })));
+}
+
+#[test]
+fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
+    for seed in 0..200 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut rig = Rig::with_past(1 << 20);
+        let mut chronicle = Chronicle::default();
+        let (mut says, mut consumers) = (0, BTreeMap::<ProxyKey, Option<u64>>::new());
+        let check = |taken: (ProxyKey, u32, Option<u64>), consumers: &mut BTreeMap<ProxyKey, Option<u64>>| {
+            let (key, says, number) = taken;
+            assert_eq!(number, Some(u64::from(says) + 1), "seed {seed}");
+            let last = consumers.get_mut(&key).unwrap();
+            assert!(
+                last.is_none_or(|last| Some(last + 1) == number),
+                "seed {seed}: {key} got {number:?} after {last:?}"
+            );
+            *last = number;
+        };
+        for _ in 0..600 {
+            match random.u8(0..20) {
+                0 if consumers.len() < 4 => {
+                    let start = if random.bool() { StartFrom::First } else { StartFrom::Last(random.u64(0..30)) };
+                    consumers.insert(rig.starting(start), None);
+                }
+                1 if random.u8(0..5) == 0 => {
+                    if let Some(key) = consumers.keys().next().copied() {
+                        rig.hierarchy.destroy_proxy(key).unwrap();
+                        rig.route();
+                        consumers.remove(&key);
+                    }
+                }
+                2..=7 if chronicle.letters.len() < 30 => {
+                    assert!(matches!(rig.publish_say(says), Admission::Accepted { .. }), "seed {seed}");
+                    says += 1;
+                }
+                8..=11 => {
+                    if let Some(taken) = rig.take_numbered() {
+                        check(taken, &mut consumers);
+                    }
+                }
+                12..=15 => chronicle.look(),
+                _ => chronicle.answer(&mut rig.lane, rig.now),
+            }
+            rig.now = rig.now + Duration::from_nanos(random.u64(0..2));
+            chronicle.gather(&mut rig.lane);
+        }
+        assert_eq!(rig.lane.counters().history_missed, 0);
+        loop {
+            chronicle.work_until_quiet(&mut rig);
+            let Some(taken) = rig.take_numbered() else { break };
+            check(taken, &mut consumers);
+        }
+        for (key, last) in consumers {
+            assert!(last == Some(says.into()) || last.is_none(), "seed {seed}: {key} has {last:?} of {says}");
+        }
+        // What those had that are gone is let go of now and then.
+        (0..20).for_each(|_| rig.advance(Duration::from_secs(1)));
+        assert_eq!(rig.memory(), 0, "seed {seed}");
+        rig.publish_say(says);
+        assert!(rig.lane.outboxes().all(|stats| stats.backlog_events == 1), "all get it at once: seed {seed}");
+    }
+}

@@ -1,0 +1,779 @@
+//! Backlogs that go on elsewhere.
+
+use super::*;
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::num::NonZeroU64;
+
+/// What keeps events for a lane: in memory, and in order.
+#[derive(Default)]
+struct Shelf {
+    kept: VecDeque<Kept>,
+    /// Where each consumer is: behind so many of all that were ever kept.
+    read: BTreeMap<ProxyId, u64>,
+    first: u64,
+    /// What is asked for and has yet to be brought.
+    asked: VecDeque<(OutboxId, ProxyKey, u32)>,
+    /// It tells nothing of room that came back.
+    frees_nothing: bool,
+    /// Events that it has yet to let go of.
+    writing: VecDeque<Arc<Event>>,
+}
+
+struct Kept {
+    source: ProxyKey,
+    event: Event,
+    bytes: u64,
+}
+
+impl Shelf {
+    /// Takes in what the lane wants of it.
+    fn look(&mut self, lane: &mut Lane) {
+        while let Some(errand) = lane.poll_overflow() {
+            match errand {
+                Overflow::Keep { event, .. } => {
+                    let next = self.first + self.kept.len() as u64;
+                    for away in event.away() {
+                        self.read.entry(away.consumer).or_insert(next);
+                    }
+                    self.kept.push_back(Kept {
+                        source: event.source,
+                        bytes: event.kept_bytes(),
+                        event: (*event).clone(),
+                    });
+                    self.writing.push_back(event);
+                }
+                Overflow::Fetch { outbox, consumer, bytes } => self.asked.push_back((outbox, consumer, bytes)),
+                Overflow::Remember { .. } | Overflow::Recall { .. } | Overflow::Drop { .. } => {
+                    panic!("the channel keeps nothing of its past")
+                }
+                Overflow::Forget { consumer } => {
+                    self.read.remove(&consumer.proxy);
+                }
+            }
+        }
+    }
+
+    /// Lets go of an event, brings what was asked for first, and frees what nobody has yet to read.
+    fn work(&mut self, lane: &mut Lane, now: Time) {
+        if let Some(event) = self.writing.pop_front() {
+            lane.release(event);
+        }
+        if let Some((outbox, consumer, bytes)) = self.asked.pop_front() {
+            let mut left = i64::from(bytes);
+            while let Some(read) = self.read.get_mut(&consumer.proxy)
+                && let Some(kept) = self.kept.get(usize::try_from(*read - self.first).unwrap())
+            {
+                *read += 1;
+                let is_its = |away: &&Away| away.consumer == consumer.proxy;
+                let Some(away) = kept.event.away().iter().find(is_its) else { continue };
+                let mut draft = lane.begin_event();
+                draft.bytes.extend_from_slice(&kept.event.bytes);
+                let (domain, name) = kept.event.names();
+                lane.classify(&mut draft, domain, name);
+                (draft.watch, draft.watch_each) = (kept.event.watch, kept.event.watch_each);
+                (draft.arrived, draft.timeout) = (kept.event.arrived, kept.event.timeout);
+                draft.set_supplied(kept.event.supplied().0, kept.event.supplied().1);
+                lane.return_event((outbox, away.ask), (kept.source, None), draft, &NoFields, now);
+                left -= kept.event.bytes.len() as i64;
+                if left <= 0 {
+                    break;
+                }
+            }
+            lane.end_return(outbox, 0, now);
+        }
+        self.look(lane);
+        let least = self.read.values().copied().min().unwrap_or(u64::MAX);
+        while self.first < least
+            && !self.frees_nothing
+            && let Some(kept) = self.kept.pop_front()
+        {
+            self.first += 1;
+            lane.note_freed(kept.source.channel, 1, kept.bytes, now);
+        }
+    }
+
+    fn work_until_quiet(&mut self, rig: &mut Rig) {
+        self.look(&mut rig.lane);
+        while !(self.writing.is_empty() && self.asked.is_empty()) {
+            self.work(&mut rig.lane, rig.now);
+        }
+    }
+}
+
+impl Rig {
+    fn overflowing(memory: u64, elsewhere: u64) -> Self {
+        let limits = ChannelLimits { overflow_budget_bytes: elsewhere, ..budget(memory) };
+        let mut rig = Self::new(SettingsPatch::default(), ChannelLimits::default());
+        rig.lane.allow_overflow();
+        rig.hierarchy.set_limits(rig.channel, limits).unwrap();
+        rig.route();
+        rig
+    }
+
+    fn publish_number(&mut self, number: u32) -> Admission {
+        let mut bytes = vec![0; 100];
+        bytes[..4].copy_from_slice(&number.to_le_bytes());
+        self.publish_bytes(&bytes)
+    }
+
+    /// The next delivery of somebody who answers.
+    fn take(&mut self, sleeping: Option<ProxyKey>) -> Option<(ProxyKey, u32)> {
+        let mut events = Vec::new();
+        loop {
+            let delivery = self.lane.poll_delivery(self.now, &mut events)?;
+            let number = u32::from_le_bytes(events[0].bytes[..4].try_into().unwrap());
+            events.drain(..).for_each(|event| self.lane.release(event));
+            if Some(delivery.key) != sleeping {
+                self.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Delivered, self.now);
+                return Some((delivery.key, number));
+            }
+        }
+    }
+
+    fn suspended(&mut self, key: ProxyKey, suspended: bool) {
+        let _ = if suspended { self.hierarchy.suspend(key) } else { self.hierarchy.resume(key) };
+        self.route();
+    }
+}
+
+#[test]
+fn a_consumer_that_sleeps_costs_nobody_anything_and_gets_everything_in_order() {
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let (sleeper, other) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
+    rig.suspended(sleeper, true);
+    for number in 0..2_000 {
+        assert!(matches!(rig.publish_number(number), Admission::Accepted { destinations: 2 }));
+        assert_eq!(rig.take(None), Some((other, number)));
+        shelf.work_until_quiet(&mut rig);
+        assert!(rig.memory() <= 11_000, "{}", rig.memory());
+    }
+    let stats = rig.stats(sleeper);
+    assert_eq!((stats.backlog_events, stats.elsewhere_events > 1_900), (2_000, true));
+    assert_eq!(rig.lane.counters().discards.total(), 0);
+    rig.suspended(sleeper, false);
+    for number in 0..2_000 {
+        assert_eq!(rig.take(None), Some((sleeper, number)));
+        shelf.work_until_quiet(&mut rig);
+    }
+    // Then it goes on as before.
+    rig.publish_number(2_000);
+    assert_eq!([(); 2].map(|()| rig.take(None).map(|(_, number)| number)), [Some(2_000); 2]);
+    assert!(shelf.kept.is_empty());
+    let told = rig.notices();
+    assert!(matches!(told[..], [Notice::Overflows { .. }, Notice::OverflowOver { .. }]), "{told:?}");
+    assert_eq!(rig.memory(), 0);
+}
+
+#[test]
+fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_back() {
+    let mut rig = Rig::overflowing(20_000, 20_000);
+    let mut shelf = Shelf::default();
+    let sleeper = rig.consumer(SettingsPatch::default());
+    rig.suspended(sleeper, true);
+    let mut number = 0;
+    let ticket = loop {
+        match rig.publish_number(number) {
+            Admission::Held(ticket) => break ticket,
+            Admission::Accepted { .. } => number += 1,
+            other => panic!("{other:?}"),
+        }
+        shelf.work_until_quiet(&mut rig);
+        assert!(number < 300);
+    };
+    assert!(rig.stats(sleeper).elsewhere_events > 50);
+    rig.suspended(sleeper, false);
+    let mut released = None;
+    for expected in 0..=number {
+        assert_eq!(rig.take(None), Some((sleeper, expected)));
+        shelf.work_until_quiet(&mut rig);
+        released = released.or_else(|| rig.lane.poll_release());
+    }
+    assert_eq!(released, Some(ticket));
+    // Or it discards what comes then, or its supplier is told.
+    for policy in [FullOutbox::Discard, FullOutbox::Reject] {
+        let mut rig = Rig::overflowing(20_000, 20_000);
+        let mut shelf = Shelf::default();
+        let sleeper = rig.consumer(full(policy));
+        rig.suspended(sleeper, true);
+        let mut refused = 0;
+        for number in 0..1_000 {
+            refused += u64::from(matches!(rig.publish_number(number), Admission::Refused(Refusal::MemorySpent { .. })));
+            shelf.work_until_quiet(&mut rig);
+        }
+        let gone = rig.lane.counters().discards.of(DiscardReason::OutboxFull);
+        assert_eq!(gone + refused + rig.stats(sleeper).backlog_events, 1_000, "{policy:?}: {gone}, {refused}");
+        assert!([gone, refused][usize::from(policy == FullOutbox::Reject)] > 700, "{policy:?}: {gone}, {refused}");
+    }
+}
+
+/// That there had been no room elsewhere stuck to a consumer, until others let go of what they had there.
+#[test]
+fn a_consumer_that_has_caught_up_is_not_full_though_others_take_all_room_elsewhere() {
+    let mut rig = Rig::overflowing(20_000, 20_000);
+    let mut shelf = Shelf::default();
+    let (sleeper, other) = (rig.consumer(full(FullOutbox::Discard)), rig.consumer(SettingsPatch::default()));
+    rig.suspended(sleeper, true);
+    let mut published = 0;
+    let mut got = Vec::new();
+    while rig.stats(sleeper).discards.total() == 0 {
+        assert!(matches!(rig.publish_number(published), Admission::Accepted { .. }));
+        published += 1;
+        got.extend(rig.take(None).map(|(_, number)| number));
+        shelf.work_until_quiet(&mut rig);
+    }
+    rig.suspended(other, true);
+    let ticket = loop {
+        let admission = rig.publish_number(published);
+        published += 1;
+        shelf.work_until_quiet(&mut rig);
+        if let Admission::Held(ticket) = admission {
+            break ticket;
+        }
+    };
+    rig.suspended(other, false);
+    while let Some((key, number)) = rig.take(None) {
+        assert_eq!(key, other);
+        got.push(number);
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert_eq!(rig.lane.poll_release(), Some(ticket));
+    assert!(rig.stats(sleeper).elsewhere_events > 50);
+    for _ in 0..100 {
+        assert!(matches!(rig.publish_number(published), Admission::Accepted { .. }));
+        published += 1;
+        got.extend(rig.take(None).map(|(_, number)| number));
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert!(got.iter().copied().eq(0..published), "{got:?}");
+}
+
+#[test]
+fn suppliers_go_on_when_there_may_be_more_elsewhere() {
+    let mut rig = Rig::overflowing(20_000, 20_000);
+    let mut shelf = Shelf::default();
+    let sleeper = rig.consumer(SettingsPatch::default());
+    rig.suspended(sleeper, true);
+    let mut held = false;
+    for number in 0..300 {
+        held |= matches!(rig.publish_number(number), Admission::Held(_));
+        shelf.work_until_quiet(&mut rig);
+        if held {
+            break;
+        }
+    }
+    assert!(held && rig.lane.poll_release().is_none());
+    let limits = ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(20_000) };
+    rig.hierarchy.set_limits(rig.channel, limits).unwrap();
+    rig.route();
+    assert!(rig.lane.poll_release().is_some());
+    assert!(matches!(rig.publish_number(300), Admission::Accepted { destinations: 1 }));
+}
+
+/// Its consumer got nothing any more, for good.
+#[test]
+fn an_event_that_is_larger_than_all_there_may_be_elsewhere_is_dropped_and_others_are_not() {
+    let mut rig = Rig::overflowing(20_000, 2_000);
+    let mut shelf = Shelf::default();
+    let sleeper = rig.consumer(full(FullOutbox::Discard));
+    rig.suspended(sleeper, true);
+    let mut number = 0;
+    while rig.stats(sleeper).elsewhere_events == 0 {
+        rig.publish_number(number);
+        number += 1;
+        shelf.work_until_quiet(&mut rig);
+    }
+    rig.publish_bytes(&[255; 5_000]);
+    shelf.work_until_quiet(&mut rig);
+    assert_eq!(rig.stats(sleeper).discards.of(DiscardReason::OutboxFull), 1);
+    rig.publish_number(number);
+    shelf.work_until_quiet(&mut rig);
+    assert_eq!(rig.stats(sleeper).discards.total(), 1, "there is room for that");
+    rig.suspended(sleeper, false);
+    for expected in 0..=number {
+        assert_eq!(rig.take(None), Some((sleeper, expected)));
+        shelf.work_until_quiet(&mut rig);
+    }
+}
+
+/// Nobody asked for what was there, since nothing was delivered that would have.
+#[test]
+fn what_is_elsewhere_comes_back_when_all_that_was_in_memory_was_dropped() {
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let [sleeper, other] = [(); 2].map(|()| rig.consumer(full(FullOutbox::Discard)));
+    rig.suspended(sleeper, true);
+    while rig.stats(sleeper).elsewhere_events < 20 {
+        publish_for(&mut rig, sleeper);
+        shelf.look(&mut rig.lane);
+    }
+    // Memory is spent by what is yet to be kept, so that what waits there is dropped, the largest backlog first.
+    while rig.stats(sleeper).backlog_events > rig.stats(sleeper).elsewhere_events {
+        publish_for(&mut rig, other);
+    }
+    let stats = rig.stats(sleeper);
+    shelf.work_until_quiet(&mut rig);
+    rig.suspended(sleeper, false);
+    let mut got = 0;
+    while let Some((key, _)) = rig.take(None) {
+        got += u64::from(key == sleeper);
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert_eq!(got, stats.elsewhere_events);
+}
+
+fn publish_for(rig: &mut Rig, consumer: ProxyKey) {
+    let mut draft = rig.lane.begin_event();
+    draft.bytes.extend_from_slice(&[0; 100]);
+    rig.lane.classify(&mut draft, b"domain", b"name");
+    draft.only = Some([consumer.proxy].into());
+    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+}
+
+/// A consumer's lifetime began anew, however long it had been there.
+#[test]
+fn what_comes_back_is_as_old_as_it_is() {
+    let mut rig = Rig::overflowing(4_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let timeout = Some(Some(Duration::from_secs(60)));
+    let sleeper = rig.consumer(SettingsPatch { timeout, ..SettingsPatch::default() });
+    rig.suspended(sleeper, true);
+    let first = rig.now;
+    for number in 0..100 {
+        rig.publish_number(number);
+        shelf.look(&mut rig.lane);
+        shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
+        rig.advance(Duration::from_millis(500));
+    }
+    assert!(rig.stats(sleeper).elsewhere_events > 50);
+    assert_eq!(rig.stats(sleeper).oldest, Some(first));
+    rig.suspended(sleeper, false);
+    let mut taken = 0;
+    while rig.stats(sleeper).backlog_events > rig.stats(sleeper).elsewhere_events {
+        assert_eq!(rig.take(None), Some((sleeper, taken)));
+        taken += 1;
+    }
+    shelf.look(&mut rig.lane);
+    shelf.work(&mut rig.lane, rig.now);
+    assert_eq!(rig.stats(sleeper).oldest, Some(first + Duration::from_millis(500 * u64::from(taken))));
+    // Half of them are older than a minute then.
+    rig.advance(Duration::from_secs(35));
+    shelf.work_until_quiet(&mut rig);
+    let mut got = Vec::new();
+    while let Some((_, number)) = rig.take(None) {
+        got.push(number);
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert_eq!(got, (51..100).collect::<Vec<u32>>());
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Expired), u64::from(51 - taken));
+}
+
+/// What is read goes with the whole file that it is in, which may be long afterwards.
+#[test]
+fn what_was_brought_back_counts_no_more_before_there_is_room_for_others() {
+    let mut rig = Rig::overflowing(4_000, 1 << 20);
+    let max_queue_length = NonZeroU32::new(150);
+    let limits = ChannelLimits { overflow_budget_bytes: 1 << 20, max_queue_length, ..budget(4_000) };
+    rig.hierarchy.set_limits(rig.channel, limits).unwrap();
+    rig.route();
+    let mut shelf = Shelf { frees_nothing: true, ..Shelf::default() };
+    let sleeper = rig.consumer(full(FullOutbox::Hold));
+    for times in 0..3 {
+        rig.suspended(sleeper, true);
+        for number in 0..100 {
+            assert!(matches!(rig.publish_number(number), Admission::Accepted { .. }), "{times}: {number}");
+            shelf.work_until_quiet(&mut rig);
+        }
+        assert!(rig.stats(sleeper).elsewhere_events > 50);
+        rig.suspended(sleeper, false);
+        for number in 0..100 {
+            assert_eq!(rig.take(None), Some((sleeper, number)));
+            shelf.work_until_quiet(&mut rig);
+        }
+    }
+}
+
+#[test]
+fn what_is_elsewhere_counts_when_suppliers_have_waited_for_long_enough() {
+    let mut rig = Rig::overflowing(4_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let patch = SettingsPatch { blocking: Some(Duration::from_millis(10)), ..max_events(40) };
+    let sleeper = rig.consumer(patch);
+    rig.suspended(sleeper, true);
+    let mut number = 0;
+    while !matches!(rig.publish_number(number), Admission::Held(_)) {
+        number += 1;
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert!(rig.stats(sleeper).elsewhere_events > 20);
+    rig.advance(Duration::from_millis(11));
+    assert!(rig.lane.poll_release().is_some());
+    let stats = rig.stats(sleeper);
+    assert_eq!((stats.backlog_events, stats.discards.of(DiscardReason::OutboxFull)), (40, 1));
+}
+
+/// It was said to wait for its `StartTime`, for which a service that ends does not wait.
+#[test]
+fn a_consumer_whose_next_events_are_being_brought_back_is_waited_for() {
+    let mut rig = Rig::overflowing(4_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let sleeper = rig.consumer(SettingsPatch::default());
+    rig.suspended(sleeper, true);
+    for number in 0..100 {
+        rig.publish_number(number);
+        shelf.look(&mut rig.lane);
+        shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
+    }
+    rig.suspended(sleeper, false);
+    while rig.take(None).is_some() {}
+    shelf.look(&mut rig.lane);
+    let mut left = Vec::new();
+    rig.lane.undelivered_at(0, 100, rig.now, &mut left);
+    let events = rig.stats(sleeper).elsewhere_events;
+    assert!(events > 0 && !shelf.asked.is_empty());
+    assert_eq!(left, [Undelivered { of: HeldBy::Consumer(sleeper), events, waits_for: WaitsFor::Consumer }]);
+}
+
+#[test]
+fn what_is_slow_to_keep_events_takes_memory_and_is_bounded_by_that() {
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let sleeper = rig.consumer(SettingsPatch::default());
+    rig.suspended(sleeper, true);
+    // Nobody lets go of what is to be kept.
+    let mut shelf = Shelf::default();
+    let accepted = (0..1_000).take_while(|number| {
+        let admission = rig.publish_number(*number);
+        shelf.look(&mut rig.lane);
+        matches!(admission, Admission::Accepted { .. })
+    });
+    let accepted = accepted.count();
+    assert!(accepted < 50 && rig.memory() > 19_000, "{accepted}, {}", rig.memory());
+    shelf.work_until_quiet(&mut rig);
+    assert!(rig.lane.poll_release().is_some(), "it was written");
+}
+
+#[test]
+fn what_was_kept_for_a_consumer_that_is_gone_is_forgotten_and_counted() {
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let [sleeper, other] = [(); 2].map(|()| rig.consumer(SettingsPatch::default()));
+    rig.suspended(sleeper, true);
+    rig.suspended(other, true);
+    let watch = NonZeroU64::new(7).unwrap();
+    for number in 0..100 {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.extend_from_slice(&[number; 100]);
+        rig.lane.classify(&mut draft, b"domain", b"name");
+        (draft.watch, draft.watch_each) = (Some(watch), true);
+        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+        shelf.work_until_quiet(&mut rig);
+    }
+    rig.hierarchy.disconnect(sleeper).unwrap();
+    rig.route();
+    shelf.work_until_quiet(&mut rig);
+    assert_eq!(shelf.read.keys().copied().collect::<Vec<_>>(), [other.proxy]);
+    rig.advance(Duration::ZERO);
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Removed), 100);
+    let told: Vec<Settled> = core::iter::from_fn(|| rig.lane.poll_settled()).collect();
+    assert!(told.contains(&Settled::Gone { consumer: sleeper }));
+    let begun = told.iter().filter(|settled| matches!(settled, Settled::Begins { .. })).count();
+    assert_eq!(begun, 200, "each was told to be for both");
+}
+
+#[test]
+fn an_event_that_was_elsewhere_is_settled_for_its_consumer_when_that_has_it() {
+    let mut rig = Rig::overflowing(4_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let sleeper = rig.consumer(SettingsPatch::default());
+    rig.suspended(sleeper, true);
+    for number in 1..=20_u64 {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.extend_from_slice(&[1; 100]);
+        rig.lane.classify(&mut draft, b"domain", b"name");
+        (draft.watch, draft.watch_each) = (NonZeroU64::new(number), true);
+        rig.lane.handle_event(rig.source, draft, &NoFields, rig.now);
+        shelf.work_until_quiet(&mut rig);
+    }
+    rig.suspended(sleeper, false);
+    while rig.take(None).is_some() {
+        shelf.work_until_quiet(&mut rig);
+    }
+    let told: Vec<Settled> = core::iter::from_fn(|| rig.lane.poll_settled()).collect();
+    let of = |kind: fn(&Settled) -> Option<u64>| {
+        let mut numbers: Vec<u64> = told.iter().filter_map(kind).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    let all: Vec<u64> = (1..=20).collect();
+    let begins = |settled: &Settled| matches!(settled, Settled::Begins { .. }).then(|| number_of(settled)).flatten();
+    let ends = |settled: &Settled| matches!(settled, Settled::ForConsumer { .. }).then(|| number_of(settled)).flatten();
+    let over = |settled: &Settled| matches!(settled, Settled::ForAll { .. }).then(|| number_of(settled)).flatten();
+    assert_eq!([of(begins), of(ends), of(over)], [all.clone(), all.clone(), all]);
+}
+
+fn number_of(settled: &Settled) -> Option<u64> {
+    match settled {
+        Settled::Begins { watch, .. } | Settled::ForConsumer { watch, .. } | Settled::ForAll { watch } => {
+            Some(watch.get())
+        }
+        _ => None,
+    }
+}
+
+/// What cannot be read back is told as dropped, and nobody waits for it.
+#[test]
+fn what_is_lost_elsewhere_is_counted_and_the_consumer_goes_on() {
+    let mut rig = Rig::overflowing(4_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let sleeper = rig.consumer(SettingsPatch::default());
+    rig.suspended(sleeper, true);
+    for number in 0..100 {
+        rig.publish_number(number);
+        shelf.look(&mut rig.lane);
+        shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
+    }
+    let away = rig.stats(sleeper).elsewhere_events;
+    rig.suspended(sleeper, false);
+    shelf.look(&mut rig.lane);
+    while shelf.asked.is_empty() {
+        rig.take(None).unwrap();
+        shelf.look(&mut rig.lane);
+    }
+    let (outbox, ..) = shelf.asked.pop_front().unwrap();
+    rig.lane.end_return(outbox, away, rig.now);
+    assert_eq!(rig.stats(sleeper).discards.of(DiscardReason::OverflowLost), away);
+    // Which those were nobody knows: all that it does not get.
+    let gone = Settled::Gone { consumer: sleeper };
+    let mut told = Vec::new();
+    assert!(rig.stats(sleeper).backlog_events > 0);
+    while rig.stats(sleeper).backlog_events > 0 {
+        told.extend(core::iter::from_fn(|| rig.lane.poll_settled()));
+        assert!(!told.contains(&gone), "it is yet to get some");
+        rig.take(None).unwrap();
+    }
+    told.extend(core::iter::from_fn(|| rig.lane.poll_settled()));
+    assert_eq!(told.iter().filter(|told| **told == gone).count(), 1);
+    rig.publish_number(100);
+    assert_eq!(rig.take(None), Some((sleeper, 100)));
+}
+
+/// It was taken out of those that have something there twice, so that nothing was kept apart any more for the others.
+#[test]
+fn a_consumer_that_goes_while_its_backlog_comes_back_leaves_the_order_of_others_alone() {
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let [leaver, sleeper] = [(); 2].map(|()| rig.consumer(SettingsPatch::default()));
+    rig.suspended(leaver, true);
+    rig.suspended(sleeper, true);
+    for number in 0..500 {
+        rig.publish_number(number);
+        shelf.look(&mut rig.lane);
+        shelf.writing.drain(..).for_each(|event| rig.lane.release(event));
+    }
+    rig.suspended(leaver, false);
+    while shelf.asked.is_empty() {
+        assert_eq!(rig.take(Some(sleeper)).map(|(key, _)| key), Some(leaver));
+        shelf.look(&mut rig.lane);
+    }
+    let mut events = Vec::new();
+    let delivery = rig.lane.poll_delivery(rig.now, &mut events).unwrap();
+    events.drain(..).for_each(|event| rig.lane.release(event));
+    rig.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Gone, rig.now);
+    shelf.work_until_quiet(&mut rig);
+    let over = rig.notices().into_iter().filter(|notice| matches!(notice, Notice::OverflowOver { .. })).count();
+    assert_eq!(over, 0, "nothing of it came back");
+    rig.suspended(sleeper, false);
+    let mut got = Vec::new();
+    for number in 500.. {
+        // The channel has hardly anything in memory when one of these comes.
+        rig.publish_number(number);
+        got.extend(rig.take(None).map(|(_, number)| number));
+        got.extend(rig.take(None).map(|(_, number)| number));
+        shelf.work_until_quiet(&mut rig);
+        if got.len() == number as usize + 1 {
+            break;
+        }
+    }
+    assert!(got.iter().copied().eq(0..u32::try_from(got.len()).unwrap()), "{got:?}");
+}
+
+/// It came back when something else came for the consumer, and not before.
+#[test]
+fn what_is_elsewhere_comes_back_also_where_all_that_stood_before_it_was_dropped() {
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let mut shelf = Shelf::default();
+    let (sleeper, other) = (rig.consumer(full(FullOutbox::Discard)), rig.consumer(SettingsPatch::default()));
+    for (key, name) in [(sleeper, "name"), (other, "other")] {
+        let types = [EventType::new("domain", name)];
+        rig.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[EventType::everything()]).unwrap();
+    }
+    rig.suspended(sleeper, true);
+    for number in 0..100 {
+        rig.publish_number(number);
+        shelf.work_until_quiet(&mut rig);
+    }
+    let stats = rig.stats(sleeper);
+    let in_memory = stats.backlog_events - stats.elsewhere_events;
+    assert!(in_memory > 0 && stats.elsewhere_events > 0);
+    // There is no room in memory for one of the other's.
+    rig.hierarchy.set_limits(rig.channel, ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(1_000) }).unwrap();
+    rig.route();
+    let mut draft = rig.lane.begin_event();
+    draft.bytes.resize(500, 0);
+    rig.lane.classify(&mut draft, b"domain", b"other");
+    assert_eq!(rig.lane.handle_event(rig.source, draft, &NoFields, rig.now), Admission::Accepted { destinations: 1 });
+    assert_eq!(rig.stats(sleeper).discards.of(DiscardReason::MemorySpent), in_memory);
+    assert_eq!(rig.take(None), Some((other, 0)));
+    rig.suspended(sleeper, false);
+    for number in u32::try_from(in_memory).unwrap()..100 {
+        shelf.work_until_quiet(&mut rig);
+        assert_eq!(rig.take(None), Some((sleeper, number)));
+    }
+}
+
+/// They waited for ever, if nothing was left in memory by then.
+#[test]
+fn suppliers_go_on_when_what_made_the_queue_too_long_has_been_read_elsewhere() {
+    let mut rig = Rig::overflowing(20_000, 1 << 20);
+    let limits =
+        ChannelLimits { max_queue_length: NonZeroU32::new(30), overflow_budget_bytes: 1 << 20, ..budget(20_000) };
+    rig.hierarchy.set_limits(rig.channel, limits).unwrap();
+    let consumer = rig.consumer(SettingsPatch::default());
+    rig.suspended(consumer, true);
+    while rig.stats(consumer).elsewhere_events == 0 {
+        rig.publish_number(0);
+    }
+    // It has taken what was in memory. The rest is being written.
+    rig.suspended(consumer, false);
+    while rig.take(None).is_some() {}
+    let ticket = (0..100).find_map(|_| match rig.publish_number(0) {
+        Admission::Held(ticket) => Some(ticket),
+        _ => None,
+    });
+    let (mut kept, mut asked) = (Vec::new(), None);
+    while let Some(errand) = rig.lane.poll_overflow() {
+        match errand {
+            Overflow::Keep { event, .. } => kept.push(event),
+            Overflow::Fetch { outbox, .. } => asked = Some(outbox),
+            _ => {}
+        }
+    }
+    let (events, outbox) = (kept.len() as u64, asked.unwrap());
+    for event in kept {
+        let mut draft = rig.lane.begin_event();
+        draft.bytes.extend_from_slice(&event.bytes);
+        rig.lane.classify(&mut draft, b"domain", b"name");
+        rig.lane.return_event((outbox, 0), (event.source, None), draft, &NoFields, rig.now);
+        rig.lane.release(event);
+        assert_eq!(rig.take(None), Some((consumer, 0)));
+    }
+    rig.lane.end_return(outbox, 0, rig.now);
+    assert_eq!((rig.memory(), rig.lane.poll_release()), (0, Some(ticket.unwrap())));
+    rig.lane.note_freed(rig.channel, events, 0, rig.now);
+    assert_eq!(rig.lane.poll_release(), None);
+}
+
+#[test]
+fn whatever_consumers_do_each_gets_what_it_should_in_order() {
+    for seed in 0..200 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut rig =
+            Rig::overflowing([3_000, 10_000, 40_000][random.usize(..3)], [20_000, 1 << 20][random.usize(..2)]);
+        let mut shelf = Shelf::default();
+        let consumers: Vec<ProxyKey> = (0..4)
+            .map(|_| {
+                let push_window = Some([1, 1, 8][random.usize(..3)]);
+                rig.consumer(SettingsPatch {
+                    push_window,
+                    hold_timeout: Some(Duration::ZERO),
+                    ..SettingsPatch::default()
+                })
+            })
+            .collect();
+        let mut got: BTreeMap<ProxyKey, Vec<u32>> = BTreeMap::new();
+        let mut gone: BTreeSet<ProxyKey> = BTreeSet::new();
+        let (mut published, mut held, mut unanswered) = (0, 0_u32, VecDeque::new());
+        for _ in 0..3_000 {
+            match random.u32(..12) {
+                0..5 if held == 0 => match rig.publish_number(published) {
+                    Admission::Accepted { destinations } if destinations as usize == 4 - gone.len() => published += 1,
+                    Admission::Held(_) => (published, held) = (published + 1, held + 1),
+                    other => panic!("{other:?}"),
+                },
+                // Some go: they are disconnected, or found to be no more.
+                5 if gone.len() < 3 && random.u32(..30) == 0 => {
+                    let leaver = consumers[random.usize(..4)];
+                    if leaves(&mut rig, leaver, &unanswered, random.bool()) {
+                        gone.insert(leaver);
+                    }
+                }
+                5 => rig.suspended(consumers[random.usize(..4)], random.bool()),
+                6 => rig.advance(Duration::from_millis(random.u64(..100))),
+                7 | 8 => shelf.work(&mut rig.lane, rig.now),
+                9 => unanswered.extend(begin(&mut rig)),
+                _ => answer(&mut rig, &mut unanswered, &mut got, random.u32(..6) == 0),
+            }
+            shelf.look(&mut rig.lane);
+            held -= u32::from(rig.lane.poll_release().is_some());
+        }
+        consumers.iter().for_each(|key| rig.suspended(*key, false));
+        let lacks = |got: &BTreeMap<ProxyKey, Vec<u32>>| {
+            let mut there = consumers.iter().filter(|key| !gone.contains(*key));
+            there.any(|key| got.get(key).map_or(0, Vec::len) < published as usize)
+        };
+        while lacks(&got) {
+            let before = (rig.lane.counters().delivered, rig.lane.counters().brought_back);
+            rig.advance(Duration::from_secs(6));
+            unanswered.extend(core::iter::from_fn(|| begin(&mut rig)));
+            while !unanswered.is_empty() {
+                answer(&mut rig, &mut unanswered, &mut got, false);
+            }
+            shelf.work_until_quiet(&mut rig);
+            let after = (rig.lane.counters().delivered, rig.lane.counters().brought_back);
+            assert!(before != after, "seed {seed}: nothing goes on any more");
+        }
+        for (key, numbers) in got {
+            let all = if gone.contains(&key) { u32::try_from(numbers.len()).unwrap() } else { published };
+            assert!(numbers.iter().copied().eq(0..all), "seed {seed}: {key}: {numbers:?}");
+        }
+        assert_eq!(rig.memory(), 0, "seed {seed}");
+        assert!(shelf.kept.is_empty() && shelf.read.is_empty(), "seed {seed}");
+    }
+}
+
+/// Begins the next delivery.
+fn begin(rig: &mut Rig) -> Option<(Delivery, u32)> {
+    let mut events = Vec::new();
+    let delivery = rig.lane.poll_delivery(rig.now, &mut events)?;
+    let number = u32::from_le_bytes(events[0].bytes[..4].try_into().unwrap());
+    events.into_iter().for_each(|event| rig.lane.release(event));
+    Some((delivery, number))
+}
+
+/// A consumer is found to be no more, if it has something to answer, or is disconnected. Says whether it is gone.
+fn leaves(rig: &mut Rig, leaver: ProxyKey, unanswered: &VecDeque<(Delivery, u32)>, is_found: bool) -> bool {
+    let delivery = unanswered.iter().map(|(delivery, _)| delivery).rfind(|delivery| delivery.key == leaver);
+    match delivery.filter(|_| is_found) {
+        Some(delivery) => rig.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Gone, rig.now),
+        None => {
+            let _ = rig.hierarchy.disconnect(leaver);
+            rig.route();
+        }
+    }
+    rig.lane.outboxes().all(|stats| stats.key != leaver || stats.state == OutboxState::Disconnected)
+}
+
+fn answer(
+    rig: &mut Rig,
+    unanswered: &mut VecDeque<(Delivery, u32)>,
+    got: &mut BTreeMap<ProxyKey, Vec<u32>>,
+    fails: bool,
+) {
+    let Some((delivery, number)) = unanswered.pop_front() else { return };
+    let before = rig.lane.counters().stale_outcomes;
+    let outcome = if fails { Outcome::Refused } else { Outcome::Delivered };
+    rig.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, rig.now);
+    if !fails && rig.lane.counters().stale_outcomes == before {
+        got.entry(delivery.key).or_default().push(number);
+    }
+}

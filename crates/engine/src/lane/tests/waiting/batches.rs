@@ -1,0 +1,129 @@
+//! Several events in a delivery, and how long they are waited for.
+
+use super::*;
+
+#[test]
+fn a_batch_has_what_waits_up_to_its_maximum() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(3, Duration::ZERO));
+    rig.publish(0);
+    assert_eq!(rig.get().unwrap().numbers, [0], "nothing is waited for");
+    for number in 1..=5 {
+        rig.publish(number);
+    }
+    assert!(rig.get().is_none(), "a batch is one delivery of the window");
+    rig.lane.handle_outcome(rig.stats(key).outbox, 0, Outcome::Delivered, rig.now);
+    let got = rig.get().unwrap();
+    assert_eq!((got.numbers.clone(), rig.stats(key).in_flight), (vec![1, 2, 3], 3));
+    rig.conclude(&got, Outcome::Delivered);
+    let got = rig.get().unwrap();
+    assert_eq!(got.numbers, [4, 5]);
+    rig.conclude(&got, Outcome::Delivered);
+    assert_eq!((rig.stats(key).delivered, rig.lane.counters().deliveries), (6, 3));
+}
+
+/// A batch had no bound in octets: 62.9 MB went out in one message.
+#[test]
+fn a_batch_weighs_256_kib_at_most_unless_its_first_event_weighs_more() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(100, Duration::ZERO));
+    let sizes = [1_usize, 75_000, 75_000, 75_000, 75_000, 500_000, 1, 1];
+    for size in sizes {
+        rig.publish_bytes(&vec![0; size]);
+    }
+    let mut got = Vec::new();
+    while let Some(delivery) = rig.get() {
+        got.push(delivery.numbers.len());
+        rig.conclude(&delivery, Outcome::Delivered);
+    }
+    assert_eq!(got, [4, 1, 1, 2], "events of {sizes:?}");
+    assert_eq!(rig.stats(key).delivered, 8);
+}
+
+#[test]
+fn a_consumer_that_takes_no_sequences_gets_one_at_a_time() {
+    let mut rig = Rig::plain();
+    rig.consumer(batches(3, millis(100)));
+    rig.publish(0);
+    rig.publish(1);
+    assert_eq!(rig.get().unwrap().numbers, [0]);
+}
+
+#[test]
+fn a_batch_that_fails_comes_back_whole_and_in_order() {
+    let mut rig = Rig::plain();
+    rig.consumer_of(
+        ProxyKind { batches: true, ..ProxyKind::default() },
+        SettingsPatch { push_window: Some(2), ..batches(2, Duration::ZERO) },
+    );
+    for number in 0..5 {
+        rig.publish(number);
+    }
+    let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
+    rig.conclude(&second, Outcome::Rejected);
+    rig.conclude(&first, Outcome::Unreachable);
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Rejected), 2);
+    rig.advance(millis(50));
+    assert_eq!(rig.get().unwrap().numbers, [0, 1]);
+}
+
+#[test]
+fn pacing_waits_for_a_full_batch_or_for_the_interval() {
+    let mut rig = Rig::plain();
+    rig.consumer_of(
+        ProxyKind { batches: true, ..ProxyKind::default() },
+        SettingsPatch { push_window: Some(9), ..batches(3, millis(100)) },
+    );
+    rig.publish(0);
+    rig.advance(millis(60));
+    rig.publish(1);
+    assert!(rig.get().is_none());
+    rig.publish(2);
+    rig.publish(3);
+    assert_eq!(rig.get().unwrap().numbers, [0, 1, 2], "it is full");
+    assert!(rig.get().is_none());
+    assert_eq!(rig.lane.next_timeout(), Some(rig.now + millis(40)), "an answer's time limit, or pacing: no later");
+    rig.advance(millis(99));
+    assert!(rig.get().is_none(), "the one that waits came with the last");
+    rig.advance(millis(1));
+    assert_eq!(rig.get().unwrap().numbers, [3]);
+}
+
+#[test]
+fn pacing_counts_from_the_oldest_whatever_the_order() {
+    let mut rig = Rig::plain();
+    let patch = SettingsPatch { order_policy: Some(OrderPolicy::Priority), ..batches(3, millis(100)) };
+    rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, patch);
+    rig.prior(0, 1);
+    rig.advance(millis(50));
+    rig.prior(1, 2);
+    rig.advance(millis(49));
+    assert!(rig.get().is_none());
+    rig.advance(millis(1));
+    assert_eq!(rig.get().unwrap().numbers, [1, 0]);
+}
+
+/// Nobody looked when its time would be over: it waited for the next event.
+#[test]
+fn an_event_has_its_pacing_also_where_all_that_stood_before_it_were_dropped() {
+    let mut rig = Rig::plain();
+    rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(3, millis(100)));
+    for number in 0..3 {
+        rig.publish(number);
+    }
+    let got = rig.get().unwrap();
+    rig.conclude(&got, Outcome::NoRoom);
+    rig.advance(millis(60));
+    rig.publish(3);
+    rig.advance(millis(50));
+    let limits = ChannelLimits { max_queue_length: NonZeroU32::new(2), ..ChannelLimits::default() };
+    rig.hierarchy.set_limits(rig.channel, limits).unwrap();
+    rig.route();
+    // There is no place for it in the channel, and it is late, and so comes in for nobody.
+    rig.publish_with(4, |event| event.stop = Some(Time(1)));
+    rig.lane.resume_outbox(got.delivery.outbox, rig.now);
+    assert!(rig.get().is_none());
+    assert_eq!(rig.lane.next_timeout(), Some(rig.now + millis(50)));
+    rig.advance(millis(50));
+    assert_eq!(rig.get().unwrap().numbers, [3]);
+}

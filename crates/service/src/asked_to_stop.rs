@@ -1,0 +1,55 @@
+//! That a client has asked for the end of the service, which clients may where that is configured: whoever ends it is told.
+
+use std::sync::{Mutex, PoisonError};
+
+/// Told when somebody has asked.
+type Tell = Box<dyn FnOnce() + Send>;
+
+/// Who is to be told, and whether somebody has asked.
+pub(crate) struct AskedToStop {
+    /// Nothing when somebody has asked. Locked by whoever starts the service and by administration, for a moment.
+    waiting: Mutex<Option<Vec<Tell>>>,
+}
+
+impl Default for AskedToStop {
+    fn default() -> Self {
+        Self { waiting: Mutex::new(Some(Vec::new())) }
+    }
+}
+
+impl AskedToStop {
+    /// Somebody has asked.
+    pub(crate) fn tell(&self) {
+        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiting.into_iter().flatten().for_each(|tell| tell());
+    }
+
+    /// Has somebody told when it is asked for; at once if it has been.
+    pub(crate) fn when_asked(&self, tell: impl FnOnce() + Send + 'static) {
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(waiting) = &mut *waiting {
+            return waiting.push(Box::new(tell));
+        }
+        drop(waiting);
+        tell();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn everybody_is_told_once_whenever_they_came() {
+        let asked = AskedToStop::default();
+        let (sender, told) = channel();
+        let early = sender.clone();
+        asked.when_asked(move || early.send("early").unwrap());
+        assert!(told.try_recv().is_err(), "nobody has asked");
+        asked.tell();
+        asked.tell();
+        asked.when_asked(move || sender.send("late").unwrap());
+        assert_eq!(told.iter().collect::<Vec<_>>(), ["early", "late"]);
+    }
+}

@@ -1,0 +1,82 @@
+//! Why a configuration cannot be used, and what to write instead.
+
+use core::fmt;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a configuration cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// The file is not TOML, or has a key that does not exist or a value of the wrong type.
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Line, column and reason.
+        error: toml::de::Error,
+    },
+    /// A value lies outside its range.
+    OutOfRange {
+        /// The key, as in the file.
+        key: &'static str,
+        /// The value found.
+        value: u64,
+        /// Smallest value allowed.
+        min: u64,
+        /// Largest value allowed.
+        max: u64,
+    },
+    /// An address is not `HOST:PORT`.
+    BadAddress {
+        /// The key, as in the file.
+        key: &'static str,
+        /// The value found.
+        value: String,
+    },
+    /// The host that the service is to listen at has no address that can be found.
+    UnknownHost {
+        /// What was configured.
+        listen: String,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// The service would listen on every interface and has not been told which address clients are to use.
+    NothingToAdvertise {
+        /// The listening address.
+        listen: String,
+    },
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable { path, error } => write!(f, "cannot read the configuration {}: {error}", path.display()),
+            Self::Malformed { path, error } => write!(f, "configuration {}: {error}", path.display()),
+            Self::OutOfRange { key, value, min, max } => {
+                write!(f, "{key} = {value} is out of range: it must be from {min} to {max}")
+            }
+            Self::BadAddress { key, value } => {
+                write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")
+            }
+            Self::UnknownHost { listen, error } => write!(
+                f,
+                "cannot listen on {listen}: no address is found for that host ({error}); write an address of this host, for \
+                 example --listen 127.0.0.1:2809, or a name that /etc/hosts or the name server has"
+            ),
+            Self::NothingToAdvertise { listen } => write!(
+                f,
+                "listening on {listen} needs an address that clients can reach: add --advertise HOST (or `advertise` in \
+                 the configuration), for example --advertise 192.0.2.10"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ConfigError {}

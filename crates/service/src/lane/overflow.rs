@@ -1,0 +1,154 @@
+//! The lane's part of backlogs on disk: what its engine wants kept there, and what comes back.
+
+use std::num::NonZeroU64;
+
+use core::time::Duration;
+use engine::{OutboxId, Overflow, Time};
+
+use crate::lane::run::{Core, Worker};
+use crate::overflow::history::{self, Piece};
+use crate::overflow::{Back, FromOverflow, Link, ToOverflow, clock_at, first_of};
+use crate::store::record::Record;
+use crate::time::UtcClock;
+
+/// Events that come back in a round, and answers that are looked at.
+const EVENTS_PER_ROUND: usize = 128;
+const ANSWERS_PER_ROUND: usize = 256;
+
+/// What a lane has on disk, and on its way from there.
+#[derive(Default)]
+pub(crate) struct Backlogs {
+    /// `None` where there is no store.
+    link: Option<Link>,
+    /// What came back and is not with its outbox yet: what is behind so many octets. No answer is looked at before it is.
+    back: Option<FromOverflow>,
+    taken: usize,
+    /// When the thread was last rung for.
+    rung: Time,
+}
+
+/// Nobody waits for what is to be kept: the thread is rung for that so often at most, and writes much at a time.
+const RING_EVERY: Duration = Duration::from_millis(10);
+
+impl Backlogs {
+    pub(crate) fn new(link: Option<Link>) -> Self {
+        Self { link, ..Self::default() }
+    }
+}
+
+impl Worker {
+    /// Serves what the thread that keeps events on disk has posted, in that order. True if there is more.
+    pub(crate) fn serve_overflow(&mut self) -> bool {
+        let core = &mut self.core;
+        let Some(link) = &mut core.backlogs.link else { return false };
+        link.answers.look();
+        let mut left = EVENTS_PER_ROUND;
+        for _ in 0..ANSWERS_PER_ROUND {
+            core.take_back(&mut left);
+            if core.backlogs.back.is_some() {
+                return true;
+            }
+            let Some(answer) = core.backlogs.link.as_mut().and_then(|link| link.answers.take()) else { break };
+            match answer {
+                FromOverflow::Written(event) => core.lane.release(event),
+                FromOverflow::Remembered(event) => core.lane.note_remembered(event, core.clock.now),
+                FromOverflow::Freed(channel, freed) => {
+                    core.lane.note_freed(channel, freed.events, freed.bytes, core.clock.now);
+                }
+                back => core.backlogs.back = Some(back),
+            }
+        }
+        core.backlogs.back.is_some() || core.backlogs.link.as_ref().is_some_and(|link| link.answers.waiting() > 0)
+    }
+}
+
+impl Core {
+    /// Has what the engine wants kept, and brought back, done.
+    pub(crate) fn send_errands(&mut self) {
+        let Some(link) = &mut self.backlogs.link else { return };
+        let (mut has_some, mut is_awaited) = (false, false);
+        // What there is no room for waits with the engine: there is room when answers come.
+        while link.letters.room() > 0
+            && let Some(errand) = self.lane.poll_overflow()
+        {
+            has_some = true;
+            is_awaited |= matches!(errand, Overflow::Fetch { .. } | Overflow::Recall { .. });
+            let letter = match errand {
+                Overflow::Keep { event, budget_bytes } => ToOverflow::Keep(event, budget_bytes),
+                Overflow::Fetch { outbox, consumer, bytes } => ToOverflow::Fetch(outbox, consumer, bytes),
+                Overflow::Forget { consumer } => ToOverflow::Forget(consumer),
+                Overflow::Remember { event, limits } => ToOverflow::Remember(event, limits),
+                Overflow::Recall { outbox, consumer, start, bytes } => {
+                    ToOverflow::Recall(outbox, consumer, start, bytes)
+                }
+                Overflow::Drop { channel } => ToOverflow::Drop(channel),
+            };
+            let _ = link.letters.post_quietly(letter);
+        }
+        let is_much = link.letters.room() < link.letters.capacity() / 2;
+        if has_some && (is_awaited || is_much || self.backlogs.rung + RING_EVERY <= self.clock.now) {
+            self.backlogs.rung = self.clock.now;
+            link.letters.ring();
+        }
+    }
+
+    /// Hands some of what came back to the outbox for which it was asked.
+    fn take_back(&mut self, left: &mut usize) {
+        let Some(back) = self.backlogs.back.take() else { return };
+        let is_done = match &back {
+            FromOverflow::Back(back) => self.take_backlog(back, left),
+            FromOverflow::Recalled(outbox, piece) => self.take_past(*outbox, piece, left),
+            _ => true,
+        };
+        if !is_done {
+            self.backlogs.back = Some(back);
+            return;
+        }
+        self.backlogs.taken = 0;
+    }
+
+    fn take_backlog(&mut self, back: &Back, left: &mut usize) -> bool {
+        while let Some((ask, event, behind)) = first_of(back.records.get(self.backlogs.taken..).unwrap_or_default()) {
+            if core::mem::replace(left, left.saturating_sub(1)) == 0 {
+                return false;
+            }
+            self.take_one_back(back.outbox, ask, event);
+            self.backlogs.taken = back.records.len() - behind.len();
+        }
+        self.lane.end_return(back.outbox, back.lost, self.clock.now);
+        true
+    }
+
+    fn take_past(&mut self, outbox: OutboxId, piece: &Piece, left: &mut usize) -> bool {
+        let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
+        while let Some((number, event, behind)) =
+            history::first_of(piece.records.get(self.backlogs.taken..).unwrap_or_default())
+        {
+            if core::mem::replace(left, left.saturating_sub(1)) == 0 {
+                return false;
+            }
+            self.backlogs.taken = piece.records.len() - behind.len();
+            // Its checksum was right, so it is what was written.
+            if let Some(record) = Record::read(event) {
+                let draft = self.event_of(&record, (&clock, record.arrived()), false);
+                self.lane.recall_event(outbox, (record.source, number), draft, &self.doors, self.clock.now);
+            }
+        }
+        self.lane.end_recall(outbox, piece.recalled, &self.doors, self.clock.now);
+        true
+    }
+
+    fn take_one_back(&mut self, outbox: OutboxId, ask: u8, octets: &[u8]) {
+        let Some((watch, octets)) = octets.split_first_chunk::<8>() else { return };
+        let Some((number, record)) = octets.split_first_chunk::<8>() else { return };
+        // Its checksum was right, so it is what was written.
+        let Some(record) = Record::read(record) else { return };
+        let (here, world) = (clock_at(self.clock.now), UtcClock::new(self.clock.now, self.clock.since_1970));
+        let came = world.utc_time(here.lane_time(record.arrived()));
+        let mut draft = self.event_of(&record, (&here, came), false);
+        draft.watch = NonZeroU64::new(u64::from_le_bytes(*watch));
+        draft.watch_each = draft.watch.is_some();
+        let number = NonZeroU64::new(u64::from_le_bytes(*number));
+        self.lane.return_event((outbox, ask), (record.source, number), draft, &self.doors, self.clock.now);
+    }
+}

@@ -1,0 +1,460 @@
+//! Events on disk: what consumers that are behind are yet to get, and what there is no memory for; and channels' past.
+//!
+//! A thread of its own writes and reads it, so that no lane waits for a disk. A lane posts what its [engine](engine::Overflow) wants: events
+//! to be kept, which it has back when they are written; that some come back; that nothing is wanted any more. Each channel of each lane
+//! has a [log](log::Log). While the disk is full or fails, what could not be written is tried again each second, and stays in memory
+//! meanwhile, where the channels' budgets bound it.
+
+pub(crate) mod history;
+mod log;
+mod past;
+mod records;
+
+use core::num::NonZeroU64;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
+
+use corba::event::UtcClock;
+use engine::{ChannelId, Event, HistoryLimits, OutboxId, ProxyKey, StartFrom, Time};
+
+use self::history::{Histories, Piece};
+pub(crate) use self::log::first_of;
+use self::log::{Freed, Log, Read};
+use self::past::{Past, TRIM_EVERY};
+use crate::counters::{Block, Counter};
+use crate::lane::io::net::Bell;
+use crate::lane::links::mail::LaneThread;
+use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
+use crate::store::record::Record;
+use crate::time;
+
+/// How long after a failure it is tried again.
+const AGAIN_IN: Duration = Duration::from_secs(1);
+/// How often it is tried to read something before that is lost, unless it is clear at once that it is.
+const READ_TRIES: u32 = 60;
+/// How long it waits for a lane to take its letters.
+const ROOM_IN: Duration = Duration::from_millis(2);
+/// While something is kept it looks so often for more: lanes ring less often than they post.
+const LOOK_IN: Duration = Duration::from_millis(20);
+/// Letters of one lane that may be under way.
+const LETTERS: usize = 4_096;
+/// Lanes that it may have to be told of before it looks.
+const INTRODUCTIONS: usize = 256;
+/// The folder, in that of the store. Whatever is in it goes at the start.
+const FOLDER: &str = "overflow";
+/// That of channels' past, which stays.
+const PAST: &str = "history";
+
+/// From a lane.
+#[derive(Debug)]
+pub(crate) enum ToOverflow {
+    /// An event to be kept, and what its channel may have kept.
+    Keep(Arc<Event>, u64),
+    /// What is next for a consumer is to come back, about so many octets.
+    Fetch(OutboxId, ProxyKey, u32),
+    /// A consumer wants nothing any more.
+    Forget(ProxyKey),
+    /// An event to be kept as its channel's past says.
+    Remember(Arc<Event>, HistoryLimits),
+    /// What is next of a channel's past is to come back for a consumer, about so many octets; and where it begins, if it does.
+    Recall(OutboxId, ProxyKey, Option<StartFrom>, u32),
+    /// A channel keeps nothing of its past any more.
+    Drop(ChannelId),
+}
+
+/// To a lane.
+#[derive(Debug)]
+pub(crate) enum FromOverflow {
+    /// An event is written.
+    Written(Arc<Event>),
+    /// What is next for a consumer.
+    Back(Back),
+    /// An event of a channel's past is written.
+    Remembered(Arc<Event>),
+    /// What is next of its channel's past for a consumer.
+    Recalled(OutboxId, Piece),
+    /// Of a channel less is kept: so many events all have read, and so many octets are free.
+    Freed(ChannelId, Freed),
+}
+
+/// What comes back for a consumer.
+#[derive(Debug)]
+pub(crate) struct Back {
+    pub(crate) outbox: OutboxId,
+    /// [One behind the other](first_of).
+    pub(crate) records: Vec<u8>,
+    /// How many events are lost.
+    pub(crate) lost: u64,
+}
+
+/// A lane's end of its link.
+pub(crate) struct Link {
+    pub(crate) letters: Post<ToOverflow>,
+    pub(crate) answers: Inbox<FromOverflow>,
+    /// Of the main lane: with which numbers channels' past goes on.
+    pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
+}
+
+/// The thread's end.
+pub(crate) struct Seat {
+    thread: LaneThread,
+    letters: Inbox<ToOverflow>,
+    answers: PatientPost<FromOverflow>,
+}
+
+/// Both ends of a lane's link. The first is the main lane's.
+pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> (Link, Seat) {
+    let (to_thread, letters) = post_to(&to.bell, LETTERS);
+    let (to_lane, answers) = post_to(bell, LETTERS);
+    let seat = Seat { thread, letters, answers: PatientPost::new(to_lane) };
+    (Link { letters: to_thread, answers, histories: core::mem::take(&mut to.histories) }, seat)
+}
+
+/// How lanes are introduced.
+pub(crate) struct Reception {
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) introductions: Post<Seat>,
+    /// For the main lane: with which numbers channels' past goes on.
+    pub(crate) histories: Vec<(ChannelId, NonZeroU64)>,
+    thread: JoinHandle<()>,
+}
+
+impl Reception {
+    /// Waits until the thread has ended, which it does when the lanes have.
+    pub(crate) fn end(self) {
+        let Self { introductions, thread, bell, .. } = self;
+        drop(introductions);
+        // Whoever drops a link rings before it is gone.
+        bell.ring();
+        // One that panicked has said so on standard error already.
+        let _ = thread.join();
+    }
+}
+
+/// What the thread is told at its start.
+pub(crate) struct Options<'o> {
+    /// The folder of the store.
+    pub(crate) directory: &'o Path,
+    /// What channels' past may take altogether.
+    pub(crate) history_bytes_max: u64,
+    /// The channels that there are.
+    pub(crate) channels: &'o [ChannelId],
+    /// When lanes' clocks began.
+    pub(crate) origin: Instant,
+    pub(crate) counters: Arc<Block>,
+}
+
+/// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' past. It ends when no lane can post
+/// anything any more.
+pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
+    let Options { directory, history_bytes_max, channels, origin, counters } = options;
+    let folder = directory.join(FOLDER);
+    match fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => fs::DirBuilder::new().mode(0o700).create(&folder)?,
+    }
+    let is_there = |channel| channels.contains(&channel);
+    let (histories, numbers) = Histories::open(directory.join(PAST), history_bytes_max, is_there)?;
+    let bell = Arc::new(Bell::new()?);
+    let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
+    let keeper = Keeper {
+        folder,
+        introductions: introduced,
+        seats: Vec::new(),
+        logs: BTreeMap::new(),
+        asked: Vec::new(),
+        fails_to_read: false,
+        past: Past::new(histories),
+        origin,
+        bell: Arc::clone(&bell),
+        again_at: None,
+        fails: false,
+        counters,
+        kept: Freed::default(),
+    };
+    let thread = Builder::new().name("overflow".into()).spawn(move || keeper.run())?;
+    Ok(Reception { bell, introductions, histories: numbers, thread })
+}
+
+/// A channel on a lane.
+type Place = (u32, ChannelId);
+
+/// What a lane has asked for.
+struct Asked {
+    thread: u32,
+    outbox: OutboxId,
+    consumer: ProxyKey,
+    bytes: u32,
+    /// How often it was tried in vain, and when it is tried again.
+    tries: u32,
+    again_at: Option<Instant>,
+}
+
+/// What the thread has.
+struct Keeper {
+    folder: PathBuf,
+    introductions: Inbox<Seat>,
+    seats: Vec<Seat>,
+    /// With what each may have kept.
+    logs: BTreeMap<Place, (Log, u64)>,
+    /// What is to come back: it is read when all that was to be kept before has been looked at.
+    asked: Vec<Asked>,
+    /// Whether something could not be read.
+    fails_to_read: bool,
+    past: Past,
+    /// When lanes' clocks began.
+    origin: Instant,
+    bell: Arc<Bell>,
+    /// When it is tried again after a failure.
+    again_at: Option<Instant>,
+    fails: bool,
+    counters: Arc<Block>,
+    /// What is kept now.
+    kept: Freed,
+}
+
+impl Keeper {
+    fn run(mut self) {
+        loop {
+            self.introductions.look();
+            self.seats.iter().for_each(|seat| seat.letters.look());
+            let more = self.receive();
+            let writes = self.write();
+            let reads = self.read();
+            self.free();
+            self.past.trim(&self.clock(), &self.counters);
+            let is_behind = self.answer();
+            self.dismiss();
+            if self.seats.is_empty() && self.introductions.has_ended() {
+                self.logs.clear();
+                let clock = self.clock();
+                self.past.finish(&clock);
+                let _ = fs::remove_dir(&self.folder);
+                return;
+            }
+            if more || writes || reads {
+                continue;
+            }
+            let again = self
+                .asked
+                .iter()
+                .filter_map(|asked| asked.again_at)
+                .chain(self.again_at)
+                .chain(self.past.again_at())
+                .min();
+            let again = again.map(|again| again.saturating_duration_since(time::now()));
+            let look = (!self.logs.is_empty()).then_some(LOOK_IN);
+            let trim = self.past.wants_trimming().then_some(TRIM_EVERY);
+            self.bell.wait(if is_behind { Some(ROOM_IN) } else { again.into_iter().chain(look).chain(trim).min() });
+        }
+    }
+
+    /// Lanes that have ended want nothing any more.
+    fn dismiss(&mut self) {
+        let Self { seats, logs, kept, asked, .. } = self;
+        for ended in seats.extract_if(.., |seat| seat.letters.has_ended()) {
+            asked.retain(|asked| asked.thread != ended.thread.0);
+            logs.retain(|(thread, _), (log, _)| {
+                let stays = *thread != ended.thread.0;
+                if !stays {
+                    kept.remove(log.kept());
+                }
+                stays
+            });
+        }
+    }
+
+    /// Takes in what lanes have posted. True if there may be more.
+    fn receive(&mut self) -> bool {
+        while let Some(seat) = self.introductions.take() {
+            self.seats.push(seat);
+        }
+        let mut more = false;
+        let clock = self.clock();
+        for seat in &mut self.seats {
+            let thread = seat.thread.0;
+            for _ in 0..LETTERS {
+                let Some(letter) = seat.letters.take() else { break };
+                match letter {
+                    ToOverflow::Keep(event, budget_bytes) => {
+                        let channel = event.source.channel;
+                        let name = || self.folder.join(format!("lane-{thread}-channel-{}", channel.0));
+                        let place = self.logs.entry((thread, channel));
+                        let (log, budget) = place.or_insert_with(|| (Log::new(name()), budget_bytes));
+                        *budget = budget_bytes;
+                        self.kept.events += 1;
+                        self.kept.bytes += event.kept_bytes();
+                        log.push(event);
+                    }
+                    ToOverflow::Fetch(outbox, consumer, bytes) => {
+                        self.asked.push(Asked { thread, outbox, consumer, bytes, tries: 0, again_at: None });
+                    }
+                    ToOverflow::Forget(consumer) => {
+                        self.asked.retain(|asked| asked.thread != thread || asked.consumer != consumer);
+                        if let Some((log, _)) = self.logs.get_mut(&(thread, consumer.channel)) {
+                            log.forget(consumer.proxy);
+                        }
+                        self.past.forget(thread, consumer);
+                    }
+                    ToOverflow::Remember(event, limits) => self.past.remember(thread, event, limits),
+                    ToOverflow::Recall(outbox, consumer, start, bytes) => {
+                        let asked = Asked { thread, outbox, consumer, bytes, tries: 0, again_at: None };
+                        self.past.ask(asked, start, clock.utc);
+                    }
+                    ToOverflow::Drop(channel) => {
+                        let dropped = self.past.drop_channel(channel).into_iter();
+                        seat.answers.post_all(dropped.map(FromOverflow::Remembered));
+                    }
+                }
+            }
+            more |= seat.letters.waiting() > 0;
+        }
+        more
+    }
+
+    /// Writes some of what is to be written. True if there is more.
+    fn write(&mut self) -> bool {
+        if self.again_at.is_some_and(|again| time::now() < again) {
+            return false;
+        }
+        let clock = self.clock();
+        let Self { logs, seats, again_at, past, counters, .. } = self;
+        let mut failure = None;
+        for ((thread, _), (log, budget_bytes)) in logs.iter_mut().filter(|(_, (log, _))| log.is_pending()) {
+            match log.write(*budget_bytes, encode) {
+                Ok(written) => {
+                    if let Some(seat) = seats.iter_mut().find(|seat| seat.thread.0 == *thread) {
+                        seat.answers.post_all(written.into_iter().map(FromOverflow::Written));
+                    }
+                }
+                Err(error) => failure = Some(error),
+            }
+        }
+        let (remembered, of_past) = past.write(&clock, counters);
+        failure = failure.or(of_past);
+        if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
+            seat.answers.post_all(remembered.into_iter().map(FromOverflow::Remembered));
+        }
+        *again_at = failure.as_ref().map(|_| time::now() + AGAIN_IN);
+        if let Some(error) = failure {
+            self.counters.add(Counter::OverflowFailures, 1);
+            if !core::mem::replace(&mut self.fails, true) {
+                ::log::error!(
+                    "overflow: {error}; what slow consumers are yet to get stays in memory, and it is tried again each second"
+                );
+            }
+            return false;
+        }
+        if core::mem::take(&mut self.fails) {
+            ::log::warn!("overflow: it can be written to again, and nothing was lost");
+        }
+        self.logs.values().any(|(log, _)| log.is_pending()) || self.past.is_pending()
+    }
+
+    /// Reads what is to come back. True if there is more.
+    fn read(&mut self) -> bool {
+        let clock = self.clock();
+        let Self { asked, seats, logs, past, .. } = self;
+        let (mut failure, mut is_read) = (None, false);
+        let mut later = Vec::new();
+        for asking in asked.extract_if(.., |asked| asked.is_due()) {
+            let Some(seat) = seats.iter_mut().find(|seat| seat.thread.0 == asking.thread) else { continue };
+            let (consumer, gives_up) = (asking.consumer, asking.tries >= READ_TRIES);
+            let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
+            let log = logs.get_mut(&(asking.thread, consumer.channel));
+            let Read { records, lost, why } =
+                log.map(|(log, _)| log.read(consumer.proxy, bytes, encode, gives_up)).unwrap_or_default();
+            let is_for_later = why.is_some() && lost == 0 && records.is_empty();
+            match why {
+                Some(why) if lost > 0 => ::log::error!(
+                    "overflow: {lost} events for consumer proxy {consumer} are lost, since they cannot be read: {why}"
+                ),
+                Some(why) => failure = Some(why),
+                None => is_read = true,
+            }
+            if is_for_later {
+                later.push(asking.again());
+                continue;
+            }
+            seat.answers.post(FromOverflow::Back(Back { outbox: asking.outbox, records, lost }));
+        }
+        asked.extend(later);
+        let (recalled, more, of_past) = past.read(&clock);
+        is_read |= !recalled.is_empty();
+        if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
+            seat.answers.post_all(recalled);
+        }
+        self.note_read(failure.or(of_past), is_read);
+        more
+    }
+
+    /// Tells that something cannot be read, or can be again, and counts the former.
+    fn note_read(&mut self, failure: Option<io::Error>, is_read: bool) {
+        if let Some(error) = failure {
+            self.counters.add(Counter::OverflowFailures, 1);
+            if !core::mem::replace(&mut self.fails_to_read, true) {
+                ::log::error!(
+                    "overflow: {error}; what slow consumers are yet to get waits, and it is tried again each second"
+                );
+            }
+        } else if is_read && core::mem::take(&mut self.fails_to_read) {
+            ::log::warn!("overflow: it can be read again, and nothing was lost");
+        }
+    }
+
+    /// A lane's clock and the world's.
+    fn clock(&self) -> UtcClock {
+        let now = Time(u64::try_from(time::since(self.origin).as_nanos()).unwrap_or(u64::MAX));
+        UtcClock::new(now, time::since_1970())
+    }
+
+    /// Tells lanes what their logs have no more of: what all have read and, while nothing can be written, what nobody is yet to read.
+    fn free(&mut self) {
+        let Self { logs, seats, kept, again_at, .. } = self;
+        logs.retain(|(thread, channel), (log, _)| {
+            let unwanted = if again_at.is_some() { log.let_go() } else { Vec::new() };
+            let mut freed = log.free();
+            freed.bytes += unwanted.iter().map(|event| event.kept_bytes()).sum::<u64>();
+            if freed != Freed::default() {
+                kept.remove(freed);
+                if let Some(seat) = seats.iter_mut().find(|seat| seat.thread.0 == *thread) {
+                    seat.answers.post_all(unwanted.into_iter().map(FromOverflow::Written));
+                    seat.answers.post(FromOverflow::Freed(*channel, freed));
+                }
+            }
+            !log.is_over()
+        });
+        self.counters.set(Counter::OverflowEvents, self.kept.events);
+        self.counters.set(Counter::OverflowBytes, self.kept.bytes);
+    }
+
+    /// Posts the answers for which there was no room. True if there is none for some yet.
+    fn answer(&mut self) -> bool {
+        self.seats.iter_mut().map(|seat| seat.answers.post_waiting()).filter(|is_behind| *is_behind).count() > 0
+    }
+}
+
+/// The record of an event: its number for whoever watches it, that in its channel's past, and what it takes to make it again in this process.
+fn encode(event: &Event, out: &mut Vec<u8>) {
+    out.extend(event.watch.map_or(0, NonZeroU64::get).to_le_bytes());
+    out.extend(event.number().map_or(0, NonZeroU64::get).to_le_bytes());
+    Record::of(event, event.arrived, &clock_at(event.arrived)).write(out);
+}
+
+/// A clock that steps with no other: what is kept here does not outlive the process.
+pub(crate) fn clock_at(now: Time) -> UtcClock {
+    UtcClock { lane: now, utc: EPOCH + now.0 / 100 }
+}
+
+/// Far from both ends.
+const EPOCH: u64 = 1 << 60;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,315 @@
+//! Channels' past: the last events of each channel that keeps them, in files of a bounded size that outlive the process.
+//!
+//! A history has a folder, and in it files that are named by the number of their first event and that are only appended to. A record has a
+//! checksum, its event's number and when it came. A file that is finished says at its end what is in it; one that is not is looked through
+//! at the next start, and cut off where a record is damaged or not all there. Nothing is synchronised while events come: a process that is
+//! killed loses nothing of what was written, a machine that loses its power may lose the last seconds. So that no number is given twice
+//! then, numbers go on far behind the last that was found if the machine was started since.
+
+use core::num::NonZeroU64;
+use core::time::Duration;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use engine::{ChannelId, Event, HistoryLimits, ProxyKey};
+
+use self::part::{Part, append};
+use self::reader::Reader;
+pub(crate) use self::reader::{Piece, first_of};
+use crate::time::UtcClock;
+
+mod part;
+mod reader;
+
+/// A file has about this part of what may be kept altogether, so that not much more is kept than is to be.
+const PARTS: u64 = 64;
+const PART_BYTES_MIN: u64 = 64 << 10;
+const PART_BYTES_MAX: u64 = 64 << 20;
+const PART_EVENTS_MIN: u64 = 256;
+/// What is written at a time.
+const WRITE_BYTES: usize = 1 << 20;
+/// How far numbers go on behind the last one if some may have been lost.
+const SKIPPED: u64 = 1 << 24;
+
+/// The histories of all channels.
+pub(super) struct Histories {
+    folder: PathBuf,
+    channels: BTreeMap<ChannelId, History>,
+    boot: [u8; 16],
+    /// What all may take together.
+    bytes_max: u64,
+}
+
+impl Histories {
+    /// Those in a folder, but for those of channels that are no more. Says with which numbers they go on.
+    pub(super) fn open(
+        folder: PathBuf,
+        bytes_max: u64,
+        is_there: impl Fn(ChannelId) -> bool,
+    ) -> io::Result<(Self, Vec<(ChannelId, NonZeroU64)>)> {
+        DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
+        let (mut channels, mut numbers, boot) = (BTreeMap::new(), Vec::new(), boot_id());
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.strip_prefix("channel-")?.parse().ok()).map(ChannelId);
+            let Some(id) = id else { continue };
+            if !is_there(id) {
+                fs::remove_dir_all(entry.path())?;
+                continue;
+            }
+            let (history, next) = History::open(entry.path(), &boot)?;
+            numbers.push((id, next));
+            channels.insert(id, history);
+        }
+        Ok((Self { folder, channels, boot, bytes_max }, numbers))
+    }
+
+    /// An event is to be kept, behind all others of its channel.
+    pub(super) fn push(&mut self, event: Arc<Event>, limits: HistoryLimits) {
+        let Some(number) = event.number() else { return };
+        let Self { folder, channels, boot, .. } = self;
+        let channel = event.source.channel;
+        let history = channels
+            .entry(channel)
+            .or_insert_with(|| History::new(folder.join(format!("channel-{}", channel.0)), *boot));
+        (history.limits, history.last) = (limits, number.get());
+        history.pending.push_back(event);
+    }
+
+    /// Those of which something is to be written.
+    pub(super) fn pending(&mut self) -> impl Iterator<Item = &mut History> {
+        self.channels.values_mut().filter(|history| !history.pending.is_empty())
+    }
+
+    /// What all may take together.
+    pub(super) const fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    pub(super) fn get(&mut self, channel: ChannelId) -> Option<&mut History> {
+        self.channels.get_mut(&channel)
+    }
+
+    /// A channel keeps nothing any more.
+    pub(super) fn drop_channel(&mut self, channel: ChannelId) -> Vec<Arc<Event>> {
+        let Some(history) = self.channels.remove(&channel) else { return Vec::new() };
+        let _ = fs::remove_dir_all(&history.folder);
+        history.pending.into()
+    }
+
+    /// Removes what is older than is to be kept, or too much. Says how many files went because all together were too much.
+    pub(super) fn trim(&mut self, now: u64) -> u64 {
+        self.channels.values_mut().for_each(|history| history.trim(now));
+        let mut cut = 0;
+        while self.bytes() > self.bytes_max {
+            let largest = self.channels.values_mut().filter(|history| history.parts.len() > 1);
+            let Some(largest) = largest.max_by_key(|history| history.bytes()) else { break };
+            largest.remove_first();
+            cut += 1;
+        }
+        cut
+    }
+
+    /// Whether some are to be trimmed though nothing comes.
+    pub(super) fn has_ages(&self) -> bool {
+        self.channels.values().any(|history| !history.limits.age.is_zero() && !history.parts.is_empty())
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        self.channels.values().map(History::bytes).sum()
+    }
+
+    pub(super) fn events(&self) -> u64 {
+        self.channels.values().flat_map(|history| &history.parts).map(|part| part.records).sum()
+    }
+
+    /// Finishes all files, at the end.
+    pub(super) fn finish(&mut self, clock: &UtcClock) -> io::Result<()> {
+        for history in self.channels.values_mut() {
+            while !history.pending.is_empty() {
+                history.write(self.bytes_max, clock)?;
+            }
+            history.finish_part(true)?;
+        }
+        Ok(())
+    }
+}
+
+/// That of a channel.
+pub(super) struct History {
+    folder: PathBuf,
+    boot: [u8; 16],
+    parts: VecDeque<Part>,
+    /// Whether the last is written to. It is opened for each time, so that there may be many histories.
+    is_open: bool,
+    limits: HistoryLimits,
+    /// What is yet to be written, and the number of the last of it, or of what is written.
+    pending: VecDeque<Arc<Event>>,
+    last: u64,
+    readers: HashMap<ProxyKey, Reader>,
+    /// Working space.
+    buffer: Vec<u8>,
+}
+
+impl History {
+    fn new(folder: PathBuf, boot: [u8; 16]) -> Self {
+        Self {
+            folder,
+            boot,
+            parts: VecDeque::new(),
+            is_open: false,
+            limits: HistoryLimits::default(),
+            pending: VecDeque::new(),
+            last: 0,
+            readers: HashMap::new(),
+            buffer: Vec::new(),
+        }
+    }
+
+    /// What a former process left. Says with which number it goes on.
+    fn open(folder: PathBuf, boot: &[u8; 16]) -> io::Result<(Self, NonZeroU64)> {
+        let mut history = Self::new(folder, *boot);
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(&history.folder)? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|extension| extension == "events") {
+                paths.push(path);
+            }
+        }
+        paths.sort_unstable();
+        let mut skips = false;
+        for path in paths {
+            let Some((part, of_boot, is_finished)) = Part::open(&path)? else {
+                ::log::warn!("history: {} has nothing that can be read, and is removed", path.display());
+                fs::remove_file(&path)?;
+                skips = true;
+                continue;
+            };
+            skips |= !is_finished && of_boot != *boot;
+            history.last = history.last.max(part.last);
+            history.parts.push_back(part);
+        }
+        let next = history.last + if skips { SKIPPED } else { 1 };
+        history.last = next - 1;
+        Ok((history, NonZeroU64::new(next).unwrap_or(NonZeroU64::MIN)))
+    }
+
+    pub(super) fn files(&self) -> usize {
+        self.parts.len()
+    }
+
+    fn bytes(&self) -> u64 {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    // ---- written ----
+
+    /// Writes some of what is to be written, where all may take so many octets. Gives back the events that are.
+    pub(super) fn write(&mut self, bytes_max: u64, clock: &UtcClock) -> io::Result<Vec<Arc<Event>>> {
+        let part_bytes = (self.limits.bytes_max().min(bytes_max) / PARTS).clamp(PART_BYTES_MIN, PART_BYTES_MAX);
+        let part_events = match self.limits.events {
+            0 => u64::MAX,
+            events => (events / 8).max(PART_EVENTS_MIN),
+        };
+        let part_time = match ticks(self.limits.age) {
+            0 => u64::MAX,
+            age => (age / 8).max(ticks(Duration::from_secs(1))),
+        };
+        let is_enough = |part: &Part| {
+            let is_long = clock.utc.saturating_sub(part.begins) >= part_time;
+            part.bytes >= part_bytes || part.records >= part_events || is_long
+        };
+        if self.is_open && self.parts.back().is_some_and(is_enough) {
+            self.finish_part(false)?;
+        }
+        if !self.is_open {
+            self.begin_part()?;
+        }
+        let (has_bytes, has_events) = self.parts.back().map_or((0, 0), |part| (part.bytes, part.records));
+        let room_bytes = part_bytes.saturating_sub(has_bytes).min(WRITE_BYTES as u64);
+        let room_events = part_events.saturating_sub(has_events);
+        let mut taken = Vec::new();
+        self.buffer.clear();
+        for event in &self.pending {
+            let (number, at) = (event.number().map_or(0, NonZeroU64::get), self.buffer.len() as u64);
+            let came = append(event, number, clock, &mut self.buffer);
+            taken.push((number, at, came));
+            if self.buffer.len() as u64 >= room_bytes || taken.len() as u64 >= room_events {
+                break;
+            }
+        }
+        let Some(part) = self.parts.back_mut() else { return Ok(Vec::new()) };
+        part.write(&self.buffer)?;
+        for (number, at, came) in &taken {
+            part.note(*number, part.bytes + at, *came);
+        }
+        part.bytes += self.buffer.len() as u64;
+        Ok(self.pending.drain(..taken.len()).collect())
+    }
+
+    fn begin_part(&mut self) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).recursive(true).create(&self.folder)?;
+        if let Some(first) = self.pending.front().and_then(|event| event.number()) {
+            self.parts.push_back(Part::begin(&self.folder, first.get(), &self.boot)?);
+            self.is_open = true;
+        }
+        Ok(())
+    }
+
+    fn finish_part(&mut self, syncs: bool) -> io::Result<()> {
+        if let Some(part) = self.parts.back().filter(|_| self.is_open) {
+            part.finish(syncs)?;
+        }
+        self.is_open = false;
+        Ok(())
+    }
+
+    fn trim(&mut self, now: u64) {
+        let HistoryLimits { events, age, .. } = self.limits;
+        let oldest = if age.is_zero() { 0 } else { now.saturating_sub(ticks(age)) };
+        while let Some(first) = self.parts.front() {
+            let is_last = self.parts.len() == 1;
+            // The last one stays, so that numbers go on after a restart; what is too old in it is not read.
+            let is_too_old = first.ends < oldest && !is_last;
+            let behind = self.parts.get(1).map_or(self.last + 1, |next| next.first);
+            let is_beyond = events > 0 && !is_last && self.last + 1 - behind >= events;
+            let is_too_much = !is_last && self.bytes() > self.limits.bytes_max();
+            if !(is_too_old || is_beyond || is_too_much) || self.limits == HistoryLimits::default() {
+                return;
+            }
+            self.remove_first();
+        }
+    }
+
+    fn remove_first(&mut self) {
+        if let Some(gone) = self.parts.pop_front() {
+            // One that stays is found again at the next start, and removed then.
+            let _ = fs::remove_file(&gone.path);
+        }
+    }
+}
+
+/// A time in 100 ns.
+fn ticks(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos() / 100).unwrap_or(u64::MAX)
+}
+
+/// What tells one start of the machine from another; nothing where the system does not say.
+fn boot_id() -> [u8; 16] {
+    let text = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let digits: Vec<u8> = text.bytes().filter(u8::is_ascii_hexdigit).collect();
+    let mut id = [0; 16];
+    for (octet, pair) in id.iter_mut().zip(digits.as_chunks::<2>().0) {
+        let pair = core::str::from_utf8(pair).unwrap_or_default();
+        *octet = u8::from_str_radix(pair, 16).unwrap_or(0);
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,235 @@
+//! A file of a channel's past: what it begins and ends with, and where in it an event is.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use engine::Event;
+
+use super::reader::Reader;
+use crate::overflow::records::{self, HEAD, NO_RECORD, Stretch, damaged, walk};
+use crate::store::record::Record;
+use crate::time::UtcClock;
+
+/// A file begins with this, the version of what follows, and the number of the machine's start.
+const MAGIC: &[u8; 8] = b"CAMPHIST";
+const VERSION: u32 = 1;
+const HEADER: u64 = 32;
+/// Before each event: its number, and when it came, in 100 ns since 15 October 1582.
+const PREFIX: usize = 16;
+/// What a finished file says at its end, behind a length that no record has.
+pub(super) const FOOTER: usize = HEAD + 40;
+/// So often in a file it is noted where an event is.
+const MARK_EVERY: u64 = 256 << 10;
+
+/// A file.
+pub(super) struct Part {
+    pub(super) path: PathBuf,
+    /// The numbers of its first and its last event, and how many it has: some may never have been kept.
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) records: u64,
+    /// Up to the end of the last record.
+    pub(super) bytes: u64,
+    /// When the first and the last of its events came.
+    pub(super) begins: u64,
+    pub(super) ends: u64,
+    /// Where some of its records are, by number; of one that a former process wrote nothing until somebody asks.
+    pub(super) marks: Option<Vec<(u64, u64)>>,
+}
+
+impl Part {
+    /// An empty one whose first event has this number.
+    pub(super) fn begin(folder: &Path, first: u64, boot: &[u8; 16]) -> io::Result<Self> {
+        let path = folder.join(format!("{first:020}.events"));
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        let mut header = Vec::with_capacity(32);
+        header.extend_from_slice(MAGIC);
+        header.extend(VERSION.to_le_bytes());
+        header.extend([0; 4]);
+        header.extend_from_slice(boot);
+        file.write_all_at(&header, 0)?;
+        let marks = Some(Vec::new());
+        Ok(Self { path, first, last: first, records: 0, bytes: HEADER, begins: 0, ends: 0, marks })
+    }
+
+    /// Writes records behind what is known to be there: what a failure left behind that is written over. They count when they are noted.
+    pub(super) fn write(&self, records: &[u8]) -> io::Result<()> {
+        OpenOptions::new().write(true).open(&self.path)?.write_all_at(records, self.bytes)
+    }
+
+    /// Says at the end what is in it. It is not written to any more.
+    pub(super) fn finish(&self, syncs: bool) -> io::Result<()> {
+        let mut footer = Vec::with_capacity(FOOTER);
+        let mut body = Vec::with_capacity(FOOTER - HEAD);
+        for number in [self.first, self.last, self.records, self.begins, self.ends] {
+            body.extend(number.to_le_bytes());
+        }
+        footer.extend(NO_RECORD.to_le_bytes());
+        footer.extend(crc32fast::hash(&body).to_le_bytes());
+        footer.extend(body);
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        file.write_all_at(&footer, self.bytes)?;
+        file.set_len(self.bytes + FOOTER as u64)?;
+        if syncs { file.sync_data() } else { Ok(()) }
+    }
+
+    /// One that a former process wrote, the machine's start in which that was, and whether it was finished.
+    pub(super) fn open(path: &Path) -> io::Result<Option<(Self, [u8; 16], bool)>> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let length = file.metadata()?.len();
+        let mut header = [0; 32];
+        if length < HEADER || file.read_exact_at(&mut header, 0).is_err() || !header.starts_with(MAGIC) {
+            return Ok(None);
+        }
+        if header.get(8..12) != Some(&VERSION.to_le_bytes()) {
+            let why = format!("{} is of another version than this release reads", path.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        let boot = header.last_chunk().copied().unwrap_or_default();
+        let mut part = Self {
+            path: path.into(),
+            first: u64::MAX,
+            last: 0,
+            records: 0,
+            bytes: HEADER,
+            begins: 0,
+            ends: 0,
+            marks: None,
+        };
+        if part.read_footer(&file, length) {
+            return Ok(Some((part, boot, true)));
+        }
+        part.marks = Some(Vec::new());
+        let all = Stretch { from: HEADER, until: length, octets: u64::MAX };
+        let walked = walk(&file, all, |at, body| {
+            let (number, came, _) = parts_of(body?)?;
+            part.first = part.first.min(number);
+            part.note(number, at, came);
+            Ok(true)
+        });
+        let (bytes, why) = walked.map_or_else(|(at, why)| (at, Some(why)), |at| (at, None));
+        part.bytes = bytes;
+        if bytes < length {
+            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+            ::log::warn!("history: {} octets at the end of {} are cut off{why}", length - bytes, path.display());
+            file.set_len(bytes)?;
+        }
+        Ok((part.records > 0).then_some((part, boot, false)))
+    }
+
+    fn read_footer(&mut self, file: &File, length: u64) -> bool {
+        let Some(at) = length.checked_sub(FOOTER as u64).filter(|at| *at >= HEADER) else { return false };
+        let mut footer = [0; FOOTER];
+        if file.read_exact_at(&mut footer, at).is_err() {
+            return false;
+        }
+        let Some((head, body)) = footer.split_first_chunk::<HEAD>() else { return false };
+        let (marker, sum) = head.split_at(4);
+        if marker != NO_RECORD.to_le_bytes() || sum != crc32fast::hash(body).to_le_bytes() {
+            return false;
+        }
+        let numbers: Vec<u64> = body.as_chunks::<8>().0.iter().map(|octets| u64::from_le_bytes(*octets)).collect();
+        let [first, last, records, begins, ends] = *numbers else { return false };
+        (self.first, self.last, self.records, self.begins, self.ends) = (first, last, records, begins, ends);
+        self.bytes = at;
+        true
+    }
+
+    /// A record is there.
+    pub(super) fn note(&mut self, number: u64, at: u64, came: u64) {
+        if self.records == 0 {
+            self.begins = came;
+        }
+        (self.last, self.ends) = (number, came);
+        self.records += 1;
+        if let Some(marks) = &mut self.marks {
+            mark(marks, number, at);
+        }
+    }
+
+    /// Looks at records from where a reader is, at so many octets at most, as long as `take` says so.
+    pub(super) fn walk(
+        &mut self,
+        reader: &mut Reader,
+        octets: u64,
+        mut take: impl FnMut(&mut Reader, u64, u64, &[u8]) -> bool,
+    ) -> io::Result<()> {
+        let file = File::open(&self.path)?;
+        let known = reader.place.filter(|(first, _)| *first == self.first).map(|(_, offset)| offset);
+        let from = match known {
+            Some(offset) => offset,
+            None => self.find(&file, reader.next)?,
+        };
+        let until = self.bytes;
+        let walked = walk(&file, Stretch { from, until, octets }, |_, body| {
+            let (number, came, event) = parts_of(body?)?;
+            if number < reader.next {
+                return Ok(true);
+            }
+            let goes_on = take(reader, number, came, event);
+            reader.next = number + 1;
+            Ok(goes_on)
+        });
+        let walked = walked.map_err(|(_, why)| why)?;
+        reader.place = Some((self.first, walked));
+        if walked >= until {
+            (reader.next, reader.place) = (reader.next.max(self.last + 1), None);
+        }
+        Ok(())
+    }
+
+    /// About where an event is: not behind it.
+    fn find(&mut self, file: &File, number: u64) -> io::Result<u64> {
+        if number <= self.first {
+            return Ok(HEADER);
+        }
+        if self.marks.is_none() {
+            let mut marks: Vec<(u64, u64)> = Vec::new();
+            let all = Stretch { from: HEADER, until: self.bytes, octets: u64::MAX };
+            let walked = walk(file, all, |at, body| {
+                mark(&mut marks, parts_of(body?)?.0, at);
+                Ok(true)
+            });
+            walked.map_err(|(_, why)| why)?;
+            self.marks = Some(marks);
+        }
+        let marks = self.marks.as_deref().unwrap_or_default();
+        let behind = marks.partition_point(|(marked, _)| *marked <= number);
+        Ok(behind.checked_sub(1).and_then(|at| marks.get(at)).map_or(HEADER, |(_, offset)| *offset))
+    }
+}
+
+/// Notes now and then where a record is.
+fn mark(marks: &mut Vec<(u64, u64)>, number: u64, at: u64) {
+    if marks.last().is_none_or(|(_, last)| at >= *last + MARK_EVERY) {
+        marks.push((number, at));
+    }
+}
+
+/// The number of an event, when it came, and its record.
+fn parts_of(body: &[u8]) -> io::Result<(u64, u64, &[u8])> {
+    let parts = || {
+        let (number, rest) = body.split_first_chunk::<8>()?;
+        let (came, event) = rest.split_first_chunk::<8>()?;
+        Some((u64::from_le_bytes(*number), u64::from_le_bytes(*came), event))
+    };
+    parts().ok_or_else(|| damaged("a record is too short"))
+}
+
+/// Appends the record of an event. Says when that came.
+pub(super) fn append(event: &Event, number: u64, clock: &UtcClock, out: &mut Vec<u8>) -> u64 {
+    let came = clock.utc_time(event.arrived);
+    records::append(out, |out| {
+        out.extend(number.to_le_bytes());
+        out.extend(came.to_le_bytes());
+        Record::of(event, event.arrived, clock).write(out);
+    });
+    came
+}
+
+/// The event's own record in that.
+pub(super) fn event_in(record: &[u8]) -> &[u8] {
+    record.get(HEAD + PREFIX..).unwrap_or_default()
+}

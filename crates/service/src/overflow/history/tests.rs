@@ -1,0 +1,307 @@
+//! What is kept of a channel's past: what is read again after each kind of end, and what is not.
+
+use std::io::{Seek, SeekFrom, Write};
+
+use engine::{
+    AdminId, ChannelLimits, Form, Hierarchy, Lane, NoFields, Overflow, Peer, ProxyId, ProxyKind, SettingsPatch, Side,
+    Time, Want,
+};
+
+use std::fs::OpenOptions;
+
+use engine::StartFrom;
+
+use super::part::FOOTER;
+use super::*;
+use crate::store::record::Record;
+
+const CLOCK: UtcClock = UtcClock { lane: Time(0), utc: 1 << 50 };
+
+/// An engine whose channel keeps its past.
+struct Engine {
+    lane: Lane,
+    source: ProxyKey,
+    limits: HistoryLimits,
+    now: Time,
+}
+
+impl Engine {
+    fn new(limits: HistoryLimits, next: Option<NonZeroU64>) -> Self {
+        let mut hierarchy = Hierarchy::default();
+        let of_channel = ChannelLimits { history: limits, ..ChannelLimits::default() };
+        let channel = hierarchy.create_channel(SettingsPatch::default(), of_channel).unwrap();
+        let kind = ProxyKind::default();
+        let proxy = hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), kind).unwrap();
+        let source = ProxyKey { channel, proxy };
+        hierarchy.connect(source, Some(Peer(1)), Want(0)).unwrap();
+        let mut lane = Lane::new(Time(0));
+        lane.allow_overflow();
+        lane.continue_histories(next.map(|next| (channel, next)));
+        lane.handle_snapshot(hierarchy.snapshot(), Time(0));
+        Self { lane, source, limits, now: Time(0) }
+    }
+
+    /// Has so many events kept, of about so many octets, and each a second after the last.
+    fn publish(&mut self, histories: &mut Histories, count: usize, octets: usize) {
+        for _ in 0..count {
+            self.now = self.now + Duration::from_secs(1);
+            let mut draft = self.lane.begin_event();
+            draft.bytes.resize(octets, 7);
+            self.lane.classify(&mut draft, b"domain", b"name");
+            self.lane.handle_event(self.source, draft, &NoFields, self.now);
+            while let Some(errand) = self.lane.poll_overflow() {
+                let Overflow::Remember { event, limits } = errand else { panic!("{errand:?}") };
+                assert_eq!(limits, self.limits);
+                histories.push(event, limits);
+            }
+            self.write(histories);
+        }
+    }
+
+    fn write(&mut self, histories: &mut Histories) {
+        let bytes_max = histories.bytes_max();
+        let mut written = Vec::new();
+        for history in histories.pending() {
+            while !history.pending.is_empty() {
+                written.extend(history.write(bytes_max, &CLOCK).unwrap());
+            }
+        }
+        written.into_iter().for_each(|event| self.lane.note_remembered(event, self.now));
+    }
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let folder = Self(std::env::temp_dir().join(format!("campanile-history-{name}-{}", std::process::id())));
+        let _ = fs::remove_dir_all(&folder.0);
+        folder
+    }
+
+    fn open(&self) -> (Histories, Option<NonZeroU64>) {
+        let (histories, next) = Histories::open(self.0.clone(), 1 << 40, |_| true).unwrap();
+        (histories, next.first().map(|(_, next)| *next))
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        let folder = self.0.join("channel-0");
+        let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort_unstable();
+        files
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const EVENTS: HistoryLimits = HistoryLimits { events: 100_000, age: Duration::ZERO, bytes: 0 };
+const READER: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(9) };
+
+/// The numbers that a consumer gets that begins somewhere, by pieces of so many octets.
+fn numbers(histories: &mut Histories, start: StartFrom, bytes: usize) -> Vec<u64> {
+    let history = histories.get(ChannelId(0)).unwrap();
+    history.begin(READER, start, CLOCK.utc_time(Time(0)) + 10_000_000_000);
+    let mut numbers = Vec::new();
+    loop {
+        let Some(piece) = history.read(READER, (bytes, false), &CLOCK, |_, _| None).unwrap() else { continue };
+        let mut rest: &[u8] = &piece.records;
+        while let Some((number, record, behind)) = first_of(rest) {
+            assert_eq!(Record::read(record).unwrap().name, b"name");
+            numbers.push(number);
+            rest = behind;
+        }
+        assert_eq!(piece.recalled.lost, 0);
+        if piece.recalled.through.is_some() {
+            history.forget(READER);
+            return numbers;
+        }
+    }
+}
+
+#[test]
+fn what_was_kept_is_read_again_by_pieces_of_any_size_from_anywhere() {
+    let folder = Folder::new("again");
+    let limits = HistoryLimits { bytes: 4 << 20, ..HistoryLimits::default() };
+    let (mut histories, next) = folder.open();
+    let mut engine = Engine::new(limits, next);
+    engine.publish(&mut histories, 900, 1_500);
+    histories.finish(&CLOCK).unwrap();
+    for is_finished in [true, false] {
+        let (mut histories, next) = folder.open();
+        assert_eq!(next.map(NonZeroU64::get), Some(901), "{is_finished}");
+        assert!(folder.files().len() > 10, "each of 64 KiB");
+        for bytes in [1, 3_000, 100_000, 10 << 20] {
+            assert_eq!(numbers(&mut histories, StartFrom::First, bytes), (1..=900).collect::<Vec<_>>());
+            assert_eq!(numbers(&mut histories, StartFrom::Number(433), bytes), (433..=900).collect::<Vec<_>>());
+            assert_eq!(numbers(&mut histories, StartFrom::Last(3), bytes), [898, 899, 900]);
+            assert_eq!(numbers(&mut histories, StartFrom::LastOfEachType, bytes), [900]);
+            assert!(numbers(&mut histories, StartFrom::Number(901), bytes).is_empty());
+            assert!(numbers(&mut histories, StartFrom::New, bytes).is_empty());
+            // The 900 events came in as many seconds, and it is the thousandth.
+            let time = CLOCK.utc_time(Time(0)) + 450 * 10_000_000;
+            assert_eq!(numbers(&mut histories, StartFrom::Time(time), bytes), (450..=900).collect::<Vec<_>>());
+            let since = StartFrom::Since(Duration::from_secs(550));
+            assert_eq!(numbers(&mut histories, since, bytes), (450..=900).collect::<Vec<_>>());
+        }
+        // As if the process had been killed: the end does not say what is in the file.
+        let last = folder.files().pop().unwrap();
+        let length = fs::metadata(&last).unwrap().len();
+        OpenOptions::new().write(true).open(&last).unwrap().set_len(length - FOOTER as u64).unwrap();
+    }
+}
+
+#[test]
+fn what_is_damaged_or_cut_is_not_read_and_what_is_before_it_is() {
+    let folder = Folder::new("damaged");
+    let (mut histories, next) = folder.open();
+    Engine::new(EVENTS, next).publish(&mut histories, 100, 50);
+    drop(histories);
+    let file = folder.files().pop().unwrap();
+    let whole = fs::read(&file).unwrap();
+    let record = (whole.len() - 32) / 100;
+    let mut random = fastrand::Rng::with_seed(7);
+    for _ in 0..200 {
+        let mut octets = whole.clone();
+        let at = random.usize(32..whole.len());
+        if random.bool() {
+            octets.truncate(at);
+        } else {
+            octets[at] ^= 1 << random.u8(0..8);
+        }
+        fs::write(&file, octets).unwrap();
+        let (mut histories, _) = folder.open();
+        let good = u64::try_from((at - 32) / record).unwrap();
+        let found =
+            if folder.files().is_empty() { Vec::new() } else { numbers(&mut histories, StartFrom::First, 1_000) };
+        assert_eq!(found, (1..=good).collect::<Vec<_>>());
+        // It goes on where it was cut off.
+        if let Some(next) = NonZeroU64::new(good + 1).filter(|_| good > 0) {
+            Engine::new(EVENTS, Some(next)).publish(&mut histories, 2, 50);
+            assert_eq!(numbers(&mut histories, StartFrom::Last(3), 1), (good..=good + 2).collect::<Vec<_>>());
+        }
+        drop(histories);
+        folder.files().iter().for_each(|file| fs::remove_file(file).unwrap());
+    }
+}
+
+#[test]
+fn no_number_is_given_twice_when_the_machine_lost_its_power() {
+    let folder = Folder::new("power");
+    let (mut histories, next) = folder.open();
+    Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
+    drop(histories);
+    assert_eq!(folder.open().1.map(NonZeroU64::get), Some(11), "the machine runs on");
+    let of_boot = |octet: u8| {
+        let file = folder.files().pop().unwrap();
+        let mut file = OpenOptions::new().write(true).open(file).unwrap();
+        file.seek(SeekFrom::Start(16)).unwrap();
+        file.write_all(&[octet; 16]).unwrap();
+    };
+    of_boot(1);
+    assert_eq!(folder.open().1.map(NonZeroU64::get), Some(10 + SKIPPED));
+    // Of a file that was finished all is known.
+    let (mut histories, next) = folder.open();
+    Engine::new(EVENTS, next).publish(&mut histories, 1, 50);
+    histories.finish(&CLOCK).unwrap();
+    of_boot(2);
+    fs::remove_file(&folder.files()[0]).unwrap();
+    assert_eq!(folder.open().1.map(NonZeroU64::get), Some(11 + SKIPPED));
+}
+
+#[test]
+fn what_is_too_old_goes_though_nothing_comes() {
+    let folder = Folder::new("age");
+    let limits = HistoryLimits { age: Duration::from_secs(80), ..HistoryLimits::default() };
+    let (mut histories, next) = folder.open();
+    let mut engine = Engine::new(limits, next);
+    engine.publish(&mut histories, 100, 50);
+    let now = CLOCK.utc_time(engine.now);
+    let of_age = |histories: &mut Histories, now: u64| {
+        let history = histories.get(ChannelId(0)).unwrap();
+        history.begin(READER, StartFrom::First, now);
+        let piece = history.read(READER, (1 << 20, false), &CLOCK, |_, _| None).unwrap().unwrap();
+        first_of(&piece.records).map(|(number, ..)| number)
+    };
+    assert!(histories.has_ages());
+    assert_eq!(of_age(&mut histories, now), Some(20));
+    assert_eq!(of_age(&mut histories, now + 600_000_000), Some(80));
+    assert_eq!(of_age(&mut histories, now + 6_000_000_000), None);
+    histories.trim(now);
+    assert!(histories.events() < 110);
+}
+
+#[test]
+fn channels_that_are_no_more_have_no_past_and_another_version_is_left_alone() {
+    let folder = Folder::new("gone");
+    let (mut histories, next) = folder.open();
+    Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
+    drop(histories);
+    let file = folder.files().pop().unwrap();
+    let mut octets = fs::read(&file).unwrap();
+    octets[8] = 2;
+    fs::write(&file, &octets).unwrap();
+    let Err(error) = Histories::open(folder.0.clone(), 1 << 40, |_| true) else { panic!() };
+    assert!(error.to_string().contains("another version"), "{error}");
+    assert_eq!(fs::read(&file).unwrap(), octets);
+    let (histories, numbers) = Histories::open(folder.0.clone(), 1 << 40, |_| false).unwrap();
+    assert_eq!((histories.events(), numbers.len(), fs::read_dir(&folder.0).unwrap().count()), (0, 0, 0));
+}
+
+#[test]
+fn a_consumer_that_is_too_slow_is_told_what_it_lost() {
+    let folder = Folder::new("slow");
+    let limits = HistoryLimits { bytes: 1 << 20, ..HistoryLimits::default() };
+    let (mut histories, next) = folder.open();
+    let mut engine = Engine::new(limits, next);
+    engine.publish(&mut histories, 500, 1_500);
+    let history = histories.get(ChannelId(0)).unwrap();
+    history.begin(READER, StartFrom::First, CLOCK.utc);
+    assert_eq!(history.read(READER, (1, false), &CLOCK, |_, _| None).unwrap().unwrap().recalled.begins, Some(1));
+    engine.publish(&mut histories, 1_000, 1_500);
+    histories.trim(CLOCK.utc);
+    let piece = histories.get(ChannelId(0)).unwrap().read(READER, (1, false), &CLOCK, |_, _| None).unwrap().unwrap();
+    let (number, ..) = first_of(&piece.records).unwrap();
+    assert!(number > 500);
+    assert_eq!(piece.recalled.lost, number - 2);
+}
+
+#[test]
+fn what_cannot_be_read_now_is_read_when_it_can_be_and_is_lost_if_that_was_often() {
+    let folder = Folder::new("unreadable");
+    let limits = HistoryLimits { bytes: 4 << 20, ..HistoryLimits::default() };
+    let (mut histories, next) = folder.open();
+    Engine::new(limits, next).publish(&mut histories, 200, 1_500);
+    let files = folder.files();
+    let (second, aside) = (&files[1], folder.0.join("aside"));
+    fs::rename(second, &aside).unwrap();
+    fs::create_dir(second).unwrap();
+    let read = |histories: &mut Histories, gives_up| {
+        let history = histories.get(ChannelId(0)).unwrap();
+        let piece = history.read(READER, (1 << 20, gives_up), &CLOCK, |_, _| None)?.unwrap();
+        let first = first_of(&piece.records).map(|(number, ..)| number);
+        Ok::<_, io::Error>((first, piece.recalled.lost, piece.recalled.through))
+    };
+    let begin =
+        |histories: &mut Histories| histories.get(ChannelId(0)).unwrap().begin(READER, StartFrom::First, CLOCK.utc);
+    for lasts in [false, true] {
+        begin(&mut histories);
+        assert_eq!(read(&mut histories, false).unwrap(), (Some(1), 0, None), "the first file");
+        assert!((0..3).all(|_| read(&mut histories, false).is_err()));
+        if lasts {
+            let (first, lost, through) = read(&mut histories, true).unwrap();
+            assert!(lost > 10 && through == Some(200), "{lost}");
+            assert!(first.is_some_and(|first| first > lost));
+        } else {
+            fs::remove_dir(second).unwrap();
+            fs::rename(&aside, second).unwrap();
+            let (first, lost, through) = read(&mut histories, false).unwrap();
+            assert!(first.is_some() && lost == 0 && through == Some(200));
+            fs::rename(second, &aside).unwrap();
+            fs::create_dir(second).unwrap();
+        }
+    }
+}

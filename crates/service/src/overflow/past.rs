@@ -1,0 +1,193 @@
+//! The thread's part of channels' past: what lanes want kept of it, and what comes back.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use corba::event::{CorbaForms, UtcClock};
+use engine::{ChannelId, Event, Forms, HistoryLimits, ProxyKey, Recalled, StartFrom};
+
+use super::history::{Histories, Piece};
+use super::{AGAIN_IN, Asked, FromOverflow, READ_TRIES};
+use crate::counters::{Block, Counter};
+use crate::time;
+
+/// So often what is too old is removed.
+pub(super) const TRIM_EVERY: core::time::Duration = core::time::Duration::from_secs(1);
+/// Pieces that are read before something else is done.
+const PIECES_AT_ONCE: usize = 16;
+/// Steps that finding a field may take.
+const KEY_STEPS: u32 = 10_000;
+
+/// Channels' past, and what of it is to come back.
+pub(super) struct Past {
+    histories: Histories,
+    /// The lane that has it kept: the main lane, once it has asked for something.
+    pub(super) thread: Option<u32>,
+    asked: VecDeque<Asked>,
+    /// The consumer for which it is looked for the last event of each.
+    looker: Option<ProxyKey>,
+    trimmed_at: Instant,
+    /// There is more or less of it than was told.
+    is_untold: bool,
+}
+
+impl Past {
+    pub(super) fn new(histories: Histories) -> Self {
+        let (thread, asked, looker) = (None, VecDeque::new(), None);
+        Self { histories, thread, asked, looker, trimmed_at: time::now(), is_untold: true }
+    }
+
+    // ---- what a lane wants ----
+
+    pub(super) fn remember(&mut self, thread: u32, event: Arc<Event>, limits: HistoryLimits) {
+        self.thread = Some(thread);
+        self.histories.push(event, limits);
+    }
+
+    pub(super) fn ask(&mut self, asked: Asked, start: Option<StartFrom>, now: u64) {
+        self.thread = Some(asked.thread);
+        if let Some((history, start)) = self.histories.get(asked.consumer.channel).zip(start) {
+            history.begin(asked.consumer, start, now);
+        }
+        self.asked.push_back(asked);
+    }
+
+    pub(super) fn forget(&mut self, thread: u32, consumer: ProxyKey) {
+        if self.thread == Some(thread)
+            && let Some(history) = self.histories.get(consumer.channel)
+        {
+            history.forget(consumer);
+            self.asked.retain(|asked| asked.consumer != consumer);
+        }
+    }
+
+    /// Gives back what was yet to be written.
+    pub(super) fn drop_channel(&mut self, channel: ChannelId) -> Vec<Arc<Event>> {
+        self.is_untold = true;
+        self.histories.drop_channel(channel)
+    }
+
+    // ---- what is done ----
+
+    /// Whether something is yet to be written.
+    pub(super) fn is_pending(&mut self) -> bool {
+        self.histories.pending().next().is_some()
+    }
+
+    /// Writes some of it. Gives back the events that are written, and why others are not.
+    pub(super) fn write(&mut self, clock: &UtcClock, counters: &Block) -> (Vec<Arc<Event>>, Option<io::Error>) {
+        let (mut written, mut failure, mut begins) = (Vec::new(), None, false);
+        let bytes_max = self.histories.bytes_max();
+        for history in self.histories.pending() {
+            let files = history.files();
+            match history.write(bytes_max, clock) {
+                Ok(events) => written.extend(events),
+                Err(error) => failure = Some(error),
+            }
+            begins |= history.files() != files;
+        }
+        if begins {
+            // Not only now and then, or very much would come in between.
+            counters.add(Counter::HistoryCut, self.histories.trim(clock.utc));
+        }
+        self.is_untold |= !written.is_empty();
+        (written, failure)
+    }
+
+    /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
+    pub(super) fn read(&mut self, clock: &UtcClock) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
+        let Self { histories, asked, looker, .. } = self;
+        // Much is looked through for one consumer at a time, so that what is found takes memory only once.
+        let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
+        *looker = looker.filter(|of| looks(*of));
+        let (mut answers, mut failure) = (Vec::new(), None);
+        for _ in 0..asked.len().min(PIECES_AT_ONCE) {
+            let Some(asking) = asked.pop_front() else { break };
+            let (outbox, consumer) = (asking.outbox, asking.consumer);
+            if !asking.is_due() {
+                asked.push_back(asking);
+                continue;
+            }
+            let Some(history) = histories.get(consumer.channel) else {
+                // Nothing was ever kept.
+                let recalled = Recalled { through: Some(0), begins: Some(1), lost: 0 };
+                answers.push(FromOverflow::Recalled(outbox, Piece { recalled, ..Piece::default() }));
+                continue;
+            };
+            if history.is_looking_for(consumer) && *looker.get_or_insert(consumer) != consumer {
+                asked.push_back(asking);
+                continue;
+            }
+            let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
+            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), clock, value_of) {
+                Ok(Some(piece)) => answers.push(FromOverflow::Recalled(outbox, piece)),
+                Ok(None) => asked.push_back(asking),
+                Err(error) => {
+                    failure = Some(error);
+                    asked.push_back(asking.again());
+                }
+            }
+        }
+        (answers, asked.iter().any(Asked::is_due), failure)
+    }
+
+    /// Removes what is not to be kept any more, now and then.
+    pub(super) fn trim(&mut self, clock: &UtcClock, counters: &Block) {
+        if time::since(self.trimmed_at) < TRIM_EVERY {
+            return;
+        }
+        self.trimmed_at = time::now();
+        self.is_untold = false;
+        counters.add(Counter::HistoryCut, self.histories.trim(clock.utc));
+        counters.set(Counter::HistoryEvents, self.histories.events());
+        counters.set(Counter::HistoryBytes, self.histories.bytes());
+    }
+
+    /// Whether that is to be done though nothing comes.
+    pub(super) fn wants_trimming(&self) -> bool {
+        self.is_untold || self.histories.has_ages()
+    }
+
+    /// When something is tried again.
+    pub(super) fn again_at(&self) -> Option<Instant> {
+        self.asked.iter().filter_map(|asked| asked.again_at).min()
+    }
+
+    pub(super) fn finish(&mut self, clock: &UtcClock) {
+        if let Err(error) = self.histories.finish(clock) {
+            ::log::error!("history: the last of it is not written: {error}");
+        }
+    }
+}
+
+impl Asked {
+    /// Whether it is to be tried now.
+    pub(super) fn is_due(&self) -> bool {
+        self.again_at.is_none_or(|again| again <= time::now())
+    }
+
+    /// It was tried in vain.
+    pub(super) fn again(self) -> Self {
+        Self { tries: self.tries + 1, again_at: Some(time::now() + AGAIN_IN), ..self }
+    }
+}
+
+/// The value of a field of an event, in octets that are equal where values are; nothing if it has none that can be compared.
+fn value_of(event: &Event, field: &str) -> Option<Vec<u8>> {
+    use filter::{Fields, Path, Root, Steps, Value};
+    let forms = CorbaForms::default();
+    let path = Path { root: Root::Name(field.into()), parts: Box::new([]) };
+    let fields = forms.fields(event);
+    Some(match fields.field(&path, &mut Steps::new(KEY_STEPS))? {
+        Value::Bool(value) => vec![0, value.into()],
+        Value::Int(value) => [&[1], &i128::from(value).to_le_bytes()[..]].concat(),
+        Value::UInt(value) => [&[1], &i128::from(value).to_le_bytes()[..]].concat(),
+        Value::Float(value) => [&[2], &value.to_bits().to_le_bytes()[..]].concat(),
+        Value::Char(value) => [&[3], value.to_string().as_bytes()].concat(),
+        Value::Text(text) => [&[3], text.to_string().as_bytes()].concat(),
+        Value::Enum { ordinal, .. } => [&[1], &i128::from(ordinal).to_le_bytes()[..]].concat(),
+        Value::Composite => return None,
+    })
+}

@@ -1,0 +1,116 @@
+//! How simulated CORBA consumers come to their proxies: from the admin, with a filter of their own or without.
+
+use client::notify::ClientType;
+use giop::ior::Ior;
+use giop::message::ReplyStatus;
+
+use super::suppliers::{key_of, write_qos};
+use super::wire::{Answered, Asker};
+
+/// What a consumer waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Admin,
+    Proxy,
+    Factory,
+    Filter,
+    Constrained,
+    Filtered,
+    Connected,
+    /// Events, so many at most, and whether it waits for one.
+    Events(u32, bool),
+    Gone,
+}
+
+/// The way to a proxy.
+pub(super) struct Obtaining {
+    pub(super) is_pull: bool,
+    pub(super) is_sequence: bool,
+    /// Threads for its events, where they are pushed.
+    pub(super) pool: Option<i16>,
+    pub(super) constraint: Option<String>,
+    /// Where events come; nowhere for one who pulls.
+    pub(super) reference: Ior,
+    /// The proxy's key, and the filter's.
+    pub(super) proxy: Vec<u8>,
+    filter: Vec<u8>,
+}
+
+impl Obtaining {
+    pub(super) fn new(is_pull: bool, is_sequence: bool, pool: Option<i16>, constraint: Option<String>) -> Self {
+        let (proxy, filter) = (Vec::new(), Vec::new());
+        Self { is_pull, is_sequence, pool, constraint, reference: Ior::nil(), proxy, filter }
+    }
+
+    pub(super) fn kind(&self) -> &'static str {
+        if self.is_sequence { "sequence" } else { "structured" }
+    }
+
+    fn way(&self) -> &'static str {
+        if self.is_pull { "pull" } else { "push" }
+    }
+
+    pub(super) fn begin(asker: &mut Asker<Wanted>) {
+        asker.ask(Some(Wanted::Admin), b"DefaultEventChannel", "_get_default_consumer_admin", |_| ());
+    }
+
+    pub(super) fn leave(&self, asker: &mut Asker<Wanted>) {
+        let operation = format!("disconnect_{}_{}_supplier", self.kind(), self.way());
+        asker.ask(Some(Wanted::Gone), &self.proxy, &operation, |_| ());
+    }
+
+    fn connect(&self, asker: &mut Asker<Wanted>) {
+        let operation = format!("connect_{}_{}_consumer", self.kind(), self.way());
+        asker.ask(Some(Wanted::Connected), &self.proxy, &operation, |w| self.reference.write(w));
+    }
+
+    /// Goes on with an answer. True if that says that it is connected.
+    ///
+    /// # Errors
+    /// When that is not the answer.
+    pub(super) fn go_on(&mut self, answered: &Answered<Wanted>, asker: &mut Asker<Wanted>) -> Result<bool, String> {
+        if answered.status != ReplyStatus::NoException {
+            return Err(format!("{:?} ends with {:?}", answered.what, answered.status));
+        }
+        match answered.what {
+            Wanted::Admin => {
+                let form = if self.is_sequence { ClientType::Sequence } else { ClientType::Structured };
+                let with_qos = if self.is_pull { "" } else { "_with_qos" };
+                let operation = format!("obtain_notification_{}_supplier{with_qos}", self.way());
+                asker.ask(Some(Wanted::Proxy), &key_of(answered)?, &operation, |w| {
+                    w.u32(form.to_cdr());
+                    if !self.is_pull {
+                        write_qos(self.pool, w);
+                    }
+                });
+            }
+            Wanted::Proxy => {
+                self.proxy = key_of(answered)?;
+                if self.constraint.is_none() {
+                    self.connect(asker);
+                    return Ok(false);
+                }
+                asker.ask(Some(Wanted::Factory), b"DefaultEventChannel", "_get_default_filter_factory", |_| ());
+            }
+            Wanted::Factory => {
+                let factory = key_of(answered)?;
+                asker.ask(Some(Wanted::Filter), &factory, "create_filter", |w| w.string("EXTENDED_TCL"));
+            }
+            Wanted::Filter => {
+                self.filter = key_of(answered)?;
+                let constraint = self.constraint.clone().unwrap_or_default();
+                asker.ask(Some(Wanted::Constrained), &self.filter, "add_constraints", |w| {
+                    w.length(1);
+                    w.length(0);
+                    w.string(&constraint);
+                });
+                let filter = answered.read(Ior::read).map_err(|error| format!("no filter: {error:?}"))?;
+                asker.ask(Some(Wanted::Filtered), &self.proxy, "add_filter", |w| filter.write(w));
+            }
+            Wanted::Constrained | Wanted::Events(..) | Wanted::Gone => {}
+            Wanted::Filtered => self.connect(asker),
+            Wanted::Connected => return Ok(true),
+        }
+        Ok(false)
+    }
+}

@@ -1,0 +1,102 @@
+//! What a consumer has got, whatever its kind, and what it must have.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+
+use super::suppliers::Pushed;
+
+/// What a consumer asked for, and what it got.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    /// What it is called where something is wrong.
+    pub(super) name: String,
+    /// It has a constraint: it wants the events with this number, and those with a higher one.
+    pub(super) from_number: Option<u32>,
+    /// Since when it is connected.
+    pub(super) since: Option<Duration>,
+    /// The numbers of each supplier's events.
+    pub(super) got: BTreeMap<usize, BTreeSet<u32>>,
+    /// Its events come one after the other; those that answer requests made at once need not.
+    pub(super) is_in_order: bool,
+    /// So many of its events may have been in answers that it could not read any more.
+    pub(super) excused: usize,
+}
+
+impl Taken {
+    /// Some consumers have a constraint.
+    pub(super) fn new(name: String, rng: &mut Rng) -> Self {
+        let from_number = (rng.u8(0..3) == 0).then(|| rng.u32(0..20));
+        Self { name, from_number, is_in_order: true, ..Self::default() }
+    }
+
+    /// The constraint, in the filter language.
+    pub(super) fn constraint(&self) -> Option<String> {
+        self.from_number.map(|number| format!("$number >= {number}"))
+    }
+
+    /// The supplier and the number of an event, by its name.
+    ///
+    /// # Errors
+    /// When it is nobody's, or not wanted.
+    pub(super) fn identify(&self, name: &str) -> Result<(usize, u32), String> {
+        let parts =
+            name.split_once(':').and_then(|(supplier, number)| Some((supplier.parse().ok()?, number.parse().ok()?)));
+        let (supplier, number) = parts.ok_or_else(|| format!("{} gets an event of nobody's", self.name))?;
+        if self.from_number.is_some_and(|from| number < from) {
+            return Err(format!(
+                "{} gets event {number} of supplier {supplier}, which its filter is against",
+                self.name
+            ));
+        }
+        Ok((supplier, number))
+    }
+
+    /// It got an event, and gets none a second time; and none behind a later one, if it asks for one after the other, and no connection
+    /// was lost: what was on its way there comes again when that is found.
+    ///
+    /// # Errors
+    /// When it did.
+    pub(super) fn add_next(&mut self, name: &str) -> Result<(), String> {
+        let (supplier, number) = self.identify(name)?;
+        let got = self.got.entry(supplier).or_default();
+        let last = got.last().copied();
+        if !got.insert(number) {
+            return Err(format!("{} gets event {number} of supplier {supplier} twice", self.name));
+        }
+        if self.is_in_order
+            && self.excused == 0
+            && let Some(last) = last.filter(|last| *last > number)
+        {
+            return Err(format!("{} gets event {number} of supplier {supplier} behind {last}", self.name));
+        }
+        Ok(())
+    }
+
+    /// It has all that was accepted after it was connected, and that it wants, and nothing that nobody pushed.
+    ///
+    /// # Errors
+    /// Says what is not so.
+    pub(super) fn check<'p>(&self, suppliers: impl Iterator<Item = &'p Pushed>) -> Result<(), String> {
+        let since = self.since.ok_or_else(|| format!("{} is never connected", self.name))?;
+        let (nothing, mut missing) = (BTreeSet::new(), 0);
+        for (pushed, number) in suppliers.zip(1..) {
+            let got = self.got.get(&number).unwrap_or(&nothing);
+            let was_pushed = |event: &u32| pushed.accepted.contains_key(event) || pushed.doubtful.contains_key(event);
+            if let Some(event) = got.iter().find(|event| !was_pushed(event)) {
+                return Err(format!("{} gets event {event} of supplier {number}, which was not pushed", self.name));
+            }
+            let wanted = |event: &u32| self.from_number.is_none_or(|from| *event >= from);
+            let is_missing =
+                |(event, time): &(&u32, &Duration)| **time > since && wanted(event) && !got.contains(event);
+            for (event, time) in pushed.accepted.iter().filter(is_missing) {
+                missing += 1;
+                if missing > self.excused {
+                    return Err(format!("{} misses event {event} of supplier {number}, pushed at {time:?}", self.name));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,164 @@
+//! What clients may have of each thing, by the configuration, the memory and the descriptors of the process.
+
+use std::os::fd::AsFd;
+
+use engine::HierarchyLimits;
+
+use crate::config::{Config, Limits};
+use crate::memory::Memory;
+use crate::resolver;
+use accounts::{Ceilings, Resource};
+
+/// What an address may have whatever its share: what a few ordinary clients need.
+const CONNECTIONS_MIN: u64 = 16;
+const INCOMPLETE_BYTES_MIN: u64 = 1 << 20;
+const REPLY_BYTES_MIN: u64 = 1 << 20;
+const REQUEST_BYTES_MIN: u64 = 256 << 10;
+const CHANNELS_MIN: u64 = 4;
+const KEPT_BYTES_MIN: u64 = 1 << 20;
+const PROXIES_MIN: u64 = 1_024;
+const EVENT_TYPES_MIN: u64 = 1_024;
+const THREADS_MIN: u64 = 8;
+/// Host names that may be looked up for an address whatever its share.
+const LOOKUPS_MIN: u64 = 4;
+/// Analyses under way, of all.
+const ANALYSES_MAX: u64 = 64;
+/// Requests that administration has, of all.
+const REQUEST_BYTES_MAX: u64 = 64 << 20;
+/// Descriptors that are neither clients' nor consumers': the poll, the bell, the standard streams, and files of the store and of backlogs.
+const OWN_DESCRIPTORS: u64 = 32;
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ConnectionsMax {
+    pub(super) from_clients: u64,
+    pub(super) to_clients: u64,
+}
+
+/// The limit of each thing that clients can have.
+pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: ConnectionsMax) -> Ceilings {
+    let (limits, connections) = (&config.limits, memory.of_connections());
+    Ceilings::new(limits.client_share_percent)
+        .with(Resource::Connections, connections_max.from_clients, CONNECTIONS_MIN)
+        .with(Resource::Outgoing, connections_max.to_clients, CONNECTIONS_MIN)
+        .with(Resource::IncompleteBytes, incomplete_bytes_max(config, memory), INCOMPLETE_BYTES_MIN)
+        .with(Resource::ReplyBytes, limits.unread_reply_bytes_max.min(connections / 4), REPLY_BYTES_MIN)
+        .with(Resource::RequestBytes, REQUEST_BYTES_MAX.min(connections / 4), REQUEST_BYTES_MIN)
+        .with(Resource::KeptBytes, memory.of_administration(), KEPT_BYTES_MIN)
+        .with(Resource::Proxies, limits.proxies_max.into(), PROXIES_MIN)
+        .with(Resource::EventTypes, limits.event_types_max.into(), EVENT_TYPES_MIN)
+        .with(Resource::Threads, config.lanes.threads_max.into(), THREADS_MIN)
+        .with(Resource::Channels, channels_max(), CHANNELS_MIN)
+        .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
+        .with(Resource::LookupThreads, resolver::THREADS_MAX as u64, 1)
+        .with(Resource::Analyses, ANALYSES_MAX, 1)
+}
+
+/// What of the memory for connections lets a message be completed where the rest is spent: as much as four of the largest, but a quarter
+/// at most; and always two of the largest, of which one gets half.
+pub(super) fn reserve_bytes(config: &Config, memory: Memory) -> u64 {
+    let message = u64::from(config.limits.message_bytes_max);
+    (memory.of_connections() / 4).clamp(2 * message, 4 * message)
+}
+
+/// What messages that are not complete may take beside the reserve: with it half of what connections have, but always an eighth.
+fn incomplete_bytes_max(config: &Config, memory: Memory) -> u64 {
+    let connections = memory.of_connections();
+    let part = (connections / 2).saturating_sub(reserve_bytes(config, memory)).max(connections / 8);
+    config.limits.incomplete_bytes_max.min(part)
+}
+
+/// Channels that clients make. The default one is nobody's.
+fn channels_max() -> u64 {
+    u64::from(HierarchyLimits::default().channels_max) - 1
+}
+
+/// How many connections are accepted and made: with all descriptors taken by the ones, there would be none for the others.
+pub(super) fn connections_that_fit(limits: &Limits, descriptors: u64) -> ConnectionsMax {
+    let wanted = u64::from(limits.connections_max);
+    let fit = descriptors.saturating_sub(descriptors / 4).saturating_sub(OWN_DESCRIPTORS).max(1);
+    if fit < wanted {
+        log::warn!(
+            "limits.connections_max is {fit} and not {wanted}: the process may have {descriptors} descriptors, and a \
+             quarter of them is kept for connections to consumers"
+        );
+    }
+    let from_clients = fit.min(wanted);
+    let rest = descriptors.saturating_sub(OWN_DESCRIPTORS).saturating_sub(from_clients).max(1);
+    ConnectionsMax { from_clients, to_clients: rest.min(limits.outgoing_connections_max.into()) }
+}
+
+/// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed. Says what the
+/// limit is then.
+pub(super) fn raise_descriptor_limit() -> u64 {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let before = getrlimit(Resource::Nofile);
+    let mut limit = before;
+    limit.current = limit.maximum;
+    let in_force = if setrlimit(Resource::Nofile, limit).is_ok() { limit.current } else { before.current };
+    in_force.unwrap_or(u64::MAX)
+}
+
+/// Has the system make its table of the process's descriptors as large as it may come to be. It doubles that as descriptors are taken,
+/// and has a thread that takes one meanwhile wait until no processor looks at the table before: the main lane, for 10 to 50 ms each time.
+pub(super) fn make_room_for_descriptors(any: impl AsFd, max: ConnectionsMax) {
+    let last = OWN_DESCRIPTORS.saturating_add(max.from_clients).saturating_add(max.to_clients);
+    // The table stays so large when the highest descriptor is closed again. Where there is no room for it, it grows as it must.
+    let _ = rustix::io::fcntl_dupfd_cloexec(any, i32::try_from(last).unwrap_or(i32::MAX) - 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use accounts::Accounts;
+
+    use super::*;
+
+    /// As connections came, the lane stood still for up to 50 ms when there were 64, 128, 256 and so on: a client that opened a thousand
+    /// delayed everybody's events by that.
+    #[test]
+    fn the_table_of_descriptors_has_room_for_all_connections_from_the_start() {
+        let max = ConnectionsMax { from_clients: 3_000, to_clients: 2_000 };
+        assert!(raise_descriptor_limit() > 5_016, "the test needs descriptors");
+        make_room_for_descriptors(io::stdin(), max);
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let size: u64 = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap().trim().parse().unwrap();
+        assert!(size >= 5_016, "{size}");
+    }
+
+    /// The reserve for large messages was 64 MiB of each lane beside the budget.
+    #[test]
+    fn what_connections_may_have_is_their_quarter_of_the_budget_unless_two_large_messages_are_more() {
+        let octets = |memory_bytes: u64, message_bytes_max: u32| {
+            let limits = Limits { message_bytes_max, ..Limits::default() };
+            let (config, memory) = (Config { limits, ..Config::default() }, Memory::new(memory_bytes));
+            let max = ConnectionsMax { from_clients: 1, to_clients: 1 };
+            let ceilings = Accounts::new(ceilings(&config, memory, max));
+            let kinds = [Resource::IncompleteBytes, Resource::ReplyBytes, Resource::RequestBytes];
+            let sum: u64 = kinds.iter().map(|kind| ceilings.limit(*kind)).sum();
+            (sum + reserve_bytes(&config, memory), memory.of_connections())
+        };
+        for memory_bytes in [352_u64 << 20, 512 << 20, 1 << 30, 64 << 30] {
+            let (sum, part) = octets(memory_bytes, 16 << 20);
+            assert!(sum <= part, "{sum} of {part}");
+        }
+        assert_eq!(octets(64 << 20, 2 << 20), (16 << 20, 16 << 20));
+        // What docs/operating.md says of the smallest.
+        assert_eq!(octets(64 << 20, 16 << 20), (42 << 20, 16 << 20));
+    }
+
+    #[test]
+    fn neither_way_takes_the_descriptors_that_the_other_needs() {
+        let limits = Limits::default();
+        let that_fit = |descriptors| {
+            let ConnectionsMax { from_clients, to_clients } = connections_that_fit(&limits, descriptors);
+            (from_clients, to_clients)
+        };
+        assert_eq!(that_fit(u64::MAX), (4096, 65_536));
+        assert_eq!(that_fit(65_536), (4096, 61_408));
+        assert_eq!(that_fit(1024), (736, 256));
+        assert_eq!(that_fit(64), (16, 16));
+        assert_eq!(that_fit(8), (1, 1));
+    }
+}

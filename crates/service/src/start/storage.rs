@@ -1,0 +1,165 @@
+//! What outlives the process, at the start: the store is opened, what it has is made again, and the threads of the store and of the
+//! backlogs on disk begin.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::StartError;
+use super::door_settings;
+use super::limits::{ConnectionsMax, ceilings};
+use crate::config::{Config, DeclaredChannel, DeclaredValue};
+use crate::counters::Counters;
+use crate::lane::io::net::Bell;
+use crate::memory::Memory;
+use crate::overflow;
+use crate::store::journal::Restored;
+use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
+use accounts::Accounts;
+use corba::{Declared, Door};
+use engine::{Channel, ChannelId};
+
+/// The store, and the events that it has.
+pub(super) struct Kept {
+    disk: Disk,
+    events: Vec<Restored>,
+    /// The channels that there are.
+    channels: Vec<ChannelId>,
+}
+
+/// What lanes have of the threads that keep things. Without a store there are none.
+#[derive(Default)]
+pub(super) struct Keepers {
+    /// Where they are introduced to the store.
+    pub(super) store: Option<Reception>,
+    /// Where they are introduced to the thread of the backlogs on disk.
+    pub(super) overflow: Option<overflow::Reception>,
+    /// The events that the store has.
+    pub(super) restored: Vec<Restored>,
+}
+
+/// Opens the store, if there is to be one. Says what is remarkable about it.
+pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>), StartError> {
+    let Some((directory, is_wanted)) = config.store.folder() else { return Ok((None, Vec::new())) };
+    match store::open(directory) {
+        Ok(found) => Ok((Some(found), Vec::new())),
+        // There is nothing to be lost, and nobody has said that there should be.
+        Err(error) if !is_wanted && error.is_nowhere(directory) => {
+            let remark = format!(
+                "nothing outlives this service, since {} cannot be used: {error}; name a folder with --data, or say that nothing is \
+                 to be kept with --data none",
+                directory.display()
+            );
+            log::warn!("store: {remark}");
+            Ok((None, vec![remark]))
+        }
+        Err(error) => Err(StartError::Store { directory: directory.into(), why: error.to_string() }),
+    }
+}
+
+/// Makes what there was, or else what a file says, and what the configuration declares; and has the store have just that.
+pub(super) fn furnish(
+    door: &mut Door,
+    config: &Config,
+    accounts: &Arc<Accounts>,
+    found: Option<Found>,
+) -> Result<Option<Kept>, StartError> {
+    let Some(Found { directory, mut disk, image: kept, events }) = found else {
+        make_topology(door, config)?;
+        return Ok(None);
+    };
+    let failed = |why: String| StartError::Store { directory: directory.clone(), why };
+    // What clients made is charged, though nobody knows to whom: or each restart would give them as much again.
+    let account = accounts.account_of(Ipv4Addr::UNSPECIFIED.into());
+    let mut declared = Ok(());
+    let is_restored = door.restore_image(&kept, &account, |door| declared = configure(door, config)).map_err(failed)?;
+    declared?;
+    if is_restored {
+        log::info!(
+            "store: {} parts of what was configured, and {} events that somebody is yet to confirm, are restored from {}",
+            kept.len(),
+            events.len(),
+            directory.display()
+        );
+    } else {
+        make_topology(door, config)?;
+    }
+    door.note_changed_parts();
+    let now = door.image();
+    let gone = kept.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), None));
+    let news = now.iter().filter(|(key, value)| kept.get(*key) != Some(value));
+    let changes: Changes = news.map(|(key, value)| (key.clone(), Some(value.clone()))).chain(gone).collect();
+    if !changes.is_empty() {
+        disk.write(&changes).map_err(|error| failed(error.to_string()))?;
+    }
+    let channels = door.hierarchy().channels().map(Channel::id).collect();
+    Ok(Some(Kept { disk, events, channels }))
+}
+
+/// Starts the threads of a store in a folder, and of the backlogs beside it.
+pub(super) fn start_keepers(
+    Kept { disk, events, channels }: Kept,
+    directory: &Path,
+    config: &Config,
+    (bell, counters): (&Arc<Bell>, &Counters),
+    origin: Instant,
+) -> io::Result<(Store, Keepers)> {
+    let limits = config.store_limits();
+    let options = StoreOptions { bell, counters: counters.of_store(), origin, restored: &events, limits };
+    let (store, reception) = Store::start(disk, options)?;
+    let overflow = overflow::start(overflow::Options {
+        directory,
+        history_bytes_max: config.store.history_bytes_max,
+        channels: &channels,
+        origin,
+        counters: counters.of_overflow(),
+    })?;
+    Ok((store, Keepers { store: Some(reception), overflow: Some(overflow), restored: events }))
+}
+
+/// Tries whether what was configured could be restored.
+pub(crate) fn try_restore(image: &corba::Image) -> Result<(), String> {
+    let config = Config::default();
+    let memory = Memory::new(config.limits.memory_bytes.unwrap_or(1 << 40));
+    let connections_max = ConnectionsMax { from_clients: 1, to_clients: 1 };
+    let account = Accounts::new(ceilings(&config, memory, connections_max)).account_of(Ipv4Addr::UNSPECIFIED.into());
+    let mut door = Door::new(door_settings(&config, memory, ("127.0.0.1", 2809), true));
+    door.restore_image(image, &account, |_| {}).map(drop)
+}
+
+/// Makes what is to be configured at the start.
+fn make_topology(door: &mut Door, config: &Config) -> Result<(), StartError> {
+    let Some(path) = config.topology.as_deref() else { return configure(door, config) };
+    let mut declared = Ok(());
+    let read = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let made = read.and_then(|text| door.apply_json_and(&text, |door| declared = configure(door, config)));
+    made.map_err(|why| StartError::Topology { path: path.into(), why })?;
+    declared
+}
+
+/// Has what is there at each start, whatever was before: while nobody is connected, since threads cannot be moved from under a client.
+fn configure(door: &mut Door, config: &Config) -> Result<(), StartError> {
+    door.bind_own_names();
+    declare_channels(door, &config.channels)
+}
+
+/// Makes the channels that the configuration declares, or sets those that are there already.
+fn declare_channels(door: &mut Door, channels: &[DeclaredChannel]) -> Result<(), StartError> {
+    for DeclaredChannel { name, properties, lane } in channels {
+        let value = |value: &DeclaredValue| match value {
+            DeclaredValue::Flag(flag) => Declared::Flag(*flag),
+            DeclaredValue::Number(number) => Declared::Number(*number),
+            DeclaredValue::Text(text) => Declared::Text(text.clone()),
+        };
+        let mut properties: Vec<(String, Declared)> =
+            properties.iter().map(|(name, given)| (name.clone(), value(given))).collect();
+        if !lane.is_empty() {
+            let lanes = lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
+            properties.push(("ThreadPoolLanes".to_owned(), Declared::Lanes(lanes)));
+        }
+        door.declare_channel(name, &properties).map_err(|why| StartError::Channel { name: name.clone(), why })?;
+    }
+    Ok(())
+}

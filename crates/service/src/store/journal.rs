@@ -1,0 +1,451 @@
+//! Events that outlive the process, as the store's thread knows them: which are to be written, and who is yet to confirm each.
+//!
+//! A lane posts an event, and has it back when it is on the medium; only then does anybody get it, and only then is its supplier
+//! answered. What the lane is told of it from then on (for whom it is, who has it, that all have) it posts, too. An event goes from
+//! the medium when all have it. Who is yet to confirm one that stays is written some time later: a process that ends before has it
+//! go to whoever wants it then.
+
+use core::num::NonZeroU64;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use hashbrown::HashMap;
+
+use engine::{Draft, Event, ProxyId, ProxyKey, Settled};
+
+use crate::lane::io::net::Bell;
+use crate::lane::links::mail::LaneThread;
+use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
+use std::sync::Arc;
+
+/// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
+pub(crate) const EVENTS_MAX: usize = 4_096;
+pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
+/// Places for what else a lane posts.
+pub(super) const NEWS_MAX: usize = 8_192;
+/// What nobody waits for is written after so long, or when there is so much of it.
+pub(crate) const LATER: Duration = Duration::from_millis(100);
+const LATER_MAX: usize = 4_096;
+const LATER_BYTES_MAX: u64 = 16 << 20;
+/// What an event takes in the file beside its octets.
+const RECORD_OVERHEAD: u64 = 64;
+
+/// From a lane to the store.
+#[derive(Debug)]
+pub(crate) enum ToStore {
+    /// An event to be kept.
+    Event(Posting),
+    /// What became of one.
+    Settled(Settled),
+}
+
+/// An event to be kept.
+#[derive(Debug)]
+pub(crate) struct Posting {
+    pub(crate) draft: Draft,
+    /// By which its lane knows it when it comes back.
+    pub(crate) posting: u64,
+    /// Whether it is to be told when all have it.
+    pub(crate) is_awaited: bool,
+}
+
+/// From the store to a lane: events in the order in which they were posted, with what their lane knows them by.
+#[derive(Debug)]
+pub(crate) enum FromStore {
+    /// It is on the medium, and has the number by which it is known.
+    Kept(Draft, u64),
+    /// It is not.
+    NotKept(Draft, u64, Unkept),
+    /// All have one that was kept, of which that was to be told.
+    Settled(NonZeroU64),
+}
+
+/// Why an event is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unkept {
+    /// As much is kept as may be.
+    Full,
+    /// The medium fails.
+    Failed,
+}
+
+/// A lane's end of its link to the store.
+pub(crate) struct Link {
+    pub(crate) letters: Post<ToStore>,
+    pub(crate) answers: Inbox<FromStore>,
+}
+
+/// The store's end.
+pub(crate) struct Seat {
+    thread: LaneThread,
+    letters: Inbox<ToStore>,
+    answers: PatientPost<FromStore>,
+}
+
+/// Both ends of a lane's link.
+pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, store: &Arc<Bell>) -> (Link, Seat) {
+    let (to_store, letters) = post_to(store, EVENTS_MAX + NEWS_MAX);
+    // Answers, and what is told beside.
+    let (to_lane, answers) = post_to(bell, EVENTS_MAX + NEWS_MAX);
+    (Link { letters: to_store, answers }, Seat { thread, letters, answers: PatientPost::new(to_lane) })
+}
+
+/// An event that was kept when the process began.
+#[derive(Debug)]
+pub(crate) struct Restored {
+    pub(crate) number: u64,
+    /// Who is yet to confirm it, if that was written.
+    pub(crate) consumers: Option<Box<[ProxyId]>>,
+    /// What it says.
+    pub(crate) record: Vec<u8>,
+}
+
+/// An event that is kept, or about to be.
+#[derive(Debug, Default)]
+struct Open {
+    /// Octets of its record.
+    bytes: u64,
+    home: u32,
+    /// Those who are yet to confirm it: a proxy's number alone may be that of one in each channel.
+    first: Option<ProxyKey>,
+    others: Vec<ProxyKey>,
+    /// Lanes that have said for whom it is, that there are beside its first, that have taken it over, and that have done with it.
+    begun: u16,
+    bridges: u16,
+    taken_over: u16,
+    done: u16,
+    is_done_at_home: bool,
+    /// Whether a list of those who are yet to confirm it is on the medium.
+    is_listed: bool,
+    /// Whether its lane is to be told when all have it.
+    is_awaited: bool,
+    /// How many the list had that was there when the process began; 0 if there was none.
+    listed_before: usize,
+}
+
+impl Open {
+    fn add(&mut self, consumer: ProxyKey) {
+        match self.first {
+            None => self.first = Some(consumer),
+            Some(_) => self.others.push(consumer),
+        }
+    }
+
+    /// Says whether it was for that one.
+    fn remove(&mut self, consumer: ProxyKey) -> bool {
+        if self.first == Some(consumer) {
+            self.first = self.others.pop();
+            return true;
+        }
+        let at = self.others.iter().position(|other| *other == consumer);
+        at.map(|at| self.others.swap_remove(at)).is_some()
+    }
+
+    fn consumers(&self) -> impl Iterator<Item = ProxyId> {
+        self.first.iter().chain(&self.others).map(|consumer| consumer.proxy)
+    }
+
+    /// Whether it is known for whom it is, altogether.
+    fn is_complete(&self) -> bool {
+        self.begun > self.bridges
+    }
+
+    /// Whether all have it: those for whom there is no memory get it later, and are told of one by one.
+    fn is_settled(&self) -> bool {
+        self.is_done_at_home && self.done > self.taken_over && self.first.is_none()
+    }
+}
+
+/// What is to be written.
+#[derive(Debug, Default)]
+struct Pending {
+    /// Events by rising number, but for those that are not to be kept, which have none.
+    events: Vec<Unwritten>,
+    /// Those of which it has changed who is yet to confirm them.
+    changed: BTreeSet<u64>,
+    /// Those that are to go, and whether a list of theirs is on the medium.
+    gone: Vec<(u64, bool)>,
+    /// Octets of these.
+    gone_bytes: u64,
+    /// Numbers of events that were refused since they could not be written. They may be there all the same, and have to go then: of each
+    /// batch that was tried the first and the last.
+    unsure: Vec<(u64, u64)>,
+}
+
+/// An event that is to be written.
+#[derive(Debug)]
+struct Unwritten {
+    /// 0 if it is not to be kept.
+    number: u64,
+    draft: Draft,
+    /// The lane that waits for it, and what that knows it by.
+    thread: u32,
+    posting: u64,
+}
+
+/// All events that are kept.
+pub(crate) struct Journal {
+    introductions: Inbox<Seat>,
+    seats: Vec<Seat>,
+    next: u64,
+    open: HashMap<u64, Open>,
+    bytes: u64,
+    bytes_max: u64,
+    pending: Pending,
+}
+
+impl Journal {
+    /// One of these events, to which lanes are introduced.
+    pub(crate) fn new(introductions: Inbox<Seat>, restored: &[Restored], bytes_max: u64) -> Self {
+        let mut open = HashMap::with_capacity(restored.len());
+        let mut bytes = 0;
+        for event in restored {
+            let octets = size_of(event.record.len());
+            bytes += octets;
+            let home = LaneThread::MAIN.0;
+            let (is_listed, listed_before) =
+                (event.consumers.is_some(), event.consumers.as_deref().map_or(0, <[_]>::len));
+            open.insert(event.number, Open { bytes: octets, home, is_listed, listed_before, ..Open::default() });
+        }
+        let next = restored.iter().map(|event| event.number + 1).max().unwrap_or(1);
+        Self { introductions, seats: Vec::new(), next, open, bytes, bytes_max, pending: Pending::default() }
+    }
+
+    /// Octets of events that may be kept from now on.
+    pub(crate) const fn set_bytes_max(&mut self, bytes_max: u64) {
+        self.bytes_max = bytes_max;
+    }
+
+    /// Notes that the store looks: what lanes post from now on rings again. To be called before letters are taken.
+    pub(crate) fn look(&self) {
+        self.introductions.look();
+        self.seats.iter().for_each(|seat| seat.letters.look());
+    }
+
+    /// Takes in what lanes have posted.
+    pub(crate) fn receive(&mut self) {
+        while let Some(seat) = self.introductions.take() {
+            self.seats.push(seat);
+        }
+        for at in 0..self.seats.len() {
+            let (mut bytes, mut events) = (0, 0);
+            while bytes < EVENT_BYTES_MAX && events < EVENTS_MAX {
+                let Some(seat) = self.seats.get_mut(at) else { break };
+                let (thread, letter) = (seat.thread, seat.letters.take());
+                match letter {
+                    None => break,
+                    Some(ToStore::Settled(settled)) => self.note(thread, settled),
+                    Some(ToStore::Event(posting)) => {
+                        bytes += posting.draft.bytes.len();
+                        events += 1;
+                        self.take_in(thread, posting);
+                    }
+                }
+            }
+        }
+        self.seats.retain(|seat| !seat.letters.has_ended());
+    }
+
+    /// Whether no lane can post anything any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.seats.is_empty() && self.introductions.has_ended()
+    }
+
+    fn take_in(&mut self, thread: LaneThread, posting: Posting) {
+        let Posting { mut draft, posting, is_awaited } = posting;
+        let thread = thread.0;
+        let octets = size_of(draft.bytes.len() + draft.names().0.len() + draft.names().1.len());
+        if self.bytes + octets > self.bytes_max {
+            // In its order, behind those that are to be written.
+            self.pending.events.push(Unwritten { number: 0, draft, thread, posting });
+            return;
+        }
+        let number = self.next;
+        self.next += 1;
+        self.bytes += octets;
+        self.open.insert(number, Open { bytes: octets, home: thread, is_awaited, ..Open::default() });
+        let event: &mut Event = &mut draft;
+        event.watch = NonZeroU64::new(number);
+        event.watch_each = true;
+        self.pending.events.push(Unwritten { number, draft, thread, posting });
+    }
+
+    fn note(&mut self, thread: LaneThread, settled: Settled) {
+        if let Settled::Gone { consumer } = settled {
+            return self.note_gone(consumer);
+        }
+        let Some(number) = settled.watch().map(NonZeroU64::get) else { return };
+        let Some(open) = self.open.get_mut(&number) else { return };
+        match settled {
+            Settled::Begins { consumer, .. } => open.add(consumer),
+            Settled::Begun { bridges, .. } => {
+                open.begun = open.begun.saturating_add(1);
+                if open.home == thread.0 {
+                    open.bridges = u16::try_from(bridges).unwrap_or(u16::MAX);
+                }
+                // It came back for those who were written down, and nobody else: if they are as many, they are the same.
+                if open.listed_before == 0 || open.consumers().count() != open.listed_before {
+                    self.pending.changed.insert(number);
+                }
+            }
+            Settled::ForConsumer { consumer, .. } => {
+                if open.remove(consumer) {
+                    self.pending.changed.insert(number);
+                }
+                if open.is_settled() {
+                    self.forget(number);
+                }
+            }
+            Settled::Gone { .. } => {}
+            Settled::TakenOver { .. } => open.taken_over = open.taken_over.saturating_add(1),
+            Settled::ForAll { .. } => {
+                open.done = open.done.saturating_add(1);
+                open.is_done_at_home |= open.home == thread.0;
+                if open.is_settled() {
+                    self.forget(number);
+                }
+            }
+        }
+    }
+
+    /// A consumer is gone that was yet to get events for which there was no memory.
+    fn note_gone(&mut self, consumer: ProxyKey) {
+        let had = |(number, open): (&u64, &mut Open)| open.remove(consumer).then_some((*number, open.is_settled()));
+        for (number, is_settled) in self.open.iter_mut().filter_map(had).collect::<BTreeMap<_, _>>() {
+            self.pending.changed.insert(number);
+            if is_settled {
+                self.forget(number);
+            }
+        }
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(open) = self.open.remove(&number) {
+            self.bytes -= open.bytes;
+            self.pending.changed.remove(&number);
+            self.pending.gone.push((number, open.is_listed));
+            if let Some(watch) = NonZeroU64::new(number).filter(|_| open.is_awaited) {
+                self.answer(open.home, FromStore::Settled(watch));
+            }
+            self.pending.gone_bytes += open.bytes;
+        }
+    }
+
+    // ---- writing ----
+
+    /// How many events somebody waits for to be written.
+    pub(crate) fn awaited(&self) -> usize {
+        self.pending.events.len()
+    }
+
+    /// Whether somebody waits for something to be written.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.awaited() > 0
+    }
+
+    /// Whether there is so much that nobody waits for that it is written now.
+    pub(crate) fn has_much(&self) -> bool {
+        let Pending { changed, gone, gone_bytes, .. } = &self.pending;
+        gone.len() + changed.len() >= LATER_MAX || *gone_bytes >= LATER_BYTES_MAX
+    }
+
+    /// Whether there is something to be written.
+    pub(crate) fn has_some(&self) -> bool {
+        let Pending { changed, gone, unsure, .. } = &self.pending;
+        !(gone.is_empty() && changed.is_empty() && unsure.is_empty())
+    }
+
+    /// How long it is until the store should look again although nobody rings: nothing if there is no need.
+    pub(crate) fn look_again_in(&self) -> Option<Duration> {
+        // What became of events is posted without a ring.
+        (!self.open.is_empty() || self.has_some()).then_some(LATER)
+    }
+
+    /// The events that are to be kept, with their numbers.
+    pub(crate) fn events(&self) -> impl Iterator<Item = (u64, &Event)> {
+        let is_to_be_kept = |event: &&Unwritten| event.number > 0;
+        self.pending.events.iter().filter(is_to_be_kept).map(|event| (event.number, &*event.draft))
+    }
+
+    /// Of which events it is to be written who is yet to confirm them, and who those are.
+    pub(crate) fn lists(&self) -> impl Iterator<Item = (u64, impl Iterator<Item = ProxyId>)> {
+        let open = |number: &u64| Some((*number, self.open.get(number).filter(|open| open.is_complete())?));
+        self.pending.changed.iter().filter_map(open).map(|(number, open)| (number, open.consumers()))
+    }
+
+    /// The events that are to go, and whether it was written who is yet to confirm them.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = (u64, bool)> {
+        let unsure = self.pending.unsure.iter().flat_map(|(first, last)| *first..=*last);
+        self.pending.gone.iter().copied().chain(unsure.map(|number| (number, false)))
+    }
+
+    /// What nobody waits for is on the medium.
+    pub(crate) fn note_tidied(&mut self) {
+        for number in core::mem::take(&mut self.pending.changed) {
+            if let Some(open) = self.open.get_mut(&number) {
+                open.is_listed |= open.is_complete();
+            }
+        }
+        self.pending.gone.clear();
+        self.pending.unsure.clear();
+        self.pending.gone_bytes = 0;
+    }
+
+    /// The events are on the medium. Says how many are not, because it would be too much.
+    pub(crate) fn note_written(&mut self) -> u64 {
+        let mut refused = 0;
+        for Unwritten { number, draft, thread, posting } in core::mem::take(&mut self.pending.events) {
+            refused += u64::from(number == 0);
+            self.answer(
+                thread,
+                match number {
+                    0 => FromStore::NotKept(draft, posting, Unkept::Full),
+                    _ => FromStore::Kept(draft, posting),
+                },
+            );
+        }
+        refused
+    }
+
+    /// The medium fails: who waits is told so. What nobody waits for is tried again. Says how many events are not kept.
+    pub(crate) fn note_failed(&mut self) -> u64 {
+        let first = self.events().next().map(|(number, _)| number);
+        let last = self.events().last().map(|(number, _)| number);
+        self.pending.unsure.extend(first.zip(last));
+        self.refuse()
+    }
+
+    /// Who waits is told that the medium fails, without trying. Says how many events are not kept.
+    pub(crate) fn refuse(&mut self) -> u64 {
+        let mut events = 0;
+        for Unwritten { number, mut draft, thread, posting } in core::mem::take(&mut self.pending.events) {
+            events += 1;
+            (draft.watch, draft.watch_each) = (None, false);
+            let why = if number == 0 { Unkept::Full } else { Unkept::Failed };
+            self.bytes -= self.open.remove(&number).map_or(0, |open| open.bytes);
+            self.answer(thread, FromStore::NotKept(draft, posting, why));
+        }
+        events
+    }
+
+    fn answer(&mut self, thread: u32, answer: FromStore) {
+        // A lane that has ended lets go of its end.
+        if let Some(seat) = self.seats.iter_mut().find(|seat| seat.thread.0 == thread) {
+            seat.answers.post(answer);
+        }
+    }
+
+    /// Posts the answers for which there was no room. True if there is none for some yet: it is to be tried again before long.
+    pub(crate) fn post_answers(&mut self) -> bool {
+        self.seats.iter_mut().map(|seat| seat.answers.post_waiting()).filter(|is_behind| *is_behind).count() > 0
+    }
+
+    /// How many events are kept, and octets of them.
+    pub(crate) fn kept(&self) -> (u64, u64) {
+        (self.open.len() as u64, self.bytes)
+    }
+}
+
+const fn size_of(octets: usize) -> u64 {
+    octets as u64 + RECORD_OVERHEAD
+}

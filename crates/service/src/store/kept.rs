@@ -1,0 +1,198 @@
+//! What a service that does not run has kept, for an operator: looked at, checked, made smaller.
+//!
+//! The file is opened as the service opens it at its start: with its checksums verified, and what an end without warning has left
+//! undone undone, though only in memory: whoever looks changes nothing. It is never made here.
+
+use core::fmt;
+use core::time::Duration;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use corba::Image;
+use corba::event::UtcClock;
+use engine::Time;
+
+use super::disk::{Disk, FILE, StoreError};
+use super::record::Record;
+use crate::start;
+
+/// The store of a service that does not run.
+pub struct KeptStore {
+    directory: PathBuf,
+    disk: Disk,
+}
+
+impl fmt::Debug for KeptStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptStore").field("directory", &self.directory).finish_non_exhaustive()
+    }
+}
+
+/// An event that is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptEvent {
+    /// Its number, which rises from one event to the next.
+    pub number: u64,
+    /// The channel that it came to.
+    pub channel: u32,
+    /// Octets of it, with what is kept beside it.
+    pub bytes: u64,
+    /// When it arrived.
+    pub arrived: SystemTime,
+    /// How many consumers are yet to confirm it. `None`: that was not on disk when the service ended, and whoever wants it then gets it.
+    pub consumers: Option<u64>,
+}
+
+/// Why a store cannot be looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeptError {
+    /// There is none in this folder.
+    Missing(PathBuf),
+    /// A process has it.
+    InUse(PathBuf),
+    /// Its file is damaged.
+    Damaged {
+        /// The folder.
+        directory: PathBuf,
+        /// What is damaged.
+        why: String,
+    },
+    /// It cannot be read, or was written by another release.
+    Unusable {
+        /// The folder.
+        directory: PathBuf,
+        /// Why not.
+        why: String,
+    },
+}
+
+impl fmt::Display for KeptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Missing(directory) => {
+                write!(f, "there is no store in {}; name its folder with --data", directory.display())
+            }
+            Self::InUse(directory) => write!(
+                f,
+                "the store in {} is in use: stop the service that has it first; what a service that runs has kept, `campanile ls` and \
+                 `campanile stats store kept` tell",
+                directory.display()
+            ),
+            Self::Damaged { directory, why } => write!(f, "the store in {} is damaged: {why}", directory.display()),
+            Self::Unusable { directory, why } => {
+                write!(f, "the store in {} cannot be used: {why}", directory.display())
+            }
+        }
+    }
+}
+
+impl core::error::Error for KeptError {}
+
+impl KeptStore {
+    /// Opens the store in a folder, and verifies the checksums of all that it has.
+    ///
+    /// # Errors
+    /// There is none, a process has it, it is damaged, or of another release.
+    pub fn open(directory: &Path) -> Result<Self, KeptError> {
+        if !directory.join(FILE).is_file() {
+            return Err(KeptError::Missing(directory.into()));
+        }
+        let disk = Disk::look_at(directory).map_err(|error| explain(directory, &error))?;
+        Ok(Self { directory: directory.into(), disk })
+    }
+
+    /// The form of its tables. A service that begins with one of an earlier form makes it one of its own.
+    #[must_use]
+    pub const fn version(&self) -> u32 {
+        self.disk.version()
+    }
+
+    /// Octets of its file, holes included.
+    #[must_use]
+    pub fn file_bytes(&self) -> u64 {
+        file_bytes(&self.directory)
+    }
+
+    /// Octets that it takes on disk.
+    #[must_use]
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk.octets()
+    }
+
+    /// What is configured, in its parts.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn image(&mut self) -> Result<Image, KeptError> {
+        self.disk.image().map_err(|error| explain(&self.directory, &error))
+    }
+
+    /// Tells of each event that is kept, by rising number; or what is wrong with it.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn events(&mut self, mut tell: impl FnMut(Result<KeptEvent, String>)) -> Result<(), KeptError> {
+        let epoch = UtcClock::new(Time(0), Duration::ZERO).utc;
+        let told = self.disk.each_event(|number, consumers, octets| {
+            let record = Record::read(octets).ok_or_else(|| format!("event {number} cannot be read"));
+            let whole = consumers.is_none_or(|list| list.len().is_multiple_of(size_of::<u32>()));
+            tell(record.and_then(|record| {
+                if !whole {
+                    return Err(format!("event {number}: who is yet to confirm it cannot be read"));
+                }
+                let arrived = Duration::from_micros(record.arrived().saturating_sub(epoch) / 10);
+                Ok(KeptEvent {
+                    number,
+                    channel: record.source.channel.0,
+                    bytes: octets.len() as u64,
+                    arrived: UNIX_EPOCH + arrived,
+                    consumers: consumers.map(|list| (list.len() / size_of::<u32>()) as u64),
+                })
+            }));
+        });
+        told.map_err(|error| explain(&self.directory, &error))
+    }
+
+    /// Looks at all of it. Says what is damaged: nothing where a service can begin with it, and delivers every event.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn check(&mut self) -> Result<Vec<String>, KeptError> {
+        let mut damaged = Vec::new();
+        let image = self.image()?;
+        if let Err(why) = start::try_restore(&image) {
+            damaged.push(format!("what is configured cannot be restored: {why}"));
+        }
+        self.events(|event| damaged.extend(event.err()))?;
+        Ok(damaged)
+    }
+
+    /// Makes the file as small as what is in it, and says how many octets it has then.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    pub fn compact(self) -> Result<u64, KeptError> {
+        let Self { directory, disk } = self;
+        drop(disk);
+        let compacted = Disk::open(&directory).and_then(|mut disk| disk.compact());
+        compacted.map_err(|error| explain(&directory, &error))?;
+        // As it was closed, it noted what is free.
+        Ok(file_bytes(&directory))
+    }
+}
+
+fn file_bytes(directory: &Path) -> u64 {
+    fs::metadata(directory.join(FILE)).map_or(0, |file| file.len())
+}
+
+fn explain(directory: &Path, error: &StoreError) -> KeptError {
+    let directory = directory.to_path_buf();
+    match error {
+        StoreError::InUse => KeptError::InUse(directory),
+        _ if error.is_damage() => KeptError::Damaged { directory, why: error.to_string() },
+        _ => KeptError::Unusable { directory, why: error.to_string() },
+    }
+}

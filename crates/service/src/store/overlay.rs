@@ -1,0 +1,169 @@
+//! A file that is looked at and stays as it is: what is written goes into memory, over it, and is gone with this.
+//!
+//! The embedded database repairs what an end without warning has left undone, and notes that it was opened: whoever only looks at a store
+//! changes neither, and needs no right to write.
+
+use std::collections::BTreeMap;
+use std::fs::{File, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use redb::{DatabaseError, StorageBackend, StorageError};
+
+/// What is kept over the file is kept in pieces of so many octets.
+const PIECE: usize = 4_096;
+
+/// The file, and what was written over it.
+#[derive(Debug)]
+pub(super) struct Overlay {
+    file: File,
+    over: Mutex<Over>,
+}
+
+#[derive(Debug)]
+struct Over {
+    octets: u64,
+    /// Octets of the file that still count.
+    of_file: u64,
+    /// By their numbers from the beginning.
+    pieces: BTreeMap<u64, Box<[u8; PIECE]>>,
+}
+
+impl Overlay {
+    /// Opens a file, which no process has open to write to it until this is dropped.
+    pub(super) fn of(path: &Path) -> Result<Self, DatabaseError> {
+        let failed = |error| DatabaseError::Storage(StorageError::Io(error));
+        let file = File::open(path).map_err(failed)?;
+        // The database locks its file so, too.
+        file.try_lock().map_err(|error| match error {
+            TryLockError::WouldBlock => DatabaseError::DatabaseAlreadyOpen,
+            TryLockError::Error(error) => failed(error),
+        })?;
+        let octets = file.metadata().map_err(failed)?.len();
+        Ok(Self { file, over: Mutex::new(Over { octets, of_file: octets, pieces: BTreeMap::new() }) })
+    }
+
+    fn with<R>(&self, run: impl FnOnce(&File, &mut Over) -> io::Result<R>) -> io::Result<R> {
+        run(&self.file, &mut self.over.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The piece in which an octet is, and where in it.
+fn place(offset: u64) -> (u64, usize) {
+    let within = usize::try_from(offset % PIECE as u64).unwrap_or(0);
+    (offset / PIECE as u64, within)
+}
+
+/// What the file says there: nothing but zeros beyond what counts of it.
+fn read_file(file: &File, of_file: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
+    let there = usize::try_from(of_file.saturating_sub(offset)).unwrap_or(usize::MAX).min(out.len());
+    let (from_file, beyond) = out.split_at_mut(there);
+    beyond.fill(0);
+    file.read_exact_at(from_file, offset)
+}
+
+impl StorageBackend for Overlay {
+    fn len(&self) -> io::Result<u64> {
+        self.with(|_, over| Ok(over.octets))
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.with(|file, over| {
+            if offset.checked_add(out.len() as u64).is_none_or(|end| end > over.octets) {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let (mut at, mut left) = (offset, out);
+            while !left.is_empty() {
+                let (number, within) = place(at);
+                let (part, rest) = left.split_at_mut((PIECE - within).min(left.len()));
+                match over.pieces.get(&number).and_then(|piece| piece.get(within..within + part.len())) {
+                    Some(written) => part.copy_from_slice(written),
+                    None => read_file(file, over.of_file, at, part)?,
+                }
+                at += part.len() as u64;
+                left = rest;
+            }
+            Ok(())
+        })
+    }
+
+    fn set_len(&self, octets: u64) -> io::Result<()> {
+        self.with(|_, over| {
+            over.octets = octets;
+            over.of_file = over.of_file.min(octets);
+            let (last, kept) = place(octets);
+            over.pieces.retain(|number, _| *number <= last);
+            over.pieces.get_mut(&last).and_then(|piece| piece.get_mut(kept..)).iter_mut().for_each(|gone| gone.fill(0));
+            Ok(())
+        })
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, octets: &[u8]) -> io::Result<()> {
+        self.with(|file, over| {
+            let (mut at, mut left) = (offset, octets);
+            while !left.is_empty() {
+                let (number, within) = place(at);
+                let (part, rest) = left.split_at((PIECE - within).min(left.len()));
+                if !over.pieces.contains_key(&number) {
+                    let mut piece = Box::new([0; PIECE]);
+                    read_file(file, over.of_file, number * PIECE as u64, &mut piece[..])?;
+                    over.pieces.insert(number, piece);
+                }
+                let piece = over.pieces.get_mut(&number).and_then(|piece| piece.get_mut(within..within + part.len()));
+                piece.into_iter().for_each(|piece| piece.copy_from_slice(part));
+                at += part.len() as u64;
+                left = rest;
+            }
+            over.octets = over.octets.max(at);
+            Ok(())
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn what_is_written_is_read_and_the_file_stays_as_it_is() {
+        let path = std::env::temp_dir().join(format!("campanile-overlay-{}", std::process::id()));
+        let mut random = fastrand::Rng::with_seed(1);
+        let before: Vec<u8> = (0..20_000).map(|_| random.u8(..)).collect();
+        fs::write(&path, &before).unwrap();
+        let overlay = Overlay::of(&path).unwrap();
+        assert!(matches!(Overlay::of(&path), Err(DatabaseError::DatabaseAlreadyOpen)));
+        let mut wanted = before.clone();
+        for _ in 0..2_000 {
+            let (at, count) = (random.usize(..30_000), random.usize(..10_000));
+            match random.u32(..8) {
+                0 => {
+                    wanted.resize(at, 0);
+                    overlay.set_len(at as u64).unwrap();
+                }
+                1..=3 => {
+                    let octets: Vec<u8> = (0..count).map(|_| random.u8(..)).collect();
+                    wanted.resize(wanted.len().max(at + count), 0);
+                    wanted[at..at + count].copy_from_slice(&octets);
+                    overlay.write(at as u64, &octets).unwrap();
+                }
+                _ => {
+                    let mut read = vec![0; count];
+                    let is_there = at + count <= wanted.len();
+                    assert_eq!(overlay.read(at as u64, &mut read).is_ok(), is_there);
+                    assert!(!is_there || read == wanted[at..at + count]);
+                }
+            }
+            assert_eq!(overlay.len().unwrap(), wanted.len() as u64);
+        }
+        drop(overlay);
+        assert_eq!(fs::read(&path).unwrap(), before);
+        fs::remove_file(path).unwrap();
+    }
+}

@@ -1,0 +1,117 @@
+//! Backlogs that go on on disk, on a service in this process.
+
+use client::notify::{Property, StructuredProxyPushSupplier};
+use service::{Counter, Service};
+
+use crate::peers::{Bare, await_count, numbered, subscribe_to, wait_until};
+use crate::persistent::{Folder, factory, number, persistent, supplier, suspend};
+
+/// A channel with little memory.
+fn small_channel(service: &Service, more: &[Property]) -> i32 {
+    let mut qos = vec![Property::new("MemoryBudget", 200_000_u64)];
+    qos.extend_from_slice(more);
+    factory(service).create_channel(&qos, &[]).unwrap().1
+}
+
+/// Files of backlogs.
+fn files(folder: &Folder) -> usize {
+    std::fs::read_dir(folder.path().join("overflow")).unwrap().count()
+}
+
+fn large(number: i32) -> client::notify::StructuredEvent {
+    let mut event = numbered(number);
+    event.remainder = "x".repeat(1_000).as_str().into();
+    event
+}
+
+#[test]
+fn a_consumer_that_sleeps_holds_nobody_and_gets_everything_in_order_afterwards() {
+    let folder = Folder::new("asleep");
+    let service = folder.start(&folder.config(), None);
+    let id = small_channel(&service, &[]);
+    let [slow, quick] = [(); 2].map(|()| Bare::new());
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    subscribe_to(&service, Some(id), quick.reference("127.0.0.1"), &[]);
+    let from = supplier(&service, id);
+    let mut link = None;
+    for sent in 0..1_000 {
+        from.push_structured_event(&large(sent)).unwrap();
+        let link = link.get_or_insert_with(|| quick.accept());
+        assert_eq!(number(&link.accept_push()), sent);
+    }
+    wait_until("what there is no memory for to be on disk", || service.counters().read(Counter::OverflowEvents) > 800);
+    let read = |counter| service.counters().read(counter);
+    assert!(files(&folder) > 0 && read(Counter::OverflowBytes) > 800_000);
+    assert!(read(Counter::Overflowed) > 800, "{}", read(Counter::Overflowed));
+    held.resume_connection().unwrap();
+    let mut link = slow.accept();
+    for expected in 0..1_000 {
+        assert_eq!(number(&link.accept_push()), expected);
+    }
+    await_count(&service, Counter::OverflowEvents, 0);
+    wait_until("the files to be removed", || files(&folder) == 0);
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+    // What comes then goes as ever.
+    from.push_structured_event(&large(1_000)).unwrap();
+    assert_eq!(number(&link.accept_push()), 1_000);
+}
+
+#[test]
+fn persistent_events_of_a_backlog_on_disk_survive_a_stop_and_come_in_order() {
+    let folder = Folder::new("asleep-persistent");
+    let config = folder.config();
+    let service = folder.start(&config, None);
+    let id = small_channel(&service, &[persistent()]);
+    let slow = Bare::new();
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let from = supplier(&service, id);
+    (0..400).for_each(|number| from.push_structured_event(&large(number)).unwrap());
+    await_count(&service, Counter::EventsKept, 400);
+    let service = folder.start(&config, Some(service));
+    await_count(&service, Counter::EventsRestored, 400);
+    let _ = held.resume_connection().or_else(|_| held.resume_connection());
+    let mut link = slow.accept();
+    for expected in 0..400 {
+        assert_eq!(number(&link.accept_push()), expected);
+    }
+    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::OverflowEvents, 0);
+}
+
+#[test]
+fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
+    let folder = Folder::new("asleep-full");
+    let service = folder.start(&folder.config(), None);
+    let id = small_channel(&service, &[Property::new("OverflowBudget", 300_000_u64)]);
+    let slow = Bare::new();
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let from = supplier(&service, id);
+    let pushing = std::thread::spawn(move || {
+        (0..1_000).for_each(|number| from.push_structured_event(&large(number)).unwrap());
+    });
+    wait_until("a supplier to be held", || service.counters().read(Counter::SuppliersHeld) > 0);
+    held.resume_connection().unwrap();
+    let mut link = slow.accept();
+    for expected in 0..1_000 {
+        assert_eq!(number(&link.accept_push()), expected);
+    }
+    pushing.join().unwrap();
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+/// Its proxy is gone, and so is what waited for it.
+#[test]
+fn what_waits_on_disk_for_a_consumer_that_disconnects_is_dropped_and_counted() {
+    let folder = Folder::new("asleep-gone");
+    let service = folder.start(&folder.config(), None);
+    let id = small_channel(&service, &[persistent()]);
+    let slow = Bare::new();
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let from = supplier(&service, id);
+    (0..400).for_each(|number| from.push_structured_event(&large(number)).unwrap());
+    await_count(&service, Counter::EventsKept, 400);
+    StructuredProxyPushSupplier::unchecked(held.object().clone()).disconnect_structured_push_supplier().unwrap();
+    await_count(&service, Counter::DroppedRemoved, 400);
+    await_count(&service, Counter::EventsKept, 0);
+    await_count(&service, Counter::OverflowEvents, 0);
+}

@@ -1,0 +1,559 @@
+//! One lane whose backlogs go on elsewhere, on something that is slow and loses a little, under whatever consumers do.
+//!
+//! What is kept elsewhere when is no promise, so there is no model of it. What is: nothing is lost and not counted, nobody gets an event
+//! twice, who gets them in the order of arrival gets them so, what is told of settled events is true and complete, and in the end nobody
+//! waits and nothing is left.
+
+mod shelf;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::{NonZeroU32, NonZeroU64};
+use std::sync::Arc;
+use std::time::Duration;
+
+use engine::{
+    AdminId, Admission, ChannelId, ChannelLimits, Delivery, Event, Form, FullOutbox, Hierarchy, Lane, Notice,
+    OrderPolicy, OutboxId, OutboxState, OutboxStats, Outcome, Peer, ProxyKey, ProxyKind, ProxyState, Refusal,
+    SettingsPatch, Settled, Settlement, Side, Ticket, Time, Want,
+};
+use fastrand::Rng;
+
+use crate::Mismatch;
+use crate::random::{Bytes, NAMES, labels};
+use shelf::Shelf;
+
+/// What a run with backlogs elsewhere did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverflowSummary {
+    /// Events taken.
+    pub accepted: u64,
+    /// Events taken whose supplier was held.
+    pub held: u64,
+    /// Events refused.
+    pub refused: u64,
+    /// Events kept elsewhere, counted once for each consumer.
+    pub kept: u64,
+    /// Events brought back.
+    pub brought_back: u64,
+    /// Events lost elsewhere.
+    pub lost: u64,
+    /// Events delivered.
+    pub delivered: u64,
+    /// Events dropped.
+    pub dropped: u64,
+    /// Deliveries that failed.
+    pub failures: u64,
+    /// Consumers that went, or were disconnected, with something elsewhere.
+    pub gone: u64,
+    /// Events that were settled for all.
+    pub settled: u64,
+}
+
+/// Runs `operations` random operations made of `seed` on a lane with room elsewhere, then lets everything drain; `trace` is told each one.
+///
+/// # Errors
+///
+/// [`Mismatch`] at the first thing that must not be.
+pub fn run_overflow(seed: u64, operations: u32, trace: &mut dyn FnMut(&str)) -> Result<OverflowSummary, Mismatch> {
+    let at = |operation| move |difference| Mismatch { seed, operation, difference };
+    let mut run = Run::new(seed).map_err(|refusal| at(0)(refusal.to_string()))?;
+    for operation in 0..operations {
+        let done = run.operate().map_err(at(operation))?;
+        trace(&format!("{operation:4} at {:>12}: {done}", run.now.0));
+        run.compare().map_err(at(operation))?;
+    }
+    run.drain().map_err(at(operations))?;
+    Ok(run.summary())
+}
+
+/// A connected consumer, as it should be.
+#[derive(Default)]
+struct Consumer {
+    /// How many events had been accepted when the lane learnt of it.
+    since: u64,
+    /// The events that it has.
+    has: BTreeSet<usize>,
+    /// The latest of them.
+    latest: Option<usize>,
+    /// Several deliveries could be under way: one may have been answered before an earlier one failed.
+    had_window: bool,
+}
+
+struct Run {
+    random: Rng,
+    now: Time,
+    hierarchy: Hierarchy,
+    lane: Lane,
+    channel: ChannelId,
+    source: ProxyKey,
+    budget_bytes: u64,
+    /// Whether events have times, or priorities that count: else they come in the order of their arrival.
+    is_sorted: bool,
+    shelf: Shelf,
+    /// All proxies of consumers.
+    proxies: Vec<ProxyKey>,
+    /// Those that the lane knows as connected and has not given up.
+    consumers: BTreeMap<ProxyKey, Consumer>,
+    unanswered: Vec<(Delivery, Vec<usize>)>,
+    next_label: usize,
+    accepted: u64,
+    tickets: BTreeSet<Ticket>,
+    told: Told,
+    summary: OverflowSummary,
+}
+
+/// What was told of events that are watched, which all are.
+#[derive(Default)]
+struct Told {
+    begun: BTreeSet<(usize, ProxyKey)>,
+    ended: BTreeSet<(usize, ProxyKey)>,
+    for_all: BTreeSet<usize>,
+    taken: BTreeSet<usize>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Result<Self, Refusal> {
+        let (mut random, now) = (Rng::with_seed(seed), Time(1_000_000));
+        let mut lane = Lane::new(now);
+        lane.allow_overflow();
+        let mut hierarchy = Hierarchy::default();
+        let budget_bytes = [3_000, 12_000, 40_000][random.usize(..3)];
+        let limits = ChannelLimits {
+            memory_budget_bytes: budget_bytes,
+            overflow_budget_bytes: [5_000, 30_000, 1 << 20, 1 << 20][random.usize(..4)],
+            max_queue_length: [None, None, None, NonZeroU32::new(60)][random.usize(..4)],
+            ..ChannelLimits::default()
+        };
+        let is_sorted = random.u32(..3) == 0;
+        let order_policy = if is_sorted { Some(OrderPolicy::Priority) } else { None };
+        let patch = SettingsPatch { order_policy, ..SettingsPatch::default() };
+        let channel = hierarchy.create_channel(patch, limits)?;
+        let proxy =
+            hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default())?;
+        let source = ProxyKey { channel, proxy };
+        hierarchy.connect(source, None, Want(0))?;
+        let mut run = Self {
+            random,
+            now,
+            hierarchy,
+            lane,
+            channel,
+            source,
+            budget_bytes,
+            is_sorted,
+            shelf: Shelf::default(),
+            proxies: vec![],
+            consumers: BTreeMap::new(),
+            unanswered: vec![],
+            next_label: 0,
+            accepted: 0,
+            tickets: BTreeSet::new(),
+            told: Told::default(),
+            summary: OverflowSummary::default(),
+        };
+        for _ in 0..run.random.u32(2..6) {
+            run.create_consumer()?;
+        }
+        run.route();
+        Ok(run)
+    }
+
+    fn create_consumer(&mut self) -> Result<(), Refusal> {
+        let kind =
+            ProxyKind { pull: self.random.u32(..4) == 0, batches: self.random.u32(..3) == 0, ..ProxyKind::default() };
+        let proxy = self.hierarchy.create_proxy(self.channel, Side::Consumers, AdminId::DEFAULT, Form(1), kind)?;
+        let key = ProxyKey { channel: self.channel, proxy };
+        self.proxies.push(key);
+        self.set(key)?;
+        self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0))
+    }
+
+    /// Changes a consumer's settings.
+    fn set(&mut self, key: ProxyKey) -> Result<(), Refusal> {
+        let millis = Duration::from_millis;
+        let policies = [None, None, Some(FullOutbox::Hold), Some(FullOutbox::Discard), Some(FullOutbox::Reject)];
+        let rare = if self.random.u32(..8) == 0 { Some(FullOutbox::Disconnect) } else { None };
+        let patch = SettingsPatch {
+            full_outbox: rare.or(policies[self.random.usize(..5)]),
+            max_events_per_consumer: Some([None, None, NonZeroU32::new(20)][self.random.usize(..3)]),
+            push_window: Some([1, 1, 4][self.random.usize(..3)]),
+            batch_size_max: NonZeroU32::new(self.random.u32(1..5)),
+            timeout: Some([None, None, Some(millis(2_000))][self.random.usize(..3)].filter(|_| self.is_sorted)),
+            give_up_after: Some([Duration::ZERO, millis(1_000)][self.random.usize(..2)]),
+            hold_timeout: Some([Duration::ZERO, millis(1_500)][self.random.usize(..2)]),
+            blocking: Some([Duration::ZERO, Duration::ZERO, millis(200)][self.random.usize(..3)]),
+            latency_bound: Some([Duration::ZERO, Duration::ZERO, millis(50)][self.random.usize(..3)]),
+            ..SettingsPatch::default()
+        };
+        self.hierarchy.set_proxy_settings(key, patch)
+    }
+
+    // ---- one operation ----
+
+    fn operate(&mut self) -> Result<String, String> {
+        match self.random.u32(..100) {
+            // A supplier that is held waits.
+            0..30 if self.tickets.len() < 4 => self.publish(),
+            0..42 => {
+                self.shelf.look(&mut self.lane);
+                self.shelf.work(&mut self.random);
+                Ok("elsewhere something is done".into())
+            }
+            42..58 => {
+                self.shelf.answer(&mut self.lane, self.now);
+                Ok("elsewhere something is answered".into())
+            }
+            58..76 => {
+                let taken = self.take_one()?;
+                Ok(format!("deliver {taken:?}"))
+            }
+            76..93 => self.answer(),
+            93..96 => {
+                self.now = self.now + Duration::from_millis(self.random.u64(..200));
+                self.lane.handle_timeout(self.now);
+                Ok("time passes".into())
+            }
+            96..99 => {
+                let suspend = self.random.u32(..3) == 0;
+                let key = self.proxies[self.random.usize(..self.proxies.len())];
+                let _ = if suspend { self.hierarchy.suspend(key) } else { self.hierarchy.resume(key) };
+                self.route();
+                Ok(format!("{key} is suspended: {suspend}"))
+            }
+            _ => self.administer(),
+        }
+    }
+
+    fn publish(&mut self) -> Result<String, String> {
+        let label = self.next_label;
+        self.next_label += 1;
+        let padding = [0, 10, 100, 400][self.random.usize(..4)];
+        let mut draft = self.lane.begin_event_for(8 + padding);
+        draft.bytes.extend_from_slice(&(label as u64).to_le_bytes());
+        draft.bytes.resize(8 + padding, 0);
+        let name = NAMES[self.random.usize(..NAMES.len())];
+        self.lane.classify(&mut draft, b"domain", name.as_bytes());
+        if self.is_sorted {
+            let millis = Duration::from_millis;
+            draft.priority = Some(self.random.i16(-2..3));
+            draft.timeout = [None, None, Some(millis(300)), Some(millis(5_000))][self.random.usize(..4)];
+            draft.start = [None, None, Some(self.now + millis(100))][self.random.usize(..3)];
+            draft.stop = [None, None, Some(self.now + millis(400))][self.random.usize(..3)];
+        }
+        // No number is 0.
+        (draft.watch, draft.watch_each) = (NonZeroU64::new(label as u64 + 1), true);
+        let admission = self.lane.handle_event(self.source, draft, &Bytes, self.now);
+        match &admission {
+            Admission::Accepted { .. } => {}
+            Admission::Held(ticket) => {
+                self.summary.held += 1;
+                self.tickets.insert(*ticket);
+            }
+            Admission::Refused(_) => {
+                self.summary.refused += 1;
+                return Ok(format!("publish {label}: {admission:?}"));
+            }
+            Admission::Undecided(..) => return Err("there are no filters to be asked".into()),
+        }
+        self.accepted += 1;
+        self.told.taken.insert(label);
+        Ok(format!("publish {label}: {admission:?}"))
+    }
+
+    /// Has the lane begin a delivery, or pulls one.
+    fn take_one(&mut self) -> Result<Vec<usize>, String> {
+        let mut events = vec![];
+        let key = self.proxies[self.random.usize(..self.proxies.len())];
+        let pulled = if self.random.u32(..3) == 0 { self.lane.pull(key, 3, &mut events, self.now) } else { Ok(None) };
+        let delivery = match pulled {
+            Ok(Some(delivery)) => delivery,
+            _ => match self.lane.poll_delivery(self.now, &mut events) {
+                Some(delivery) => delivery,
+                None => return Ok(vec![]),
+            },
+        };
+        self.begin(delivery, events)
+    }
+
+    fn begin(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) -> Result<Vec<usize>, String> {
+        let key = delivery.key;
+        let taken = labels(&events);
+        events.into_iter().for_each(|event| self.lane.release(event));
+        let consumer = self.consumers.get(&key).ok_or_else(|| format!("a delivery to {key}, which is gone"))?;
+        if let Some(label) = taken.iter().find(|label| consumer.has.contains(label)) {
+            return Err(format!("{key} gets {label} a second time"));
+        }
+        if !self.is_sorted && !delivery.pulled {
+            let under_way = self.unanswered.iter().filter(|(other, _)| other.outbox == delivery.outbox);
+            let before = under_way.flat_map(|(_, labels)| labels).max().copied();
+            // Where several may be under way, one may have been answered before an earlier one failed.
+            let latest = before.or(consumer.latest.filter(|_| !consumer.had_window));
+            if !taken.is_sorted() || taken.first().copied() <= latest {
+                return Err(format!("{key} gets {taken:?} behind {latest:?}"));
+            }
+        }
+        self.unanswered.push((delivery, taken.clone()));
+        Ok(taken)
+    }
+
+    fn answer(&mut self) -> Result<String, String> {
+        if self.unanswered.is_empty() {
+            return Ok("nothing to answer".into());
+        }
+        let place = if self.random.bool() { 0 } else { self.random.usize(..self.unanswered.len()) };
+        let outcome = match self.random.u32(..20) {
+            0 => Outcome::NoRoom,
+            1 => Outcome::Unreachable,
+            2 => Outcome::Refused,
+            _ => Outcome::Delivered,
+        };
+        self.conclude(place, outcome)
+    }
+
+    fn conclude(&mut self, place: usize, outcome: Outcome) -> Result<String, String> {
+        let (delivery, labels) = self.unanswered.remove(place);
+        let (outbox, key) = (delivery.outbox, delivery.key);
+        let unheard = |lane: &Lane| lane.counters().stale_outcomes + lane.counters().unknown_outboxes;
+        let before = unheard(&self.lane);
+        self.lane.handle_outcome(outbox, delivery.serial, outcome, self.now);
+        let is_heard = unheard(&self.lane) == before;
+        if outcome == Outcome::NoRoom && self.random.bool() {
+            self.lane.resume_outbox(outbox, self.now);
+        }
+        match outcome {
+            Outcome::Delivered if is_heard => {
+                let consumer = self.consumers.get_mut(&key).ok_or_else(|| format!("{key} is gone, and was heard"))?;
+                consumer.latest = consumer.latest.max(labels.last().copied());
+                consumer.has.extend(labels.iter().copied());
+            }
+            // With it goes back what was begun later, or all that was.
+            Outcome::NoRoom if is_heard && !delivery.pulled => self.forget_from(outbox, delivery.serial),
+            Outcome::Unreachable | Outcome::Refused if is_heard && !delivery.pulled => self.forget_from(outbox, 0),
+            _ => {}
+        }
+        Ok(format!("{key} has {labels:?}: {outcome:?}"))
+    }
+
+    /// The deliveries of an outbox from this one on are under way no more.
+    fn forget_from(&mut self, outbox: OutboxId, serial: u32) {
+        self.unanswered.retain(|(delivery, _)| delivery.outbox != outbox || delivery.serial < serial);
+    }
+
+    fn administer(&mut self) -> Result<String, String> {
+        let key = self.proxies[self.random.usize(..self.proxies.len())];
+        let done = match self.random.u32(..4) {
+            0 => self.hierarchy.disconnect(key).map(drop),
+            1 | 2 => self.hierarchy.connect(key, Some(Peer(self.random.u64(..))), Want(0)),
+            _ => self.set(key),
+        };
+        self.route();
+        Ok(format!("{key} comes, goes or changes: {done:?}"))
+    }
+
+    /// Hands the lane new routing, and notes who came and who went.
+    fn route(&mut self) {
+        let snapshot = self.hierarchy.snapshot();
+        let is_connected =
+            |key: &ProxyKey| self.hierarchy.proxy(*key).is_ok_and(|proxy| proxy.state != ProxyState::Unconnected);
+        let gone: Vec<ProxyKey> = self.consumers.keys().filter(|key| !is_connected(key)).copied().collect();
+        let came: Vec<ProxyKey> = self.proxies.iter().filter(|key| is_connected(key)).copied().collect();
+        self.lane.handle_snapshot(snapshot, self.now);
+        gone.into_iter().for_each(|key| self.lose(key));
+        for key in came {
+            let since = self.accepted;
+            let is_alive = self.stats(key).is_some_and(|stats| stats.state != OutboxState::Disconnected);
+            if is_alive {
+                let consumer = self.consumers.entry(key).or_insert_with(|| Consumer { since, ..Consumer::default() });
+                consumer.had_window |= self.hierarchy.effective(key).is_ok_and(|settings| settings.push_window > 1);
+            }
+        }
+    }
+
+    fn lose(&mut self, key: ProxyKey) {
+        if self.consumers.remove(&key).is_some() {
+            self.unanswered.retain(|(delivery, _)| delivery.key != key);
+        }
+    }
+
+    fn stats(&self, key: ProxyKey) -> Option<OutboxStats> {
+        self.lane.outboxes().find(|stats| stats.key == key)
+    }
+
+    // ---- what must be so ----
+
+    fn compare(&mut self) -> Result<(), String> {
+        self.hear()?;
+        let used = self.lane.channels().next().map_or(0, |stats| stats.memory_bytes);
+        // Twice the budget while suppliers are held, and what is being brought back.
+        let most = 3 * self.budget_bytes + 8_192 * self.proxies.len() as u64;
+        if used > most {
+            return Err(format!("{used} bytes in memory, which are more than {most}"));
+        }
+        for (key, consumer) in &self.consumers {
+            let stats = self.stats(*key).ok_or_else(|| format!("{key} has no outbox"))?;
+            let accounted = stats.delivered + stats.discards.total() + stats.backlog_events;
+            if accounted != self.accepted - consumer.since {
+                let due = self.accepted - consumer.since;
+                return Err(format!("{key} was to get {due} events, and {accounted} are accounted for: {stats:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Hears what the lane has to tell.
+    fn hear(&mut self) -> Result<(), String> {
+        while let Some(ticket) = self.lane.poll_release() {
+            if !self.tickets.remove(&ticket) {
+                return Err(format!("{ticket:?} is released, and was not held"));
+            }
+        }
+        while let Some((outbox, _)) = self.lane.poll_timed_out() {
+            self.forget_from(outbox, 0);
+        }
+        let mut disconnected = vec![];
+        while let Some(notice) = self.lane.poll_notice() {
+            if let Notice::ConsumerDisconnected { key, .. } = notice {
+                disconnected.push(key);
+            }
+        }
+        // What is said of the events that they had comes first.
+        self.hear_settled()?;
+        for key in disconnected {
+            self.lose(key);
+            let _ = self.hierarchy.disconnect(key);
+            self.route();
+        }
+        Ok(())
+    }
+
+    fn hear_settled(&mut self) -> Result<(), String> {
+        while let Some(settled) = self.lane.poll_settled() {
+            let number = settled.watch().and_then(|watch| usize::try_from(watch.get()).ok());
+            let label = number.map_or(usize::MAX, |number| number - 1);
+            match settled {
+                Settled::Begins { consumer, .. } => {
+                    if !self.told.begun.insert((label, consumer)) {
+                        return Err(format!("{label} was told twice to be for {consumer}"));
+                    }
+                }
+                Settled::Begun { bridges: 0, .. } => {}
+                Settled::ForConsumer { consumer, how, .. } => {
+                    let is_of_use = !matches!(how, Settlement::Dropped(_));
+                    if is_of_use && !self.told.begun.contains(&(label, consumer)) {
+                        return Err(format!("{label} ended for {consumer}, and nobody was told that it was for it"));
+                    }
+                    let is_new = self.told.ended.insert((label, consumer));
+                    if !is_new && is_of_use {
+                        return Err(format!("{label} was told twice to be settled for {consumer}"));
+                    }
+                }
+                Settled::Gone { consumer } => {
+                    self.summary.gone += 1;
+                    let its = self.told.begun.iter().filter(|(_, of)| *of == consumer);
+                    self.told.ended.extend(its.copied());
+                }
+                Settled::ForAll { .. } => {
+                    if !self.told.for_all.insert(label) {
+                        return Err(format!("{label} was told twice to be settled for all"));
+                    }
+                    let its = self.told.begun.range((label, key_min())..).take_while(|(of, _)| *of == label);
+                    let has_it =
+                        |of: &&(usize, ProxyKey)| !self.told.ended.contains(of) && !self.shelf.ever.contains(of);
+                    if let Some((_, consumer)) = its.into_iter().find(has_it) {
+                        return Err(format!("{label} was told to be settled for all, and {consumer} has it in memory"));
+                    }
+                }
+                other => return Err(format!("{other:?}, although there is one lane only")),
+            }
+        }
+        Ok(())
+    }
+
+    // ---- the end ----
+
+    /// Everybody takes what there is until nothing is left.
+    fn drain(&mut self) -> Result<(), String> {
+        for key in self.proxies.clone() {
+            let _ = self.hierarchy.resume(key);
+        }
+        self.route();
+        for _ in 0..2_000 {
+            self.shelf.look(&mut self.lane);
+            while !self.shelf.is_idle() {
+                self.shelf.work(&mut self.random);
+                self.shelf.answer(&mut self.lane, self.now);
+                self.shelf.look(&mut self.lane);
+            }
+            self.take_all()?;
+            self.now = self.now + Duration::from_millis(500);
+            self.lane.handle_timeout(self.now);
+            self.compare()?;
+            let is_left = self.lane.outboxes().any(|stats| stats.backlog_events > 0);
+            if !is_left && self.shelf.is_idle() && self.tickets.is_empty() {
+                return self.check_end();
+            }
+        }
+        let left: Vec<_> = self.lane.outboxes().filter(|stats| stats.backlog_events > 0).collect();
+        Err(format!("nothing goes on any more: {:?} are held, and {left:?} are left", self.tickets))
+    }
+
+    fn take_all(&mut self) -> Result<(), String> {
+        let mut events = vec![];
+        for stats in self.lane.outboxes().collect::<Vec<_>>() {
+            self.lane.resume_outbox(stats.outbox, self.now);
+        }
+        for key in self.proxies.clone() {
+            while let Ok(Some(delivery)) = self.lane.pull(key, 4, &mut events, self.now) {
+                self.begin(delivery, std::mem::take(&mut events))?;
+                self.conclude(self.unanswered.len() - 1, Outcome::Delivered)?;
+            }
+        }
+        while let Some(delivery) = self.lane.poll_delivery(self.now, &mut events) {
+            self.begin(delivery, std::mem::take(&mut events))?;
+        }
+        while !self.unanswered.is_empty() {
+            self.conclude(0, Outcome::Delivered)?;
+        }
+        Ok(())
+    }
+
+    fn check_end(&mut self) -> Result<(), String> {
+        // What those left behind who went is let go of a little at a time.
+        for _ in 0..100 {
+            self.lane.handle_timeout(self.now);
+        }
+        self.compare()?;
+        let used = self.lane.channels().next().map_or(0, |stats| stats.memory_bytes);
+        if used > 0 || !self.shelf.is_empty() {
+            return Err(format!("{used} bytes are left in memory; elsewhere nothing: {}", self.shelf.is_empty()));
+        }
+        if let Some(label) = self.told.taken.iter().find(|label| !self.told.for_all.contains(label)) {
+            return Err(format!("{label} is settled for all, and that was not told"));
+        }
+        // What was lost elsewhere nobody knows by number.
+        let open = self.told.begun.iter().filter(|of| !self.told.ended.contains(of)).count() as u64;
+        if open > self.shelf.lost {
+            return Err(format!("{open} settlements were not told, and {} events were lost", self.shelf.lost));
+        }
+        Ok(())
+    }
+
+    fn summary(&self) -> OverflowSummary {
+        let counters = self.lane.counters();
+        OverflowSummary {
+            accepted: self.accepted,
+            kept: counters.kept_elsewhere,
+            brought_back: counters.brought_back,
+            lost: self.shelf.lost,
+            delivered: counters.delivered,
+            dropped: counters.discards.total(),
+            failures: counters.failures,
+            settled: self.told.for_all.intersection(&self.told.taken).count() as u64,
+            ..self.summary
+        }
+    }
+}
+
+fn key_min() -> ProxyKey {
+    ProxyKey { channel: ChannelId(0), proxy: engine::ProxyId(0) }
+}

@@ -1,0 +1,129 @@
+//! What keeps a lane's events elsewhere: in memory, in order, and as slowly as chance has it. Like the thread that it stands for it does
+//! one thing after the other, and its answers take their time.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use engine::{Event, Lane, OutboxId, Overflow, ProxyKey, Time};
+use fastrand::Rng;
+
+use crate::random::{Bytes, labels};
+
+#[derive(Default)]
+pub(super) struct Shelf {
+    errands: VecDeque<Overflow>,
+    /// What each consumer is yet to read, and what clients are to be asked about it.
+    kept: BTreeMap<ProxyKey, VecDeque<(Rc<Event>, u8)>>,
+    /// Those that somebody is yet to read.
+    read_by: Vec<Rc<Event>>,
+    answers: VecDeque<Answer>,
+    /// Which events were ever kept for whom.
+    pub(super) ever: BTreeSet<(usize, ProxyKey)>,
+    /// How many events were lost.
+    pub(super) lost: u64,
+}
+
+enum Answer {
+    Written(Arc<Event>),
+    Back { outbox: OutboxId, records: VecDeque<(Rc<Event>, u8)>, lost: u64 },
+    Freed(Rc<Event>),
+}
+
+impl Shelf {
+    /// Takes in what the lane wants.
+    pub(super) fn look(&mut self, lane: &mut Lane) {
+        self.errands.extend(std::iter::from_fn(|| lane.poll_overflow()));
+    }
+
+    /// Whether there is nothing to do.
+    pub(super) fn is_idle(&self) -> bool {
+        self.errands.is_empty() && self.answers.is_empty()
+    }
+
+    /// Whether nothing is kept.
+    pub(super) fn is_empty(&self) -> bool {
+        self.read_by.is_empty()
+    }
+
+    /// Does the next errand. Once in a while some of what is asked for cannot be read.
+    pub(super) fn work(&mut self, random: &mut Rng) {
+        match self.errands.pop_front() {
+            None => return,
+            // No channel keeps its past here.
+            Some(Overflow::Remember { .. } | Overflow::Recall { .. } | Overflow::Drop { .. }) => return,
+            Some(Overflow::Keep { event, .. }) => self.keep(event),
+            Some(Overflow::Fetch { outbox, consumer, bytes }) => {
+                let queue = self.kept.entry(consumer).or_default();
+                let lost = if random.u32(..15) == 0 { random.usize(..4).min(queue.len()) } else { 0 };
+                queue.drain(..lost);
+                let mut left = u64::from(bytes);
+                let mut records = VecDeque::new();
+                while let Some((kept, ask)) = queue.pop_front() {
+                    left = left.saturating_sub(kept.kept_bytes());
+                    records.push_back((kept, ask));
+                    if left == 0 {
+                        break;
+                    }
+                }
+                let lost = lost as u64;
+                self.lost += lost;
+                self.answers.push_back(Answer::Back { outbox, records, lost });
+            }
+            Some(Overflow::Forget { consumer }) => {
+                self.kept.remove(&consumer);
+            }
+        }
+        self.free();
+    }
+
+    /// Frees what nobody is yet to read.
+    fn free(&mut self) {
+        let (over, kept) = self.read_by.drain(..).partition(|kept| Rc::strong_count(kept) == 1);
+        self.read_by = kept;
+        self.answers.extend(Vec::into_iter(over).map(Answer::Freed));
+    }
+
+    fn keep(&mut self, event: Arc<Event>) {
+        let label = labels(std::slice::from_ref(&event)).first().copied().unwrap_or(usize::MAX);
+        let kept = Rc::new((*event).clone());
+        for away in event.away() {
+            let consumer = ProxyKey { channel: event.source.channel, proxy: away.consumer };
+            self.kept.entry(consumer).or_default().push_back((Rc::clone(&kept), away.ask));
+            self.ever.insert((label, consumer));
+        }
+        self.read_by.push(kept);
+        self.answers.push_back(Answer::Written(event));
+    }
+
+    /// Gives the next answer, or one event of it.
+    pub(super) fn answer(&mut self, lane: &mut Lane, now: Time) {
+        match self.answers.pop_front() {
+            None => {}
+            Some(Answer::Written(event)) => lane.release(event),
+            Some(Answer::Freed(kept)) => {
+                lane.note_freed(kept.source.channel, 1, kept.kept_bytes(), now);
+            }
+            Some(Answer::Back { outbox, mut records, lost }) => {
+                let Some((kept, ask)) = records.pop_front() else { return lane.end_return(outbox, lost, now) };
+                return_one(lane, (outbox, ask), &kept, now);
+                drop(kept);
+                self.answers.push_front(Answer::Back { outbox, records, lost });
+                self.free();
+            }
+        }
+    }
+}
+
+fn return_one(lane: &mut Lane, to: (OutboxId, u8), event: &Event, now: Time) {
+    let mut draft = lane.begin_event_for(event.bytes.len());
+    draft.bytes.extend_from_slice(&event.bytes);
+    let (domain, name) = event.names();
+    lane.classify(&mut draft, domain, name);
+    (draft.priority, draft.timeout, draft.start, draft.stop) = (event.priority, event.timeout, event.start, event.stop);
+    (draft.watch, draft.watch_each) = (event.watch, event.watch_each);
+    draft.arrived = event.arrived;
+    let (priority, timeout) = event.supplied();
+    draft.set_supplied(priority, timeout);
+    lane.return_event(to, (event.source, event.number()), draft, &Bytes, now);
+}
