@@ -179,6 +179,15 @@ impl Parties {
     fn connect(options: &CrashOptions, to: (&str, i32)) -> Result<Self, BenchError> {
         let built = ORBS.iter().filter_map(|(folder, name)| Some((peers::program(&options.interop, folder)?, *name)));
         let built: Vec<(PathBuf, &'static str)> = built.collect();
+        if built.len() < ORBS.len() {
+            eprintln!(
+                "campanile-bench: of the programs of omniORB and JacORB {} of {} are in {}, and only these take part; interop/install.sh \
+                 builds them, and --interop DIR says where they are",
+                built.len(),
+                ORBS.len(),
+                options.interop.display()
+            );
+        }
         let mut parties = Self {
             suppliers: Vec::new(),
             consumers: Vec::new(),

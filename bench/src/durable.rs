@@ -1,8 +1,9 @@
 //! `campanile-bench durable`: what it costs that events outlive the service.
 //!
 //! Three comparisons, whose sides take turns within a round: persistent throughput with the store's own engine, driven bare (redb,
-//! group commits of as many records of the same size, of which as many are removed again); the latency of one supplier with one such
-//! commit of one record; and a best-effort channel's latency beside a busy persistent channel of the same service, with the same alone.
+//! group commits of as many records of the same size, of which as many are removed again), and with what the same suppliers reach
+//! where nothing is kept; the latency of one supplier with one such commit of one record; and a best-effort channel's latency beside a
+//! busy persistent channel of the same service, with the same alone, and beside one that is as busy and keeps nothing.
 
 mod bare;
 pub(crate) mod load;
@@ -21,9 +22,9 @@ use crate::output::write_json;
 use crate::persistent::{Folder, Serving, Setting};
 use crate::report::{Aim, judge, table_of_aims};
 use crate::{BenchError, Machine, Output, ReportOptions, clock};
-use ::load::Form;
 use ::load::campanile::listen;
 use ::load::table::Table;
+use ::load::{Form, system};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +38,8 @@ const PAYLOAD: usize = 128;
 /// Best-effort events a second, beside which the other channel is busy, and the busy one's.
 const BEST_EFFORT_RATE: u64 = 1_000;
 const BUSY_RATE: u64 = 4_000;
+/// The `SCHED_FIFO` priority of the clients whose latency is told, which stand for machines of their own.
+const CLIENTS_PRIORITY: u8 = 50;
 /// Turns of each side in a round.
 const TURNS: u64 = 4;
 /// Events that the service is started again with, and those of `--quick`.
@@ -73,6 +76,9 @@ struct Report {
     machine: Machine,
     /// Octets of a record, in the store as in the bare engine.
     record_bytes: u64,
+    /// Whether the best-effort channel's clients run at a real-time priority. Otherwise their latency is also that of this machine's
+    /// scheduler, which has the others' load to run.
+    clients_real_time: bool,
     ratios: Ratios,
     /// Medians over the rounds.
     middle: Round,
@@ -100,17 +106,24 @@ struct Recovery {
 struct Ratios {
     /// Persistent events a second, of the bare engine's.
     throughput: f64,
+    /// The same of what this machine lets such suppliers have: the lesser of the bare engine's and of what they reach where nothing is
+    /// kept.
+    throughput_within_reach: f64,
     /// One supplier's median latency, of a bare commit of one record.
     latency: f64,
     /// A best-effort channel's p99 beside a busy persistent channel, of the same without.
     besteffort_p99: f64,
+    /// The same, of that beside a channel that is as busy and keeps nothing.
+    besteffort_p99_of_busy: f64,
 }
 
 /// What one round found.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 struct Round {
-    /// Records a second of bare commits of 64, and events a second of 64 suppliers that each wait for their answer.
+    /// Records a second of bare commits of 64, and events a second of 64 suppliers that each wait for their answer: of a channel that
+    /// keeps nothing, and of one that does.
     bare_per_second: f64,
+    unkept_per_second: f64,
     persistent_per_second: f64,
     /// Events that a commit of the service's had.
     events_per_commit: f64,
@@ -120,8 +133,10 @@ struct Round {
     /// Medians of a bare commit of one record, and of one supplier's push until it is answered, in µs.
     bare_commit_us: f64,
     persistent_us: f64,
-    /// A best-effort channel's latency, alone and beside the busy one: the 99th percentiles, in µs.
+    /// A best-effort channel's latency, alone, beside a busy one that keeps nothing and beside the busy persistent one: the 99th
+    /// percentiles, in µs.
     besteffort_p99_us: f64,
+    besteffort_beside_unkept_p99_us: f64,
     besteffort_beside_p99_us: f64,
     /// Allocations of lanes for each event then, of both channels.
     allocations_per_event: f64,
@@ -131,9 +146,10 @@ struct Round {
 struct Rig {
     serving: Serving,
     bare: Bare,
-    /// The store's channel, and its consumer; the other, and its.
+    /// The store's channel and one as busy that keeps nothing, and their consumers; and the one that is measured.
     persistent: ::load::campanile::Channel,
-    _consumer: Consumer,
+    unkept: ::load::campanile::Channel,
+    _consumers: [Consumer; 2],
     besteffort: Paced,
     turn_ns: u64,
 }
@@ -146,11 +162,16 @@ pub(crate) fn run(options: &DurableOptions, out: &mut Output<'_>) -> Result<(), 
     let mut setting = Setting::new(&folder, "")?;
     let (serving, _) = setting.start()?;
     let persistent = serving.service.new_channel_with(&[Property::new("EventReliability", 1_i16)])?;
-    let consumer = Consumer::connect(&persistent)?;
-    let besteffort = Paced::connect(&serving.service.new_channel_with(&[])?)?;
+    let unkept = serving.service.new_channel_with(&[])?;
+    let consumers = [Consumer::connect(&persistent)?, Consumer::connect(&unkept)?];
+    // Threads have the class of the one that begins them.
+    let clients_real_time = system::run_fifo(CLIENTS_PRIORITY).is_ok();
+    let besteffort = Paced::connect(&serving.service.new_channel_with(&[])?);
+    run_as_usual()?;
     let record_bytes = record_bytes(&serving, &persistent)?;
     let bare = Bare::open(&folder.file("bare.redb"), record_bytes)?;
-    let mut rig = Rig { serving, bare, persistent, _consumer: consumer, besteffort, turn_ns };
+    let besteffort = besteffort?;
+    let mut rig = Rig { serving, bare, persistent, unkept, _consumers: consumers, besteffort, turn_ns };
     let mut found = Vec::new();
     for round in 0..rounds {
         out.progress(&format!("round {} of {rounds}", round + 1))?;
@@ -162,7 +183,7 @@ pub(crate) fn run(options: &DurableOptions, out: &mut Output<'_>) -> Result<(), 
     out.progress("a start with many events")?;
     let recovery = recover(&folder, if options.quick { KEPT_QUICK } else { KEPT })?;
     out.end_progress()?;
-    let report = made(machine, record_bytes, found, recovery);
+    let report = made(machine, (record_bytes, clients_real_time), found, recovery);
     write_json(&report, &options.report, out)?;
     if !options.report.json {
         write_text(&report, out)?;
@@ -197,20 +218,27 @@ impl Rig {
 
     fn throughput(&mut self, round: &mut Round) -> Result<(), BenchError> {
         let mut flood = Flood::connect(&self.persistent, SUPPLIERS, PAYLOAD)?;
-        let (mut bare, mut taken, mut nanoseconds) = (Committed::default(), 0, 0);
+        let mut unkept = Flood::connect(&self.unkept, SUPPLIERS, PAYLOAD)?;
+        let (mut bare, mut taken, mut nanoseconds) = (Committed::default(), [0; 2], [0; 2]);
         let before = self.counters()?;
         let written = bare::written_by(self.serving.process.pid());
         for _ in 0..TURNS {
             self.bare.run(SUPPLIERS, self.turn_ns / TURNS, &mut bare)?;
-            let began = clock::now();
-            taken += flood.run(self.turn_ns / TURNS, None)?.count();
-            nanoseconds += clock::now() - began;
+            for ((flood, taken), nanoseconds) in
+                [&mut unkept, &mut flood].into_iter().zip(&mut taken).zip(&mut nanoseconds)
+            {
+                let began = clock::now();
+                *taken += flood.run(self.turn_ns / TURNS, None)?.count();
+                *nanoseconds += clock::now() - began;
+            }
         }
+        let [unkept, taken] = taken;
         let written = bare::written_by(self.serving.process.pid()).saturating_sub(written);
         let writes = by(&before, &self.counters()?, "store_writes");
         round.bare_per_second = ratio(bare.records, 1) / clock::seconds(bare.nanoseconds.max(1));
         round.bare_written_per_event = ratio(bare.written, bare.records.max(1));
-        round.persistent_per_second = ratio(taken, 1) / clock::seconds(nanoseconds.max(1));
+        round.unkept_per_second = ratio(unkept, 1) / clock::seconds(nanoseconds[0].max(1));
+        round.persistent_per_second = ratio(taken, 1) / clock::seconds(nanoseconds[1].max(1));
         round.persistent_written_per_event = ratio(written, taken.max(1));
         round.events_per_commit = ratio(taken, writes.max(1));
         Ok(())
@@ -220,32 +248,57 @@ impl Rig {
         self.serving.service.counters()
     }
 
-    /// Alone and beside the busy channel, in short turns.
+    /// Alone, beside a busy channel that keeps nothing and beside one that does, in short turns.
     fn beside(&mut self, round: &mut Round) -> Result<(), BenchError> {
         let turn_ns = self.turn_ns / TURNS;
-        let mut busy = Flood::connect(&self.persistent, SUPPLIERS, PAYLOAD)?;
-        let [mut alone, mut beside] = [(); 2].map(|()| Recorder::default());
+        let mut unkept = Flood::connect(&self.unkept, SUPPLIERS, PAYLOAD)?;
+        let mut kept = Flood::connect(&self.persistent, SUPPLIERS, PAYLOAD)?;
+        let [mut alone, mut beside_unkept, mut beside] = [(); 3].map(|()| Recorder::default());
         let (mut allocations, mut events) = (0, 0);
         for _ in 0..TURNS {
-            self.besteffort.run(turn_ns, BEST_EFFORT_RATE, &mut alone)?;
+            measured(|| self.besteffort.run(turn_ns, BEST_EFFORT_RATE, &mut alone))?;
+            self.busily(&mut unkept, &mut beside_unkept)?;
             // Reading them allocates, too.
             let (unread, before) = (self.counters()?, self.counters()?);
             let reading = by(&unread, &before, "lane_allocations");
-            let (besteffort, beside) = (&mut self.besteffort, &mut beside);
-            std::thread::scope(|scope| {
-                let flood = scope.spawn(|| busy.run(turn_ns, Some(BUSY_RATE)));
-                besteffort.run(turn_ns, BEST_EFFORT_RATE, beside)?;
-                flood.join().unwrap_or_else(|_| Ok(Recorder::default()))
-            })?;
+            self.busily(&mut kept, &mut beside)?;
             let after = self.counters()?;
             allocations += by(&before, &after, "lane_allocations").saturating_sub(reading);
             events += by(&before, &after, "lane_events_in");
         }
         round.besteffort_p99_us = alone.quantile_us(0.99);
+        round.besteffort_beside_unkept_p99_us = beside_unkept.quantile_us(0.99);
         round.besteffort_beside_p99_us = beside.quantile_us(0.99);
         round.allocations_per_event = ratio(allocations, events.max(1));
         Ok(())
     }
+
+    /// A turn of the best-effort channel, while these suppliers keep another one busy: they stand for other machines, and get of this one
+    /// what nobody else wants.
+    fn busily(&mut self, busy: &mut Flood, beside: &mut Recorder) -> Result<(), BenchError> {
+        let turn_ns = self.turn_ns / TURNS;
+        std::thread::scope(|scope| {
+            let flood = scope.spawn(|| {
+                let _ = system::run_only_when_idle();
+                busy.run(turn_ns, Some(BUSY_RATE))
+            });
+            measured(|| self.besteffort.run(turn_ns, BEST_EFFORT_RATE, beside))?;
+            flood.join().unwrap_or_else(|_| Ok(Recorder::default()))
+        })?;
+        Ok(())
+    }
+}
+
+/// Has the clients whose latency is told run at a real-time priority, where that may be.
+fn measured<R>(run: impl FnOnce() -> Result<R, BenchError>) -> Result<R, BenchError> {
+    let _ = system::run_fifo(CLIENTS_PRIORITY);
+    let result = run();
+    run_as_usual()?;
+    result
+}
+
+fn run_as_usual() -> Result<(), BenchError> {
+    system::run_as_usual().map_err(BenchError::io("giving a real-time priority back"))
 }
 
 /// Has so many events kept for a consumer that answers nothing, kills the service and starts it again.
@@ -287,15 +340,25 @@ fn median(figures: impl Iterator<Item = f64>) -> f64 {
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn made(machine: Machine, record_bytes: u64, rounds: Vec<Round>, recovery: Recovery) -> Report {
+fn made(
+    machine: Machine,
+    (record_bytes, clients_real_time): (u64, bool),
+    rounds: Vec<Round>,
+    recovery: Recovery,
+) -> Report {
     let of = |pick: fn(&Round) -> f64| median(rounds.iter().map(pick));
     let ratios = Ratios {
         throughput: of(|round| round.persistent_per_second / round.bare_per_second),
+        throughput_within_reach: of(|round| {
+            round.persistent_per_second / round.bare_per_second.min(round.unkept_per_second)
+        }),
         latency: of(|round| round.persistent_us / round.bare_commit_us),
         besteffort_p99: of(|round| round.besteffort_beside_p99_us / round.besteffort_p99_us),
+        besteffort_p99_of_busy: of(|round| round.besteffort_beside_p99_us / round.besteffort_beside_unkept_p99_us),
     };
     let middle = Round {
         bare_per_second: of(|round| round.bare_per_second),
+        unkept_per_second: of(|round| round.unkept_per_second),
         persistent_per_second: of(|round| round.persistent_per_second),
         events_per_commit: of(|round| round.events_per_commit),
         bare_written_per_event: of(|round| round.bare_written_per_event),
@@ -303,6 +366,7 @@ fn made(machine: Machine, record_bytes: u64, rounds: Vec<Round>, recovery: Recov
         bare_commit_us: of(|round| round.bare_commit_us),
         persistent_us: of(|round| round.persistent_us),
         besteffort_p99_us: of(|round| round.besteffort_p99_us),
+        besteffort_beside_unkept_p99_us: of(|round| round.besteffort_beside_unkept_p99_us),
         besteffort_beside_p99_us: of(|round| round.besteffort_beside_p99_us),
         allocations_per_event: of(|round| round.allocations_per_event),
     };
@@ -312,6 +376,14 @@ fn made(machine: Machine, record_bytes: u64, rounds: Vec<Round>, recovery: Recov
             aim: format!("persistent throughput of 64 suppliers, of the engine's: at least {THROUGHPUT_MIN}"),
             found: format!("{:.2}", ratios.throughput),
             met: Some(ratios.throughput >= THROUGHPUT_MIN),
+        },
+        Aim {
+            aim: format!(
+                "the same of what the machine lets them have (the engine, or suppliers of which nothing is kept): at least \
+                 {THROUGHPUT_MIN}"
+            ),
+            found: format!("{:.2}", ratios.throughput_within_reach),
+            met: Some(ratios.throughput_within_reach >= THROUGHPUT_MIN),
         },
         Aim {
             aim: format!("one supplier's latency above that of a commit: at most {LATENCY_MAX_US} µs"),
@@ -336,12 +408,17 @@ fn made(machine: Machine, record_bytes: u64, rounds: Vec<Round>, recovery: Recov
             met: Some(recovery.events > 0 && recovery.ms_per_million <= RECOVERY_MAX_MS),
         },
     ];
-    Report { benchmark: "durable", machine, record_bytes, ratios, middle, aims, recovery, rounds }
+    Report { benchmark: "durable", machine, record_bytes, clients_real_time, ratios, middle, aims, recovery, rounds }
 }
 
 fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
     let Report { middle, ratios, record_bytes, .. } = report;
-    writeln!(out, "Records of {record_bytes} octets; medians of {} rounds\n", report.rounds.len())?;
+    writeln!(
+        out,
+        "Records of {record_bytes} octets; medians of {} rounds. Suppliers of which nothing is kept reach {:.0} events/s.\n",
+        report.rounds.len(),
+        middle.unkept_per_second
+    )?;
     let mut table = Table::new(["", "bare", "service", "ratio"]);
     let mut row = |name: &str, bare: f64, service: f64, ratio: Option<f64>| {
         table.row([name.into(), bare.into(), service.into(), ratio.into()]);
@@ -351,11 +428,26 @@ fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
     row("octets written for an event", middle.bare_written_per_event, middle.persistent_written_per_event, None);
     row("one at a time (µs)", middle.bare_commit_us, middle.persistent_us, Some(ratios.latency));
     table.write(out)?;
-    let mut table = Table::new(["", "alone", "beside a busy persistent channel", "ratio"]);
-    let (alone, beside) = (middle.besteffort_p99_us, middle.besteffort_beside_p99_us);
-    table.row(["best-effort p99 (µs)".into(), alone.into(), beside.into(), ratios.besteffort_p99.into()]);
+    let mut table =
+        Table::new(["", "alone", "beside a busy channel", "beside one whose events are kept", "ratio to alone"]);
+    let (alone, unkept) = (middle.besteffort_p99_us, middle.besteffort_beside_unkept_p99_us);
+    let beside = middle.besteffort_beside_p99_us;
+    table.row([
+        "best-effort p99 (µs)".into(),
+        alone.into(),
+        unkept.into(),
+        beside.into(),
+        ratios.besteffort_p99.into(),
+    ]);
     writeln!(out)?;
     table.write(out)?;
+    if !report.clients_real_time {
+        writeln!(
+            out,
+            "\nThe best-effort channel's clients run at ordinary priority (a real-time priority was refused: see sched(7), \
+             CAP_SYS_NICE): what is told is also how this machine's scheduler shares itself."
+        )?;
+    }
     writeln!(out)?;
     table_of_aims(&report.aims).write(out)?;
     report.machine.write_remarks(out)?;
