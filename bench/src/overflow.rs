@@ -134,7 +134,9 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
     let seconds = if options.quick { 5 } else { options.seconds };
     let mut machine = Machine::describe();
     let folder = Folder::new("overflow", options.on.as_deref())?;
-    let (serving, _) = Setting::new(&folder, "")?.start()?;
+    // The channel has its budget whatever all backlogs may take: one has a share of that.
+    let all = format!("[store]\noverflow_bytes_max = {}\n", (options.budget_gib << 31).max(1 << 20));
+    let (serving, _) = Setting::new(&folder, &all)?.start()?;
     // Of a sleeper no answer is missed, or it would be sent the same events again, on another connection.
     let qos = [Property::new("OverflowBudget", options.budget_gib << 30), Property::new("ReplyTimeout", HOUR)];
     let channel = serving.service.new_channel_with(&qos)?;

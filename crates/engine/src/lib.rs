@@ -79,7 +79,7 @@ pub use ids::{
 };
 pub use lane::{
     Admission, Away, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy,
-    Holding, Lane, Notice, OutboxState, OutboxStats, Outcome, Overflow, Recalled, Settled, Settlement, SharedMemory,
+    Holding, Lane, Notice, OutboxState, OutboxStats, Outcome, Overflow, Recalled, Settled, Settlement, SharedRoom,
     Turn, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};

@@ -174,6 +174,9 @@ pub struct StoreConfig {
     /// (`IMP_LIMIT`) until those that are kept have a quarter of that. What is configured counts, and is not refused for that: it is bounded
     /// by administration's part of `limits.memory_bytes`.
     pub disk_bytes_max: u64,
+    /// Octets that backlogs (`OverflowBudget`) may take on disk, of all channels together, 1 MiB to 16 TiB. Default 16 GiB. One channel may
+    /// have its share (`limits.client_share_percent`) of what is left; beyond that it is as beyond its `OverflowBudget`.
+    pub overflow_bytes_max: u64,
     /// Octets that channels' past (`HistoryEvents`, `HistoryAge`, `HistoryBytes`) may take on disk, of all channels together, 1 MiB to 16
     /// TiB. Default 16 GiB. Of what is beyond the oldest of the channel that has the most goes.
     pub history_bytes_max: u64,
@@ -451,6 +454,7 @@ impl Default for StoreConfig {
             default_directory: None,
             event_bytes_max: 4 << 30,
             disk_bytes_max: 16 << 30,
+            overflow_bytes_max: 16 << 30,
             history_bytes_max: 16 << 30,
             sync_interval_ms: 0,
             answer_within_ms: 10_000,
@@ -538,6 +542,7 @@ impl Config {
             ("store.event_bytes_max", self.store.event_bytes_max, 1 << 20, 16 << 40),
             ("channel.overflow_budget_bytes", self.channel.overflow_budget_bytes, 0, 16 << 40),
             ("store.disk_bytes_max", self.store.disk_bytes_max, 16 << 20, 16 << 40),
+            ("store.overflow_bytes_max", self.store.overflow_bytes_max, 1 << 20, 16 << 40),
             ("store.history_bytes_max", self.store.history_bytes_max, 1 << 20, 16 << 40),
             ("store.sync_interval_ms", u64::from(self.store.sync_interval_ms), 0, 10_000),
             ("store.answer_within_ms", u64::from(self.store.answer_within_ms), 100, 600_000),

@@ -85,6 +85,8 @@ counters! {
     ForwardsRefused = "lane_forwards_refused",
     /// Episodes in which a channel's suppliers were held because of what the events of all channels take together.
     ChannelsShort = "lane_channels_short_of_memory",
+    /// Episodes in which a channel's events found no room on disk because of what backlogs of all channels have there.
+    ChannelsShortOfDisk = "lane_channels_short_of_disk",
     /// Pushes that were answered with an exception.
     PushExceptions = "lane_push_exceptions",
     /// Pushes that no reply came for in time.

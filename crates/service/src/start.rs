@@ -15,7 +15,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{ChannelLimits, HierarchyLimits, LaneChange, Reliability, SettingsPatch, SharedMemory};
+use engine::{ChannelLimits, HierarchyLimits, LaneChange, Reliability, SettingsPatch, SharedRoom};
 use giop::cdr::CharSet;
 use giop::framing;
 
@@ -426,7 +426,7 @@ fn roster(
     counters: &Counters,
     bell: &Arc<Bell>,
     listeners: Listeners,
-    Keepers { store, overflow, restored }: Keepers,
+    Keepers { store, overflow }: Keepers,
 ) -> io::Result<Roster> {
     let (resolver_bell, resolver) = start_resolver(counters)?;
     let options = RosterOptions {
@@ -439,7 +439,6 @@ fn roster(
         resolver,
         store,
         overflow,
-        restored,
     };
     Roster::new(options, listeners)
 }
@@ -512,7 +511,8 @@ fn common(
         },
         accounts,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),
-        memory: Arc::new(SharedMemory::new(memory.of_channels(), config.limits.client_share_percent)),
+        memory: Arc::new(SharedRoom::new(memory.of_channels(), config.limits.client_share_percent)),
+        backlogs: Arc::new(SharedRoom::new(config.store.overflow_bytes_max, config.limits.client_share_percent)),
         message_completion: config.message_completion(),
         share: config.share(),
         main_discipline: config.lanes.discipline.of_lane(),

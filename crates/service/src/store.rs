@@ -11,13 +11,14 @@ pub(crate) mod kept;
 mod overlay;
 pub(crate) mod record;
 
+use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
@@ -26,7 +27,7 @@ use engine::Time;
 
 use self::disk::Phases;
 pub(crate) use self::disk::{Disk, StoreError};
-use self::journal::{Journal, Restored, Seat};
+use self::journal::{Journal, Piece, Seat};
 use self::record::Record;
 use crate::counters::{Block, Counter};
 use crate::lane::io::net::Bell;
@@ -42,6 +43,8 @@ const AGAIN_IN: Duration = Duration::from_secs(1);
 const ROOM_IN: Duration = Duration::from_millis(2);
 /// How long the end of the service waits for the disk.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Pieces of the events that there are at the start which the main lane has yet to take in.
+const PIECES: usize = 2;
 /// Lanes that the store may have to be told of before it looks.
 const INTRODUCTIONS: usize = 256;
 
@@ -53,10 +56,11 @@ pub(crate) struct Found {
     pub(crate) directory: PathBuf,
     pub(crate) disk: Disk,
     pub(crate) image: corba::Image,
-    pub(crate) events: Vec<Restored>,
+    /// How many events there are, and the number that is behind the last.
+    pub(crate) events: (u64, u64),
 }
 
-/// Opens a store, and reads what is in it.
+/// Opens a store, and reads what is configured in it.
 pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
     let mut disk = Disk::open(directory)?;
     let image = disk.image()?;
@@ -71,8 +75,8 @@ pub(crate) struct StoreOptions<'o> {
     pub(crate) counters: Arc<Block>,
     /// What lanes take for time 0.
     pub(crate) origin: Instant,
-    /// The events that it has.
-    pub(crate) restored: &'o [Restored],
+    /// How many events it has, and the number that is behind the last.
+    pub(crate) events: (u64, u64),
     pub(crate) limits: StoreLimits,
 }
 
@@ -103,23 +107,27 @@ pub(crate) struct Store {
 pub(crate) struct Reception {
     pub(crate) bell: Arc<Bell>,
     pub(crate) introductions: Post<Seat>,
+    /// For the main lane: the events that there are.
+    pub(crate) restored: Option<Receiver<Piece>>,
 }
 
 impl Store {
     /// Starts the thread.
     pub(crate) fn start(disk: Disk, options: StoreOptions<'_>) -> io::Result<(Self, Reception)> {
-        let StoreOptions { bell: waiting, counters, origin, restored, limits } = options;
+        let StoreOptions { bell: waiting, counters, origin, events, limits } = options;
         let (batches, handed) = channel();
         let written = Arc::new(AtomicU64::new(0));
         let bell = Arc::new(Bell::new()?);
         let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
+        let (to_lane, restored) = sync_channel(PIECES);
+        let kept = usize::try_from(events.0).unwrap_or(0);
         let mut writer = Writer {
             disk,
             handed,
             changes: Changes::new(),
             number: 0,
             written: Arc::clone(&written),
-            journal: Journal::new(introduced, restored, limits.event_bytes_max),
+            journal: Journal::new(introduced, (kept, events.1), limits.event_bytes_max),
             limits,
             waiting: Arc::clone(waiting),
             bell: Arc::clone(&bell),
@@ -134,9 +142,13 @@ impl Store {
             counters,
         };
         writer.look_at_disk();
-        let thread = Builder::new().name("store".into()).spawn(move || writer.run())?;
+        let thread = Builder::new().name("store".into()).spawn(move || {
+            writer.restore(&to_lane);
+            drop(to_lane);
+            writer.run();
+        })?;
         let store = Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), bell: Arc::clone(&bell) };
-        Ok((store, Reception { bell, introductions }))
+        Ok((store, Reception { bell, introductions, restored: Some(restored) }))
     }
 
     /// The number of the last batch that is on the medium.
@@ -228,6 +240,54 @@ impl Gathering {
 }
 
 impl Writer {
+    /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it is
+    /// tried again, as long as there is anybody to have them: the lane takes nothing else in before.
+    fn restore(&mut self, to: &SyncSender<Piece>) {
+        let mut from = 0;
+        while let Err(error) = self.read_events(&mut from, to) {
+            self.counters.add(Counter::StoreFailures, 1);
+            if core::mem::replace(&mut self.failures, 1) == 0 {
+                log::error!(
+                    "store: {error}; the events that it has cannot be read, and nobody is served before they are: it is tried each second"
+                );
+            }
+            let again = time::now() + AGAIN_IN;
+            while let Some(left) = again.checked_duration_since(time::now()).filter(|left| !left.is_zero()) {
+                self.journal.look();
+                if self.receive() {
+                    return;
+                }
+                self.bell.wait(Some(left));
+            }
+        }
+        if core::mem::take(&mut self.failures) > 0 {
+            log::warn!("store: it can be read again, and nothing was lost");
+        }
+    }
+
+    /// Hands those from this number on over, and says which is the next. While it does it hears what becomes of those before.
+    fn read_events(&mut self, from: &mut u64, to: &SyncSender<Piece>) -> Result<(), StoreError> {
+        let Self { disk, journal, .. } = self;
+        let mut piece = Piece::default();
+        let hand_over = |journal: &mut Journal, piece: Piece| {
+            let is_taken = piece.is_empty() || to.send(piece).is_ok();
+            journal.look();
+            journal.receive();
+            // Nobody takes it who is gone.
+            if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        };
+        let told = disk.each_event(*from, |number, consumers, record| {
+            let consumers = consumers.map(record::read_consumers);
+            journal.restore(number, record.len(), consumers.as_deref().map(<[_]>::len));
+            piece.push(number, consumers, record);
+            *from = number + 1;
+            if piece.is_full() { hand_over(journal, core::mem::take(&mut piece)) } else { ControlFlow::Continue(()) }
+        });
+        // What was read before a failure is good.
+        let _ = hand_over(journal, piece);
+        told
+    }
+
     fn run(mut self) {
         let mut ending = None;
         loop {

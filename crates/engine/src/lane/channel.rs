@@ -7,7 +7,7 @@ use core::cmp::Reverse;
 
 use hashbrown::HashSet;
 
-use super::commons::SharedMemory;
+use super::commons::SharedRoom;
 use super::counters::ChannelStats;
 use super::destinations::Destinations;
 use super::history::History;
@@ -30,7 +30,7 @@ pub(super) struct ChannelState {
     /// Its part of the channel's limits.
     pub(super) quota: Quota,
     /// What the events of all channels may take together.
-    shared: Option<Arc<SharedMemory>>,
+    shared: Option<Arc<SharedRoom>>,
     pub(super) destinations: Destinations,
     /// The event types of which events have come to it.
     pub(super) types: HashSet<TypeId>,
@@ -166,7 +166,12 @@ impl Over {
 }
 
 impl ChannelState {
-    pub(super) fn new(routes: Arc<ChannelRoutes>, lane: LaneId, shared: Option<Arc<SharedMemory>>) -> Self {
+    /// One that shares these with others: memory, and the room elsewhere.
+    pub(super) fn new(
+        routes: Arc<ChannelRoutes>,
+        lane: LaneId,
+        (shared, elsewhere): (Option<Arc<SharedRoom>>, Option<Arc<SharedRoom>>),
+    ) -> Self {
         Self {
             id: routes.id,
             quota: Quota::of(&routes, lane),
@@ -179,7 +184,7 @@ impl ChannelState {
             types: HashSet::new(),
             all: Room::default(),
             taken: Room::default(),
-            depot: Depot::default(),
+            depot: Depot::new(elsewhere),
             history: None,
             held: 0,
             laggards: Vec::new(),

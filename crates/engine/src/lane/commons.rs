@@ -1,4 +1,4 @@
-//! What the events of all channels may take together, on whichever lane.
+//! What the events of all channels may take together, on whichever lane: of memory, and of the room elsewhere.
 //!
 //! Each channel has a budget of its own, but the sum of the budgets may be more than there is. So a channel's events on a lane may take
 //! at most a fixed multiple of what is left for all channels. Those that are held give nothing back, and the next ones would find
@@ -8,15 +8,16 @@
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};
 
-/// The memory that the events of all channels may take together. Lanes share it ([`Lane::share_memory`](super::Lane::share_memory)).
+/// The room that the events of all channels may take together. Lanes share it ([`Lane::share_memory`](super::Lane::share_memory),
+/// [`Lane::share_overflow`](super::Lane::share_overflow)).
 #[derive(Debug)]
-pub struct SharedMemory {
+pub struct SharedRoom {
     limit_bytes: u64,
     share_percent: u64,
     taken_bytes: AtomicU64,
 }
 
-impl SharedMemory {
+impl SharedRoom {
     /// The largest share, so that something is always left.
     const SHARE_PERCENT_MAX: u8 = 90;
 
@@ -35,7 +36,7 @@ impl SharedMemory {
         self.taken_bytes.load(Ordering::Relaxed)
     }
 
-    /// What one channel may have on a lane whatever its share: a mebibyte, of a small memory less.
+    /// What one channel may have on a lane whatever its share: a mebibyte, of a small room less.
     const fn little_bytes(&self) -> u64 {
         let part = self.limit_bytes / 1024;
         if part < 64 << 10 {
@@ -69,7 +70,7 @@ impl SharedMemory {
 /// One lane's part of it: taken in pieces, so that the lanes seldom write to the same place.
 #[derive(Debug, Default)]
 pub(super) struct Part {
-    shared: Option<Arc<SharedMemory>>,
+    shared: Option<Arc<SharedRoom>>,
     taken: u64,
     used: u64,
 }
@@ -78,13 +79,13 @@ pub(super) struct Part {
 const PIECE_BYTES: u64 = 256 << 10;
 
 impl Part {
-    /// Of which memory it is a part.
-    pub(super) fn shared(&self) -> Option<&Arc<SharedMemory>> {
+    /// Of which room it is a part.
+    pub(super) fn shared(&self) -> Option<&Arc<SharedRoom>> {
         self.shared.as_ref()
     }
 
     /// What the lane's events take counts there from now on.
-    pub(super) fn set_shared(&mut self, shared: Arc<SharedMemory>) {
+    pub(super) fn set_shared(&mut self, shared: Arc<SharedRoom>) {
         self.give_back(self.taken);
         self.shared = Some(shared);
         self.adjust();
@@ -143,7 +144,7 @@ mod tests {
 
     #[test]
     fn one_has_its_share_and_something_is_left_for_another() {
-        let shared = Arc::new(SharedMemory::new(64 * MIB, 75));
+        let shared = Arc::new(SharedRoom::new(64 * MIB, 75));
         let mut part = Part::default();
         part.set_shared(Arc::clone(&shared));
         let mut used = 0;
@@ -161,13 +162,13 @@ mod tests {
 
     #[test]
     fn a_share_of_all_leaves_a_tenth_all_the_same() {
-        let shared = SharedMemory::new(800 * MIB, 100);
+        let shared = SharedRoom::new(800 * MIB, 100);
         assert!(shared.allows(0, 630 * MIB, false) && !shared.allows(0, 631 * MIB, false));
     }
 
     #[test]
     fn channels_that_have_little_find_room_however_many_others_are_held() {
-        let shared = SharedMemory::new(64 * MIB, 75);
+        let shared = SharedRoom::new(64 * MIB, 75);
         shared.taken_bytes.fetch_add(56 * MIB, Ordering::Relaxed);
         assert!(shared.allows(0, 60_000, false) && !shared.allows(60_000, 60_000, false));
         shared.taken_bytes.fetch_add(8 * MIB, Ordering::Relaxed);
@@ -176,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_a_lane_took_is_given_back_with_its_events_and_with_the_lane() {
-        let shared = Arc::new(SharedMemory::new(64 * MIB, 75));
+        let shared = Arc::new(SharedRoom::new(64 * MIB, 75));
         let mut part = Part::default();
         part.add(10);
         part.set_shared(Arc::clone(&shared));

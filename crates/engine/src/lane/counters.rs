@@ -141,6 +141,9 @@ pub struct Counters {
     /// Times at which a channel's suppliers were held because of what the events of all channels take together, and not
     /// because of its own budget.
     pub channels_short_of_memory: u64,
+    /// Times at which a channel's events found no room elsewhere because of what those of all channels have there, and not because of
+    /// its own budget.
+    pub channels_short_elsewhere: u64,
     /// Events that waited for their turn behind or beside others.
     pub turns_waited: u64,
     /// The most events that have waited for their turn at once.

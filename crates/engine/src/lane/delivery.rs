@@ -263,7 +263,7 @@ impl Lane {
     pub fn handle_timeout(&mut self, now: Time) {
         self.told(now);
         self.let_go_leftovers();
-        self.look_at_shared_memory();
+        self.look_at_shared_room();
         let mut unfinished = core::mem::take(&mut self.unfinished);
         let mut held_long = core::mem::take(&mut self.held_long);
         self.due_left = DUE_AT_ONCE;

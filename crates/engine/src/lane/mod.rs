@@ -44,7 +44,7 @@ use core::num::NonZeroU64;
 
 use hashbrown::HashMap;
 
-pub use commons::SharedMemory;
+pub use commons::SharedRoom;
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats};
 pub use drops::TypeDrops;
 pub use handover::Handover;
@@ -68,7 +68,7 @@ use filtering::Filters;
 use leftovers::Leftover;
 use outbox::Outbox;
 use overflow::Errands;
-use pressure::{Backlogs, LOOK_AT_MEMORY_EVERY};
+use pressure::{Backlogs, LOOK_AT_ROOM_EVERY};
 use settling::Settling;
 use slab::Slab;
 use suppliers::Suppliers;
@@ -216,11 +216,12 @@ pub struct Lane {
     histories: HashMap<ChannelId, NonZeroU64>,
     turn_taking: TurnTaking,
 
-    /// The lane's part of what the events of all channels may take together; channels that are held because of it, and when that
-    /// was last looked at.
+    /// The lane's parts of what the events of all channels may take together, of memory and elsewhere; channels that have no room
+    /// because of it, and when that was last looked at.
     memory: Part,
-    short_of_memory: VecDeque<u32>,
-    memory_looked_at: Option<Time>,
+    elsewhere: Part,
+    short_of_room: VecDeque<u32>,
+    room_looked_at: Option<Time>,
 
     next_serial: u64,
     counters: Counters,
@@ -283,8 +284,9 @@ impl Lane {
             histories: HashMap::new(),
             turn_taking: TurnTaking::new(),
             memory: Part::default(),
-            short_of_memory: VecDeque::new(),
-            memory_looked_at: None,
+            elsewhere: Part::default(),
+            short_of_room: VecDeque::new(),
+            room_looked_at: None,
             next_serial: 0,
             counters: Counters::default(),
             drops: Drops::new(),
@@ -317,7 +319,7 @@ impl Lane {
 
     /// Has what the events of all its channels take bounded together with that of other lanes. It is called before the lane has
     /// channels.
-    pub fn share_memory(&mut self, shared: Arc<SharedMemory>) {
+    pub fn share_memory(&mut self, shared: Arc<SharedRoom>) {
         self.memory.set_shared(shared);
     }
 
@@ -325,6 +327,12 @@ impl Lane {
     /// [room for that](crate::ChannelLimits::overflow_budget_bytes). It is called before the lane has channels.
     pub fn allow_overflow(&mut self) {
         self.may_overflow = true;
+    }
+
+    /// Has what all its channels have kept elsewhere bounded together with that of other lanes. It is called before the lane has
+    /// channels.
+    pub fn share_overflow(&mut self, shared: Arc<SharedRoom>) {
+        self.elsewhere.set_shared(shared);
     }
 
     // ---- events in the making ----
@@ -392,7 +400,7 @@ impl Lane {
         if !self.leftovers.is_empty() || self.types.has_leaving() {
             return Some(self.now);
         }
-        let look = self.memory_looked_at.map(|last| last + LOOK_AT_MEMORY_EVERY);
+        let look = self.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);
         look.into_iter().chain(self.timers.first()).min()
     }
 

@@ -15,6 +15,7 @@ use core::num::NonZeroU64;
 
 use super::admission::{Held, hold};
 use super::channel::{ChannelState, ELSEWHERE};
+use super::commons::SharedRoom;
 use super::filtering::Chosen;
 use super::history::set_number;
 use super::queue::{Ask, Entry};
@@ -136,9 +137,15 @@ pub(super) struct Depot {
     holders: u64,
     /// Whether an event found no room. It counts as long as there is hardly any, so that "full" does not flutter.
     is_full: bool,
+    /// What all channels may have there together.
+    shared: Option<Arc<SharedRoom>>,
 }
 
 impl Depot {
+    pub(super) fn new(shared: Option<Arc<SharedRoom>>) -> Self {
+        Self { shared, ..Self::default() }
+    }
+
     pub(super) fn set_budget(&mut self, bytes: u64) {
         self.budget_bytes = bytes;
     }
@@ -160,12 +167,18 @@ impl Depot {
 
     /// Whether there was no room, and is none again, by an eighth.
     pub(super) fn is_short(&self) -> bool {
-        self.is_full && self.used_bytes > self.budget_bytes - self.budget_bytes / 8
+        self.is_full && (self.used_bytes > self.budget_bytes - self.budget_bytes / 8 || self.is_short_of_shared())
+    }
+
+    /// The same because of what all channels have there, and not because of its own budget.
+    pub(super) fn is_short_of_shared(&self) -> bool {
+        self.is_full && self.shared.as_ref().is_some_and(|all| !all.has_room_again(self.used_bytes))
     }
 
     /// Whether there is room for an event that costs so much.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
-        !self.is_short() && self.used_bytes + bytes <= self.budget_bytes
+        let is_shared_fairly = self.shared.as_ref().is_none_or(|all| all.allows(self.used_bytes, bytes, false));
+        !self.is_short() && self.used_bytes + bytes <= self.budget_bytes && is_shared_fairly
     }
 }
 
@@ -244,7 +257,9 @@ impl Lane {
         let Some(mut away) = event.away.take() else { return 0 };
         let Some(state) = self.channels.get_mut(channel) else { return 0 };
         let has_room = state.depot.has_room(bytes);
-        state.depot.is_full |= !has_room;
+        if !has_room {
+            self.note_no_room_elsewhere(channel);
+        }
         away.0.retain(|away| {
             let slot = self.outbox_of(channel, away.consumer);
             let goes = slot.is_some_and(|slot| self.goes_elsewhere(slot, entry, has_room, held));
@@ -260,6 +275,7 @@ impl Lane {
         let Some(state) = self.channels.get_mut(channel).filter(|_| consumers > 0) else { return 0 };
         let Some(event) = self.events.get(entry.event) else { return 0 };
         state.depot.add(event.kept_bytes());
+        self.elsewhere.add(event.kept_bytes());
         self.counters.kept_elsewhere += u64::from(consumers);
         let (event, budget_bytes) = (Arc::clone(event), state.depot.budget_bytes);
         self.errands.push_back(Overflow::Keep { event, budget_bytes });
@@ -434,6 +450,8 @@ impl Lane {
     /// What a channel had kept elsewhere has become less: so many events are read that it was for, and there are so many bytes of room.
     pub fn note_freed(&mut self, channel: ChannelId, events: u64, bytes: u64, now: Time) {
         self.told(now);
+        // Whether or not the channel is there yet.
+        self.elsewhere.remove(bytes);
         let Some(channel) = self.channel_slots.get(&channel).copied() else { return };
         let Some(state) = self.channels.get_mut(channel) else { return };
         let depot = &mut state.depot;
@@ -442,6 +460,15 @@ impl Lane {
         self.note_room_elsewhere(channel);
         if self.channels.get(channel).is_some_and(ChannelState::is_pressed) {
             self.note_channel_room(channel);
+        }
+    }
+
+    /// An event found no room elsewhere. If that is because of what all channels have there, it is looked for again from time to time.
+    fn note_no_room_elsewhere(&mut self, channel: u32) {
+        let Some(state) = self.channels.get_mut(channel) else { return };
+        state.depot.is_full = true;
+        if state.depot.is_short_of_shared() && self.list_short_of_room(channel) {
+            self.counters.channels_short_elsewhere += 1;
         }
     }
 

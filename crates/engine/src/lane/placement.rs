@@ -42,8 +42,8 @@ impl Lane {
     }
 
     fn add_channel(&mut self, routes: &Arc<ChannelRoutes>) -> u32 {
-        let slot =
-            self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes), self.id, self.memory.shared().cloned()));
+        let shared = || (self.memory.shared().cloned(), self.elsewhere.shared().cloned());
+        let slot = self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes), self.id, shared()));
         self.channel_slots.insert(routes.id, slot);
         slot
     }

@@ -14,7 +14,7 @@ use crate::{DiscardReason, DisconnectReason, FullOutbox, Notice, ProxyId, Refusa
 pub(super) type Backlogs = BinaryHeap<(u64, Reverse<ProxyId>, u32)>;
 
 /// How often it is looked whether channels that are short of the memory that all share have room again, and at how many of them.
-pub(super) const LOOK_AT_MEMORY_EVERY: Duration = Duration::from_millis(5);
+pub(super) const LOOK_AT_ROOM_EVERY: Duration = Duration::from_millis(5);
 const LOOKED_AT_PER_TURN: usize = 64;
 
 /// What the laggard's setting made of one step.
@@ -305,12 +305,21 @@ impl Lane {
 
     /// A channel is held: if that is because of what all channels take together, others have to let go of something.
     fn note_if_short(&mut self, channel: u32, whose: Whose) {
-        let Some(state) = self.channels.get_mut(channel) else { return };
-        if state.is_short_of_shared(whose) && !core::mem::replace(&mut state.is_listed_short, true) {
+        let is_short = self.channels.get(channel).is_some_and(|state| state.is_short_of_shared(whose));
+        if is_short && self.list_short_of_room(channel) {
             self.counters.channels_short_of_memory += 1;
-            self.short_of_memory.push_back(channel);
-            self.memory_looked_at.get_or_insert(self.now);
         }
+    }
+
+    /// Has it looked for room for a channel from time to time, until there is. False if that is so already.
+    pub(super) fn list_short_of_room(&mut self, channel: u32) -> bool {
+        let Some(state) = self.channels.get_mut(channel) else { return false };
+        if core::mem::replace(&mut state.is_listed_short, true) {
+            return false;
+        }
+        self.short_of_room.push_back(channel);
+        self.room_looked_at.get_or_insert(self.now);
+        true
     }
 
     pub(super) fn end_hold(&mut self, channel: u32, whose: Whose) {
@@ -452,25 +461,27 @@ impl Lane {
         }
     }
 
-    /// Looks, from time to time, whether channels whose suppliers are held because of what all channels take together have room
-    /// again: it may be another lane that has let go of something.
-    pub(super) fn look_at_shared_memory(&mut self) {
-        if self.memory_looked_at.is_none_or(|last| last + LOOK_AT_MEMORY_EVERY > self.now) {
+    /// Looks, from time to time, whether channels that have no room because of what all channels take together have some again: it may
+    /// be another lane that has let go of something.
+    pub(super) fn look_at_shared_room(&mut self) {
+        if self.room_looked_at.is_none_or(|last| last + LOOK_AT_ROOM_EVERY > self.now) {
             return;
         }
-        for _ in 0..self.short_of_memory.len().min(LOOKED_AT_PER_TURN) {
-            let Some(channel) = self.short_of_memory.pop_front() else { break };
+        for _ in 0..self.short_of_room.len().min(LOOKED_AT_PER_TURN) {
+            let Some(channel) = self.short_of_room.pop_front() else { break };
+            self.note_room_elsewhere(channel);
             self.note_channel_room(channel);
             let is_short = |state: &ChannelState| {
-                Whose::ALL.iter().any(|whose| state.room(*whose).hold.is_some() && state.is_short_of_shared(*whose))
+                let is_held = |whose: &Whose| state.room(*whose).hold.is_some() && state.is_short_of_shared(*whose);
+                state.depot.is_short_of_shared() || Whose::ALL.iter().any(is_held)
             };
             let Some(state) = self.channels.get_mut(channel) else { continue };
             state.is_listed_short = is_short(state);
             if state.is_listed_short {
-                self.short_of_memory.push_back(channel);
+                self.short_of_room.push_back(channel);
             }
         }
-        self.memory_looked_at = (!self.short_of_memory.is_empty()).then_some(self.now);
+        self.room_looked_at = (!self.short_of_room.is_empty()).then_some(self.now);
     }
 
     /// Notes that an outbox is no longer full in one of the two ways, and tells it if it is in neither.

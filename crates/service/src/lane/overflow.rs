@@ -25,10 +25,16 @@ pub(crate) struct Backlogs {
     taken: usize,
     /// When the thread was last rung for.
     rung: Time,
+    /// Octets of events that it has yet to write, and when it last had written some or had none to write.
+    unwritten: usize,
+    written: Time,
 }
 
 /// Nobody waits for what is to be kept: the thread is rung for that so often at most, and writes much at a time.
 const RING_EVERY: Duration = Duration::from_millis(10);
+/// Octets of events that it may have yet to write until it counts as behind; and how long whoever can waits for it.
+const UNWRITTEN_MAX: usize = 16 << 20;
+const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 
 impl Backlogs {
     pub(crate) fn new(link: Option<Link>) -> Self {
@@ -50,7 +56,11 @@ impl Worker {
             }
             let Some(answer) = core.backlogs.link.as_mut().and_then(|link| link.answers.take()) else { break };
             match answer {
-                FromOverflow::Written(event) => core.lane.release(event),
+                FromOverflow::Written(event) => {
+                    core.backlogs.unwritten = core.backlogs.unwritten.saturating_sub(event.bytes.len());
+                    core.backlogs.written = core.clock.now;
+                    core.lane.release(event);
+                }
                 FromOverflow::Remembered(event) => core.lane.note_remembered(event, core.clock.now),
                 FromOverflow::Freed(channel, freed) => {
                     core.lane.note_freed(channel, freed.events, freed.bytes, core.clock.now);
@@ -63,6 +73,13 @@ impl Worker {
 }
 
 impl Core {
+    /// Whether the thread has written what it was given, but for a little, or does not get on with it: its disk may fail.
+    pub(crate) fn keeps_up_with_backlogs(&self) -> bool {
+        let Backlogs { link, unwritten, written, .. } = &self.backlogs;
+        let has_room = link.as_ref().is_none_or(|link| link.letters.room() > 0) && *unwritten <= UNWRITTEN_MAX;
+        has_room || *written + WRITTEN_WITHIN < self.clock.now
+    }
+
     /// Has what the engine wants kept, and brought back, done.
     pub(crate) fn send_errands(&mut self) {
         let Some(link) = &mut self.backlogs.link else { return };
@@ -74,7 +91,13 @@ impl Core {
             has_some = true;
             is_awaited |= matches!(errand, Overflow::Fetch { .. } | Overflow::Recall { .. });
             let letter = match errand {
-                Overflow::Keep { event, budget_bytes } => ToOverflow::Keep(event, budget_bytes),
+                Overflow::Keep { event, budget_bytes } => {
+                    if self.backlogs.unwritten == 0 {
+                        self.backlogs.written = self.clock.now;
+                    }
+                    self.backlogs.unwritten += event.bytes.len();
+                    ToOverflow::Keep(event, budget_bytes)
+                }
                 Overflow::Fetch { outbox, consumer, bytes } => ToOverflow::Fetch(outbox, consumer, bytes),
                 Overflow::Forget { consumer } => ToOverflow::Forget(consumer),
                 Overflow::Remember { event, limits } => ToOverflow::Remember(event, limits),

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use engine::{Discipline, Lane, LaneId, Notice, SharedMemory, Time};
+use engine::{Discipline, Lane, LaneId, Notice, SharedRoom, Time};
 
 use crate::counters::{Block, Counter};
 use crate::doors::{self, Clients, Doors, Listeners};
@@ -36,7 +36,7 @@ use crate::lane::overflow::Backlogs;
 use crate::lane::pulse::Pulse;
 use crate::overflow;
 use crate::published::Published;
-use crate::store::journal::{self, Restored};
+use crate::store::journal;
 use accounts::Accounts;
 
 /// What a lane is made with.
@@ -48,8 +48,6 @@ pub(crate) struct WorkerOptions {
     pub(crate) priority: Option<i16>,
     /// The main lane's: it alone accepts connections.
     pub(crate) listeners: Option<Listeners>,
-    /// The same one's: events that were kept when the process began.
-    pub(crate) restored: Vec<Restored>,
     pub(crate) ends: LaneEnds,
     pub(crate) counters: Arc<Block>,
     pub(crate) common: Common,
@@ -79,7 +77,9 @@ pub(crate) struct Common {
     /// For messages that find no room in what clients may have for those that are not complete.
     pub(crate) reserve: Arc<Reserve>,
     /// What the events of all channels may take.
-    pub(crate) memory: Arc<SharedMemory>,
+    pub(crate) memory: Arc<SharedRoom>,
+    /// What those of their consumers' backlogs may take on disk.
+    pub(crate) backlogs: Arc<SharedRoom>,
     pub(crate) message_completion: Duration,
     /// What one connection may have of a round.
     pub(crate) share: Share,
@@ -98,8 +98,6 @@ pub(crate) struct Worker {
     stopping: bool,
     /// No route leads here any more.
     pub(crate) retiring: bool,
-    /// Events that are to be taken in before all others.
-    pub(crate) restored: Vec<Restored>,
     pub(crate) core: Core,
 }
 
@@ -144,12 +142,14 @@ const ANSWERING_FOR: Duration = Duration::from_micros(500);
 const ANSWERS_PER_SHORT_LOOK: usize = 8;
 /// Addresses are given their slices for so long until the rest of the round has its turn.
 const SERVED_FOR: Duration = Duration::from_millis(1);
+/// How long it is waited, at the start, for what there is no memory for to be written, until letters are looked at.
+const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let WorkerOptions { id, thread, name, priority, listeners, restored, mut ends, counters, common } = options;
+        let WorkerOptions { id, thread, name, priority, listeners, mut ends, counters, common } = options;
         let mut lane = ready_lane(id, &common, ends.overflow.is_some());
         if let Some(overflow) = &mut ends.overflow {
             lane.continue_histories(core::mem::take(&mut overflow.histories));
@@ -161,7 +161,6 @@ impl Worker {
             mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
             stopping: false,
             retiring: false,
-            restored,
             core: Core {
                 identity: Identity { id, thread, priority, name },
                 clock: Clock::new(common.origin),
@@ -218,7 +217,7 @@ impl Worker {
     /// round.
     fn goes_on(&self) -> bool {
         let Self { clients, core, .. } = self;
-        !self.restored.is_empty()
+        core.intake.journal.is_restoring()
             || clients.goes_on()
             || core.doors.goes_on()
             || !core.io.slices.is_idle()
@@ -250,8 +249,13 @@ impl Worker {
     fn round(&mut self) {
         let began = self.core.read_clock();
         self.core.refresh();
-        if !self.restored.is_empty() {
-            self.restore_events();
+        if self.core.intake.journal.is_restoring() && !self.restore_events() {
+            // Nobody is served before.
+            if !self.core.keeps_up_with_backlogs() {
+                self.mail.bell.wait(Some(WAITS_FOR_BACKLOGS));
+            }
+            self.serve_mail();
+            return self.core.account(began);
         }
         self.clients.begin_round();
         self.core.begin_round();
@@ -486,6 +490,7 @@ fn ready_lane(id: LaneId, common: &Common, may_overflow: bool) -> Lane {
     let mut lane = Lane::with_id(id, Time(0));
     if may_overflow {
         lane.allow_overflow();
+        lane.share_overflow(Arc::clone(&common.backlogs));
     }
     lane.share_memory(Arc::clone(&common.memory));
     if id == LaneId::MAIN {

@@ -68,6 +68,7 @@ impl Core {
         counters.set(Counter::EventsRefused, engine.events_refused);
         counters.set(Counter::SuppliersHeld, engine.events_held);
         counters.set(Counter::ChannelsShort, engine.channels_short_of_memory);
+        counters.set(Counter::ChannelsShortOfDisk, engine.channels_short_elsewhere);
         counters.set(Counter::Dropped, engine.discards.total());
         for (counter, reason) in DROPPED {
             counters.set(counter, engine.discards.of(reason));

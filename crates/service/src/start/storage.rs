@@ -15,16 +15,16 @@ use crate::counters::Counters;
 use crate::lane::io::net::Bell;
 use crate::memory::Memory;
 use crate::overflow;
-use crate::store::journal::Restored;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
 use accounts::Accounts;
 use corba::{Declared, Door};
 use engine::{Channel, ChannelId};
 
-/// The store, and the events that it has.
+/// The store, and what it has.
 pub(super) struct Kept {
     disk: Disk,
-    events: Vec<Restored>,
+    /// How many events, and the number that is behind the last.
+    events: (u64, u64),
     /// The channels that there are.
     channels: Vec<ChannelId>,
 }
@@ -36,8 +36,6 @@ pub(super) struct Keepers {
     pub(super) store: Option<Reception>,
     /// Where they are introduced to the thread of the backlogs on disk.
     pub(super) overflow: Option<overflow::Reception>,
-    /// The events that the store has.
-    pub(super) restored: Vec<Restored>,
 }
 
 /// Opens the store, if there is to be one. Says what is remarkable about it.
@@ -80,7 +78,7 @@ pub(super) fn furnish(
         log::info!(
             "store: {} parts of what was configured, and {} events that somebody is yet to confirm, are restored from {}",
             kept.len(),
-            events.len(),
+            events.0,
             directory.display()
         );
     } else {
@@ -107,7 +105,7 @@ pub(super) fn start_keepers(
     origin: Instant,
 ) -> io::Result<(Store, Keepers)> {
     let limits = config.store_limits();
-    let options = StoreOptions { bell, counters: counters.of_store(), origin, restored: &events, limits };
+    let options = StoreOptions { bell, counters: counters.of_store(), origin, events, limits };
     let (store, reception) = Store::start(disk, options)?;
     let overflow = overflow::start(overflow::Options {
         directory,
@@ -116,7 +114,7 @@ pub(super) fn start_keepers(
         origin,
         counters: counters.of_overflow(),
     })?;
-    Ok((store, Keepers { store: Some(reception), overflow: Some(overflow), restored: events }))
+    Ok((store, Keepers { store: Some(reception), overflow: Some(overflow) }))
 }
 
 /// Tries whether what was configured could be restored.

@@ -1,17 +1,18 @@
 //! The file of the store: a table of keys and values in an embedded database, which keeps each batch whole or not at all.
 
 use core::fmt;
+use core::ops::ControlFlow;
 use std::fs;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableDefinition};
+use redb::{
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, ReadableTableMetadata, Table, TableDefinition,
+};
 
 use super::Changes;
-use super::journal::Restored;
 use super::overlay::Overlay;
-use super::record;
 
 /// What is configured, in its parts.
 const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
@@ -174,35 +175,25 @@ impl Disk {
         Ok(image)
     }
 
-    /// The events that are kept, by rising number.
-    pub(crate) fn events(&mut self) -> Result<Vec<Restored>, StoreError> {
-        let mut all = Vec::new();
-        self.each_event(|number, consumers, record| {
-            let consumers = consumers.map(record::read_consumers);
-            all.push(Restored { number, consumers, record: record.to_vec() });
-        })?;
-        Ok(all)
+    /// How many events are kept, and the number that is behind the last.
+    pub(crate) fn events(&mut self) -> Result<(u64, u64), StoreError> {
+        let events = self.database()?.begin_read()?.open_table(EVENTS)?;
+        let last = events.last()?.map_or(0, |(number, _)| number.value());
+        Ok((events.len()?, last + 1))
     }
 
-    /// Tells of each of them: its number, who is yet to confirm it if that is kept, and what it says.
-    pub(super) fn each_event(&mut self, mut tell: impl FnMut(u64, Option<&[u8]>, &[u8])) -> Result<(), StoreError> {
-        let begun = self.database()?.begin_read()?;
-        let (events, consumers) = (begun.open_table(EVENTS)?, begun.open_table(CONSUMERS)?);
-        let mut listed = consumers.iter()?.peekable();
-        for entry in events.iter()? {
-            let (number, record) = entry?;
-            let number = number.value();
-            let mut confirm = None;
-            // Both rise, and there is no list without its event.
-            while let Some(list) = listed.next_if(|list| list.as_ref().map_or(true, |(of, _)| of.value() <= number)) {
-                let (of, list) = list?;
-                if of.value() == number {
-                    confirm = Some(list);
-                }
-            }
-            tell(number, confirm.as_ref().map(|list| list.value()), record.value());
+    /// Tells of each event that is kept, from this number on, by rising number: its number, who is yet to confirm it if that is kept, and
+    /// what it says. As long as somebody wants to hear more.
+    pub(super) fn each_event(
+        &mut self,
+        from: u64,
+        tell: impl FnMut(u64, Option<&[u8]>, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let told = each_event(self.database()?, from, tell);
+        if told.is_err() {
+            self.database = None;
         }
-        Ok(())
+        told
     }
 
     /// Makes the file as small as what is in it.
@@ -318,6 +309,32 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
     };
     begun.commit()?;
     Ok((database, found))
+}
+
+fn each_event(
+    database: &Database,
+    from: u64,
+    mut tell: impl FnMut(u64, Option<&[u8]>, &[u8]) -> ControlFlow<()>,
+) -> Result<(), StoreError> {
+    let begun = database.begin_read()?;
+    let (events, consumers) = (begun.open_table(EVENTS)?, begun.open_table(CONSUMERS)?);
+    let mut listed = consumers.range(from..)?.peekable();
+    for entry in events.range(from..)? {
+        let (number, record) = entry?;
+        let number = number.value();
+        let mut confirm = None;
+        // Both rise, and there is no list without its event.
+        while let Some(list) = listed.next_if(|list| list.as_ref().map_or(true, |(of, _)| of.value() <= number)) {
+            let (of, list) = list?;
+            if of.value() == number {
+                confirm = Some(list);
+            }
+        }
+        if tell(number, confirm.as_ref().map(|list| list.value()), record.value()).is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 fn begin(database: &Database, phases: Phases) -> Result<redb::WriteTransaction, StoreError> {

@@ -8,6 +8,8 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
 
 use hashbrown::HashMap;
 
@@ -16,7 +18,7 @@ use engine::{Draft, Event, ProxyId, ProxyKey, Settled};
 use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
-use std::sync::Arc;
+use crate::store::Reception;
 
 /// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
 pub(crate) const EVENTS_MAX: usize = 4_096;
@@ -27,6 +29,9 @@ pub(super) const NEWS_MAX: usize = 8_192;
 pub(crate) const LATER: Duration = Duration::from_millis(100);
 const LATER_MAX: usize = 4_096;
 const LATER_BYTES_MAX: u64 = 16 << 20;
+/// Events that were kept when the process began are given to a lane so many at a time, or octets of them.
+const PIECE_EVENTS: usize = 1_024;
+const PIECE_BYTES: usize = 1 << 20;
 /// What an event takes in the file beside its octets.
 const RECORD_OVERHEAD: u64 = 64;
 
@@ -73,6 +78,8 @@ pub(crate) enum Unkept {
 pub(crate) struct Link {
     pub(crate) letters: Post<ToStore>,
     pub(crate) answers: Inbox<FromStore>,
+    /// Of the main lane: the events that were kept when the process began, until there are no more.
+    pub(crate) restored: Option<Receiver<Piece>>,
 }
 
 /// The store's end.
@@ -82,22 +89,57 @@ pub(crate) struct Seat {
     answers: PatientPost<FromStore>,
 }
 
-/// Both ends of a lane's link.
-pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, store: &Arc<Bell>) -> (Link, Seat) {
-    let (to_store, letters) = post_to(store, EVENTS_MAX + NEWS_MAX);
+/// Both ends of a lane's link. The first is the main lane's.
+pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> (Link, Seat) {
+    let (to_store, letters) = post_to(&to.bell, EVENTS_MAX + NEWS_MAX);
     // Answers, and what is told beside.
     let (to_lane, answers) = post_to(bell, EVENTS_MAX + NEWS_MAX);
-    (Link { letters: to_store, answers }, Seat { thread, letters, answers: PatientPost::new(to_lane) })
+    let link = Link { letters: to_store, answers, restored: to.restored.take() };
+    (link, Seat { thread, letters, answers: PatientPost::new(to_lane) })
 }
 
 /// An event that was kept when the process began.
 #[derive(Debug)]
-pub(crate) struct Restored {
-    pub(crate) number: u64,
+struct Restored {
+    number: u64,
     /// Who is yet to confirm it, if that was written.
-    pub(crate) consumers: Option<Box<[ProxyId]>>,
-    /// What it says.
-    pub(crate) record: Vec<u8>,
+    consumers: Option<Box<[ProxyId]>>,
+    /// Octets of its record.
+    length: usize,
+}
+
+/// Some of the events that were kept when the process began, by rising number.
+#[derive(Debug, Default)]
+pub(crate) struct Piece {
+    events: Vec<Restored>,
+    /// What they say, one behind the other.
+    records: Vec<u8>,
+}
+
+impl Piece {
+    /// Whether it has as much as a lane is given at a time.
+    pub(crate) fn is_full(&self) -> bool {
+        self.events.len() >= PIECE_EVENTS || self.records.len() >= PIECE_BYTES
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    pub(crate) fn push(&mut self, number: u64, consumers: Option<Box<[ProxyId]>>, record: &[u8]) {
+        self.events.push(Restored { number, consumers, length: record.len() });
+        self.records.extend_from_slice(record);
+    }
+
+    /// Each: its number, who is yet to confirm it, and its record.
+    pub(crate) fn each(self, mut act: impl FnMut(u64, Option<Box<[ProxyId]>>, &[u8])) {
+        let mut rest = self.records.as_slice();
+        for Restored { number, consumers, length } in self.events {
+            let (record, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            rest = behind;
+            act(number, consumers, record);
+        }
+    }
 }
 
 /// An event that is kept, or about to be.
@@ -195,20 +237,19 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// One of these events, to which lanes are introduced.
-    pub(crate) fn new(introductions: Inbox<Seat>, restored: &[Restored], bytes_max: u64) -> Self {
-        let mut open = HashMap::with_capacity(restored.len());
-        let mut bytes = 0;
-        for event in restored {
-            let octets = size_of(event.record.len());
-            bytes += octets;
-            let home = LaneThread::MAIN.0;
-            let (is_listed, listed_before) =
-                (event.consumers.is_some(), event.consumers.as_deref().map_or(0, <[_]>::len));
-            open.insert(event.number, Open { bytes: octets, home, is_listed, listed_before, ..Open::default() });
-        }
-        let next = restored.iter().map(|event| event.number + 1).max().unwrap_or(1);
-        Self { introductions, seats: Vec::new(), next, open, bytes, bytes_max, pending: Pending::default() }
+    /// One without events, to which lanes are introduced: there will be so many that were kept before, and the next has this number.
+    pub(crate) fn new(introductions: Inbox<Seat>, (kept, next): (usize, u64), bytes_max: u64) -> Self {
+        let open = HashMap::with_capacity(kept);
+        Self { introductions, seats: Vec::new(), next, open, bytes: 0, bytes_max, pending: Pending::default() }
+    }
+
+    /// Has an event that was kept when the process began, of so many octets. `consumers`: how many were yet to confirm it, if that was
+    /// written.
+    pub(crate) fn restore(&mut self, number: u64, octets: usize, consumers: Option<usize>) {
+        let bytes = size_of(octets);
+        self.bytes += bytes;
+        let (home, is_listed, listed_before) = (LaneThread::MAIN.0, consumers.is_some(), consumers.unwrap_or(0));
+        self.open.insert(number, Open { bytes, home, is_listed, listed_before, ..Open::default() });
     }
 
     /// Octets of events that may be kept from now on.

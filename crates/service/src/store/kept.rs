@@ -4,6 +4,7 @@
 //! undone undone, though only in memory: whoever looks changes nothing. It is never made here.
 
 use core::fmt;
+use core::ops::ControlFlow;
 use core::time::Duration;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -136,7 +137,7 @@ impl KeptStore {
     /// They cannot be read.
     pub fn events(&mut self, mut tell: impl FnMut(Result<KeptEvent, String>)) -> Result<(), KeptError> {
         let epoch = UtcClock::new(Time(0), Duration::ZERO).utc;
-        let told = self.disk.each_event(|number, consumers, octets| {
+        let told = self.disk.each_event(0, |number, consumers, octets| {
             let record = Record::read(octets).ok_or_else(|| format!("event {number} cannot be read"));
             let whole = consumers.is_none_or(|list| list.len().is_multiple_of(size_of::<u32>()));
             tell(record.and_then(|record| {
@@ -152,6 +153,7 @@ impl KeptStore {
                     consumers: consumers.map(|list| (list.len() / size_of::<u32>()) as u64),
                 })
             }));
+            ControlFlow::Continue(())
         });
         told.map_err(|error| explain(&self.directory, &error))
     }

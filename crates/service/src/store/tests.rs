@@ -67,7 +67,7 @@ impl Medium {
             bell,
             counters: counters.of_store(),
             origin: time::now(),
-            restored: &[],
+            events: (0, 1),
             limits: limits(1 << 30),
         };
         // Dropped at once, since there are no lanes.
@@ -77,25 +77,19 @@ impl Medium {
 
     /// A store on it as a lane sees it, and the events that were there.
     fn lane(&self, event_bytes_max: u64) -> Lane {
-        self.limited(limits(event_bytes_max))
+        self.limited(limits(event_bytes_max)).with_all()
     }
 
     fn limited(&self, limits: StoreLimits) -> Lane {
         let opened = self.clone();
         let mut disk = Disk::on(move || opened.clone()).unwrap();
-        let restored = disk.events().unwrap();
+        let events = disk.events().unwrap();
         let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
-        let options = StoreOptions {
-            bell: &bell,
-            counters: counters.of_store(),
-            origin: time::now(),
-            restored: &restored,
-            limits,
-        };
+        let options = StoreOptions { bell: &bell, counters: counters.of_store(), origin: time::now(), events, limits };
         let (store, mut reception) = Store::start(disk, options).unwrap();
-        let (link, seat) = journal::link(LaneThread::MAIN, &bell, &reception.bell);
+        let (link, seat) = journal::link(LaneThread::MAIN, &bell, &mut reception);
         reception.introductions.post(seat).ok().unwrap();
-        Lane { store, link, restored, counters, _reception: reception }
+        Lane { store, link, restored: Vec::new(), counters, _reception: reception }
     }
 
     /// What is left of it if the power went now.
@@ -154,6 +148,13 @@ impl Medium {
     }
 }
 
+/// An event that was there when the store began.
+struct Restored {
+    number: u64,
+    consumers: Option<Box<[ProxyId]>>,
+    record: Vec<u8>,
+}
+
 /// A lane that has a store.
 struct Lane {
     store: Store,
@@ -173,6 +174,23 @@ fn draft(source: ProxyKey, octets: Vec<u8>) -> Draft {
 }
 
 impl Lane {
+    /// Takes the next piece of what there was when the store began. Nothing if there is no more.
+    fn take_piece(&mut self) -> bool {
+        let Some(Ok(piece)) = self.link.restored.as_ref().map(|pieces| pieces.recv_timeout(testing::PATIENCE)) else {
+            return false;
+        };
+        piece.each(|number, consumers, record| {
+            self.restored.push(Restored { number, consumers, record: record.to_vec() });
+        });
+        true
+    }
+
+    /// Takes all of it.
+    fn with_all(mut self) -> Self {
+        while self.take_piece() {}
+        self
+    }
+
     /// Has an event kept.
     fn post(&mut self, octets: Vec<u8>) {
         self.post_from(SOURCE, octets);
@@ -362,10 +380,11 @@ fn events_that_come_right_behind_a_failure_are_refused_without_trying_and_those_
 #[test]
 fn events_that_are_refused_while_the_medium_fails_leave_nothing_behind_but_what_may_be_there() {
     let (store, lane) = [(); 2].map(|()| Arc::new(Bell::new().unwrap())).into();
-    let (mut introductions, introduced) = post_to(&store, 1);
-    let (mut link, seat) = journal::link(LaneThread::MAIN, &lane, &store);
-    introductions.post(seat).ok().unwrap();
-    let mut journal = Journal::new(introduced, &[], 1 << 30);
+    let (introductions, introduced) = post_to(&store, 1);
+    let mut reception = Reception { bell: store, introductions, restored: None };
+    let (mut link, seat) = journal::link(LaneThread::MAIN, &lane, &mut reception);
+    reception.introductions.post(seat).ok().unwrap();
+    let mut journal = Journal::new(introduced, (0, 1), 1 << 30);
     let mut post = |journal: &mut Journal| {
         for posting in 0..1_000 {
             let draft = draft(SOURCE, vec![1; 10]);
@@ -639,7 +658,13 @@ fn an_event_that_all_have_goes_before_long_however_many_are_written_meanwhile() 
         lane.answer().unwrap();
         let medium = medium.kept();
         let mut disk = Disk::on(move || medium.clone()).unwrap();
-        disk.events().unwrap().iter().all(|event| event.number != first.get())
+        let mut is_there = false;
+        let look = |number, _: Option<&[u8]>, _: &[u8]| {
+            is_there |= number == first.get();
+            ControlFlow::Continue(())
+        };
+        disk.each_event(0, look).unwrap();
+        !is_there
     });
     lane.end();
 }
@@ -683,6 +708,37 @@ fn who_is_yet_to_confirm_a_restored_event_is_written_again_where_some_are_gone()
     let lane = medium.lane(1 << 30);
     let lists: Vec<Option<Vec<u32>>> = found(&lane).into_values().map(|(list, _)| list).collect();
     assert_eq!(lists, [Some(vec![7, 8]), Some(vec![8])]);
+    lane.end();
+}
+
+#[test]
+fn events_that_cannot_be_read_at_the_start_are_read_when_they_can_be_each_once_and_in_order() {
+    const EVENTS: u64 = 10_000;
+    let medium = Medium::default();
+    let mut lane = medium.lane(1 << 30);
+    (0..EVENTS).for_each(|event| lane.post(event.to_le_bytes().repeat(128)));
+    let last = (0..EVENTS).map(|_| lane.answer().unwrap()).last().unwrap();
+    lane.end();
+    // More than what is read in advance, and than what the engine has in memory.
+    let mut lane = medium.limited(limits(1 << 30));
+    assert!(lane.take_piece());
+    medium.with(|state| state.left = Some(0));
+    while lane.counters.read(Counter::StoreFailures) == 0 {
+        let piece = lane.link.restored.as_ref().unwrap().recv_timeout(Duration::from_millis(1));
+        let Ok(piece) = piece else { continue };
+        piece.each(|number, consumers, record| {
+            lane.restored.push(Restored { number, consumers, record: record.to_vec() });
+        });
+    }
+    assert!(lane.restored.len() < 10_000, "{}", lane.restored.len());
+    medium.with(|state| state.left = None);
+    let mut lane = lane.with_all();
+    let numbers: Vec<u64> = lane.restored.iter().map(|event| event.number).collect();
+    assert_eq!(numbers, (1..=EVENTS).collect::<Vec<_>>());
+    assert!(lane.restored.iter().zip(0_u64..).all(|(event, at)| event.record.ends_with(&at.to_le_bytes())));
+    // What is new has numbers behind those.
+    lane.post(vec![1]);
+    assert_eq!(lane.answer().unwrap().get(), last.get() + 1);
     lane.end();
 }
 

@@ -65,13 +65,14 @@ fn persistent_events_of_a_backlog_on_disk_survive_a_stop_and_come_in_order() {
     let slow = Bare::new();
     let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
     let from = supplier(&service, id);
-    (0..400).for_each(|number| from.push_structured_event(&large(number)).unwrap());
-    await_count(&service, Counter::EventsKept, 400);
+    // More than are read at a time, and than there is memory for.
+    (0..1_300).for_each(|number| from.push_structured_event(&large(number)).unwrap());
+    await_count(&service, Counter::EventsKept, 1_300);
     let service = folder.start(&config, Some(service));
-    await_count(&service, Counter::EventsRestored, 400);
+    await_count(&service, Counter::EventsRestored, 1_300);
     let _ = held.resume_connection().or_else(|_| held.resume_connection());
     let mut link = slow.accept();
-    for expected in 0..400 {
+    for expected in 0..1_300 {
         assert_eq!(number(&link.accept_push()), expected);
     }
     await_count(&service, Counter::EventsKept, 0);
@@ -93,6 +94,33 @@ fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
     held.resume_connection().unwrap();
     let mut link = slow.accept();
     for expected in 0..1_000 {
+        assert_eq!(number(&link.accept_push()), expected);
+    }
+    pushing.join().unwrap();
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+/// A client could have a channel's `OverflowBudget` set to all there is on the disk, and others' persistent events were refused.
+#[test]
+fn backlogs_of_all_channels_together_keep_to_a_bound_whatever_their_budgets() {
+    let folder = Folder::new("asleep-all");
+    let mut config = folder.config();
+    config.store.overflow_bytes_max = 1 << 20;
+    let service = folder.start(&config, None);
+    let id = small_channel(&service, &[Property::new("OverflowBudget", 1_u64 << 40)]);
+    let slow = Bare::new();
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let from = supplier(&service, id);
+    let pushing = std::thread::spawn(move || {
+        (0..1_500).for_each(|number| from.push_structured_event(&large(number)).unwrap());
+    });
+    let read = |counter| service.counters().read(counter);
+    wait_until("there to be no room on the disk", || read(Counter::ChannelsShortOfDisk) > 0);
+    wait_until("a supplier to be held", || read(Counter::SuppliersHeld) > 0);
+    assert!(read(Counter::OverflowBytes) <= 1 << 20, "{}", read(Counter::OverflowBytes));
+    held.resume_connection().unwrap();
+    let mut link = slow.accept();
+    for expected in 0..1_500 {
         assert_eq!(number(&link.accept_push()), expected);
     }
     pushing.join().unwrap();

@@ -328,7 +328,7 @@ fn publish_from(rig: &mut Rig, source: ProxyKey, bytes: usize) -> Admission {
 #[test]
 fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
     const MIB: u64 = 1 << 20;
-    let shared = Arc::new(SharedMemory::new(32 * MIB, 75));
+    let shared = Arc::new(SharedRoom::new(32 * MIB, 75));
     let mut rig = Rig::new(SettingsPatch::default(), budget(1 << 40));
     let mut sources = vec![rig.source];
     rig.lane = Lane::new(rig.now);
@@ -360,7 +360,7 @@ fn channels_together_keep_to_what_there_is_whatever_their_budgets() {
 #[test]
 fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
     const MIB: u64 = 1 << 20;
-    let shared = Arc::new(SharedMemory::new(8 * MIB, 75));
+    let shared = Arc::new(SharedRoom::new(8 * MIB, 75));
     let mut rig = Rig::new(SettingsPatch::default(), budget(1 << 40));
     rig.lane = Lane::new(rig.now);
     rig.lane.share_memory(Arc::clone(&shared));
@@ -380,5 +380,5 @@ fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
     rig.advance(Duration::from_millis(5));
     assert_eq!(rig.lane.poll_release(), Some(ticket));
     rig.advance(Duration::from_millis(5));
-    assert!(rig.lane.short_of_memory.is_empty() && rig.lane.memory_looked_at.is_none(), "nobody waits any more");
+    assert!(rig.lane.short_of_room.is_empty() && rig.lane.room_looked_at.is_none(), "nobody waits any more");
 }

@@ -97,7 +97,6 @@ impl Bench {
             name: "lane".into(),
             priority: None,
             listeners: Some(Listeners { giop: net::listener(listener), json: None, outlive: false }),
-            restored: Vec::new(),
             ends: LaneEnds {
                 store: None,
                 overflow: None,
@@ -124,7 +123,8 @@ impl Bench {
                 },
                 accounts: Arc::clone(&accounts),
                 reserve: Arc::new(Reserve::new(64 << 20)),
-                memory: Arc::new(engine::SharedMemory::new(1 << 30, 75)),
+                memory: Arc::new(engine::SharedRoom::new(1 << 30, 75)),
+                backlogs: Arc::new(engine::SharedRoom::new(1 << 30, 75)),
                 message_completion: Duration::from_secs(60),
                 share,
                 main_discipline: engine::Discipline::default(),

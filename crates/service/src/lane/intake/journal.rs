@@ -5,8 +5,9 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::sync::mpsc::RecvTimeoutError;
 
-use engine::{Admission, Draft, Event, ProxyKey, Reliability, Settled};
+use engine::{Admission, Draft, Event, ProxyId, ProxyKey, Reliability, Settled};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
@@ -14,7 +15,7 @@ use crate::doors::forms;
 use crate::lane::intake::{Refused, Submission, acknowledgements};
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
-use crate::store::journal::{EVENT_BYTES_MAX, EVENTS_MAX, FromStore, Link, Posting, Restored, ToStore, Unkept};
+use crate::store::journal::{EVENT_BYTES_MAX, EVENTS_MAX, FromStore, Link, Piece, Posting, ToStore, Unkept};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -70,6 +71,24 @@ impl Journal {
 
     const fn is_there(&self) -> bool {
         self.link.is_some()
+    }
+
+    /// Whether there are events that were kept when the process began, and are to be taken in before all others.
+    pub(crate) fn is_restoring(&self) -> bool {
+        self.link.as_ref().is_some_and(|link| link.restored.is_some())
+    }
+
+    /// Some of them. Nothing if there are none at the moment, or none any more.
+    fn next_restored(&mut self) -> Option<Piece> {
+        let link = self.link.as_mut()?;
+        match link.restored.as_ref()?.recv_timeout(RESTORED_WITHIN) {
+            Ok(piece) => Some(piece),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => {
+                link.restored = None;
+                None
+            }
+        }
     }
 
     /// Whether events wait.
@@ -170,8 +189,10 @@ impl Journal {
 
 /// Answers of the store that are taken in at a time.
 const ANSWERS_AT_ONCE: usize = 256;
-/// Events that are taken in at the start before the store is told of them: it is woken for that.
-const TOLD_AT_ONCE: usize = 1_024;
+/// How long it is waited for events that were kept when the process began, until letters are looked at.
+const RESTORED_WITHIN: Duration = Duration::from_millis(10);
+/// They are taken in for so long, until letters are looked at.
+const RESTORING_FOR: Duration = Duration::from_millis(5);
 
 impl Worker {
     /// Serves what the store has posted. True if there is more.
@@ -190,16 +211,21 @@ impl Worker {
         self.core.intake.journal.link.as_ref().is_some_and(|link| link.answers.waiting() > 0)
     }
 
-    /// Takes in the events that were kept when the process began, before any other.
+    /// Takes in some of the events that were kept when the process began, before any other. False if there are more.
+    ///
+    /// What there is no memory for is to be on disk before more is taken in.
     #[cold]
-    pub(crate) fn restore_events(&mut self) {
-        for (restored, before) in core::mem::take(&mut self.restored).into_iter().zip(1_usize..) {
-            self.core.restore_event(restored);
-            if before.is_multiple_of(TOLD_AT_ONCE) {
-                self.core.hear_of_settled();
-            }
+    pub(crate) fn restore_events(&mut self) -> bool {
+        let until = self.core.clock.now + RESTORING_FOR;
+        while self.core.keeps_up_with_backlogs()
+            && self.core.clock.time() < until
+            && let Some(piece) = self.core.intake.journal.next_restored()
+        {
+            piece.each(|number, consumers, record| self.core.restore_event(number, consumers, record));
+            self.core.hear_of_settled();
+            self.core.send_errands();
         }
-        self.core.hear_of_settled();
+        !self.core.intake.journal.is_restoring()
     }
 }
 
@@ -281,10 +307,9 @@ impl Core {
     }
 
     /// Takes an event in that was kept when the process began.
-    fn restore_event(&mut self, restored: Restored) {
-        let Restored { number, consumers, record } = restored;
+    fn restore_event(&mut self, number: u64, consumers: Option<Box<[ProxyId]>>, record: &[u8]) {
         let Some(watch) = NonZeroU64::new(number) else { return };
-        let Some(record) = Record::read(&record) else {
+        let Some(record) = Record::read(record) else {
             log::error!("store: event {number} cannot be read, and is dropped");
             if let Some(link) = &mut self.intake.journal.link {
                 let _ = link.letters.post_quietly(ToStore::Settled(Settled::ForAll { watch }));

@@ -25,7 +25,7 @@ use crate::lane::scheduling;
 use crate::overflow;
 use crate::resolver::{self, Asking};
 use crate::store::Reception;
-use crate::store::journal::{self, Restored};
+use crate::store::journal;
 
 /// How long administration waits before it looks again for room in a lane's queue.
 const ROOM: Duration = Duration::from_millis(1);
@@ -41,11 +41,10 @@ pub(crate) struct RosterOptions {
     pub(crate) bell: Arc<Bell>,
     pub(crate) resolver_bell: Arc<Bell>,
     pub(crate) resolver: Post<Asking>,
-    /// How lanes are introduced to the store, if there is one, and the events that it had when the process began.
+    /// How lanes are introduced to the store, if there is one.
     pub(crate) store: Option<Reception>,
     /// The same for what keeps backlogs.
     pub(crate) overflow: Option<overflow::Reception>,
-    pub(crate) restored: Vec<Restored>,
 }
 
 /// The lanes, as administration knows them.
@@ -170,7 +169,7 @@ impl Roster {
         let (answers, resolved) = post_to(&bell, resolver::QUEUE);
         let (introductions, introduced) = post_to(&bell, usize::from(u8::MAX));
         let RosterOptions { store, overflow, .. } = &mut self.options;
-        let (store, seat_at_store) = store.as_ref().map(|to| journal::link(thread, &bell, &to.bell)).unzip();
+        let (store, seat_at_store) = store.as_mut().map(|to| journal::link(thread, &bell, to)).unzip();
         let (overflow, seat_at_overflow) = overflow.as_mut().map(|to| overflow::link(thread, &bell, to)).unzip();
         let (links, introduced_to) = self.links_to((lane, thread, priority), &bell, queue_events_max);
         let ends = LaneEnds {
@@ -186,11 +185,9 @@ impl Roster {
         };
         let name = lane_name(lane.0, priority);
         let common = self.options.common.clone();
-        let restored = core::mem::take(&mut self.options.restored);
         let (listeners, gate) = entrance.unzip();
         let named = name.as_str().into();
-        let options =
-            WorkerOptions { id: lane, thread, name: named, priority, listeners, restored, ends, counters, common };
+        let options = WorkerOptions { id: lane, thread, name: named, priority, listeners, ends, counters, common };
         let (handle, number) = self.starter.start(name, options, gate)?;
         self.begun += 1;
         let waiting = &self.options.bell;
