@@ -136,7 +136,7 @@ fn an_answer_waits_no_longer_than_it_may_and_that_is_counted() {
     let mut link = bare.accept();
     let (request, _) = link.push();
     pushing.thread.end_in_time();
-    assert_eq!(service.counters().read(Counter::AcknowledgedEarly), 1);
+    await_count(&service, Counter::AcknowledgedEarly, 1);
     // What the consumer says then is nobody's.
     link.reply(request, ReplyStatus::NoException, None);
     let pushing = push(&from, 2);

@@ -42,7 +42,7 @@ fn a_consumer_that_sleeps_holds_nobody_and_gets_everything_in_order_afterwards()
     wait_until("what there is no memory for to be on disk", || service.counters().read(Counter::OverflowEvents) > 800);
     let read = |counter| service.counters().read(counter);
     assert!(files(&folder) > 0 && read(Counter::OverflowBytes) > 800_000);
-    assert!(read(Counter::Overflowed) > 800, "{}", read(Counter::Overflowed));
+    wait_until("that to be counted", || read(Counter::Overflowed) > 800);
     held.resume_connection().unwrap();
     let mut link = slow.accept();
     for expected in 0..1_000 {
