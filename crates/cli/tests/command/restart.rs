@@ -101,7 +101,7 @@ fn what_was_configured_is_there_after_a_kill_and_after_a_stop() {
     drop(serve);
     let serve = folder.serve(&address);
     assert_eq!(exported(&serve), after);
-    drop(consumer);
+    consumer.signal("KILL");
 }
 
 #[test]
@@ -181,7 +181,7 @@ fn clients_that_were_restored_are_told_of_with_when_they_were_heard_of_and_can_b
     drop(serve);
     let serve = folder.serve(&address);
     assert!(lines(&serve).is_empty() && !exported(&serve).contains("\"client\": {"), "{}", exported(&serve));
-    drop(consumer);
+    consumer.signal("KILL");
 }
 
 #[test]
