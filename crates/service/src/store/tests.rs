@@ -176,7 +176,11 @@ fn draft(source: ProxyKey, octets: Vec<u8>) -> Draft {
 impl Lane {
     /// Takes the next piece of what there was when the store began. Nothing if there is no more.
     fn take_piece(&mut self) -> bool {
-        let Some(Ok(piece)) = self.link.restored.as_ref().map(|pieces| pieces.recv_timeout(testing::PATIENCE)) else {
+        self.take_piece_within(testing::PATIENCE)
+    }
+
+    fn take_piece_within(&mut self, limit: Duration) -> bool {
+        let Some(Ok(piece)) = self.link.restored.as_ref().map(|pieces| pieces.recv_timeout(limit)) else {
             return false;
         };
         piece.each(|number, consumers, record| {
@@ -724,11 +728,7 @@ fn events_that_cannot_be_read_at_the_start_are_read_when_they_can_be_each_once_a
     assert!(lane.take_piece());
     medium.with(|state| state.left = Some(0));
     while lane.counters.read(Counter::StoreFailures) == 0 {
-        let piece = lane.link.restored.as_ref().unwrap().recv_timeout(Duration::from_millis(1));
-        let Ok(piece) = piece else { continue };
-        piece.each(|number, consumers, record| {
-            lane.restored.push(Restored { number, consumers, record: record.to_vec() });
-        });
+        lane.take_piece_within(Duration::from_millis(1));
     }
     assert!(lane.restored.len() < 10_000, "{}", lane.restored.len());
     medium.with(|state| state.left = None);
