@@ -16,7 +16,6 @@
 //! Taking a message in and giving one out costs O(log topics + log messages of the topic). Memory is kept.
 
 mod messages;
-mod share;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +26,7 @@ use super::slab::Slab;
 use crate::{Discipline, Time, TopicSettings};
 use messages::Messages;
 pub(in crate::lane) use messages::Waiting;
-use share::Share;
+use turns::{Share, VirtualTime};
 
 /// Topics and the messages that wait for their turn.
 #[derive(Debug)]
@@ -38,9 +37,7 @@ pub(super) struct Turns<M> {
     /// Slots of the topics for which messages wait: a binary heap by `Topic::key`.
     heap: Vec<u32>,
     waiting: usize,
-    virtual_time: u128,
-    /// Counts up whenever nothing waits any more.
-    busy_period: u64,
+    virtual_time: VirtualTime,
     next_serial: u64,
 }
 
@@ -75,8 +72,7 @@ impl<M> Turns<M> {
             topics_count: 0,
             heap: Vec::new(),
             waiting: 0,
-            virtual_time: 0,
-            busy_period: 0,
+            virtual_time: VirtualTime::new(),
             next_serial: 0,
         }
     }
@@ -88,7 +84,7 @@ impl<M> Turns<M> {
         // Room for all topics, so that none is made when messages come.
         self.topics_count += 1;
         self.heap.reserve(self.topics_count - self.heap.len());
-        let share = Share::new(&settings);
+        let share = Share::new(settings.share, settings.deadline);
         let messages = Messages::new();
         self.topics.insert(|_, _| Topic { settings, order, share, messages, key: Key::default(), position: ABSENT })
     }
@@ -98,7 +94,7 @@ impl<M> Turns<M> {
         let Some(topic) = self.topics.get_mut(slot) else { return };
         if topic.settings != settings {
             topic.settings = settings;
-            topic.share.set(&settings);
+            topic.share.set(settings.share, settings.deadline);
             self.place(slot);
         }
     }
@@ -144,7 +140,7 @@ impl<M> Turns<M> {
     pub(super) fn put_back(&mut self, slot: u32, waiting: Waiting<M>) {
         let Some(topic) = self.topics.get_mut(slot) else { return };
         if topic.messages.is_empty() {
-            topic.share.awake(self.virtual_time, self.busy_period);
+            topic.share.awake(&self.virtual_time);
         }
         topic.messages.push(waiting);
         self.waiting += 1;
@@ -157,12 +153,13 @@ impl<M> Turns<M> {
         let topic = self.topics.get_mut(slot)?;
         let waiting = topic.messages.pop()?;
         if self.discipline == Discipline::Shares {
-            self.virtual_time = self.virtual_time.max(topic.share.deadline());
+            self.virtual_time.serve(&mut topic.share);
+        } else {
+            topic.share.advance();
         }
-        topic.share.advance();
         self.waiting -= 1;
         if self.waiting == 0 {
-            self.busy_period += 1;
+            self.virtual_time.rest();
         }
         self.place(slot);
         Some(waiting.message)

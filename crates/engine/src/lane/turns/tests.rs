@@ -130,7 +130,7 @@ fn random_lane(seed: u64, mut look: impl FnMut(&[TopicSettings], usize, u128, &[
         if topic < always {
             turns.push(slots[topic], 0, topic, Time(0));
         }
-        look(&settings, always, turns.virtual_time, &served);
+        look(&settings, always, turns.virtual_time.now(), &served);
     }
 }
 

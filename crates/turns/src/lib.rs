@@ -1,20 +1,56 @@
-//! How far a topic is with its share, in virtual time.
+//! Fair shares in virtual time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B): how far each topic is with its own.
+//!
+//! The engine's lanes and the end points of the small protocol take turns by the same arithmetic; how they keep their topics,
+//! and find the one that is next, is theirs. Nothing here allocates.
 //!
 //! Virtual time is counted in picoseconds, in 128 bits, so that it never wraps. What of 1/share is not whole is carried, so
 //! that a topic with a share of 3 is at exactly 1 s after three messages, and no drift builds up however many follow. With
 //! shares of at most 1,000,000, two multiples of two topics' 1/share are equal or at least a picosecond apart: the order of
 //! deadlines is exact.
 
-use core::time::Duration;
+#![no_std]
 
-use crate::TopicSettings;
+use core::time::Duration;
 
 const PICOS_PER_SECOND: u128 = 1_000_000_000_000;
 const PICOS_PER_NANO: u128 = 1_000;
 
+/// Virtual time, which moves with the work that is done: by the messages that are served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VirtualTime {
+    now: u128,
+    /// Counts up whenever nothing waits any more.
+    busy_period: u64,
+}
+
+impl VirtualTime {
+    /// The beginning.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { now: 0, busy_period: 0 }
+    }
+
+    /// Picoseconds since the beginning.
+    #[must_use]
+    pub const fn now(&self) -> u128 {
+        self.now
+    }
+
+    /// A message of the topic with this share is served.
+    pub fn serve(&mut self, share: &mut Share) {
+        self.now = self.now.max(share.deadline());
+        share.advance();
+    }
+
+    /// Nothing waits any more: all topics are quits.
+    pub const fn rest(&mut self) {
+        self.busy_period += 1;
+    }
+}
+
 /// One topic's progress. `start` is where the share of its next message begins: each message moves it on by 1/share.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Share {
+pub struct Share {
     share: u128,
     /// The whole part of 1/share, and what is left of it, in parts of `share`.
     step: u128,
@@ -28,7 +64,10 @@ pub(super) struct Share {
 }
 
 impl Share {
-    pub(super) fn new(settings: &TopicSettings) -> Self {
+    /// The share of a topic, in messages a second (1 if it is 0), and within what virtual time of its turn's beginning it is to be
+    /// served; without that, within 1/share.
+    #[must_use]
+    pub fn new(share: u32, deadline: Option<Duration>) -> Self {
         let mut new = Self {
             share: 1,
             step: 0,
@@ -39,31 +78,32 @@ impl Share {
             // None yet.
             busy_period: u64::MAX,
         };
-        new.set(settings);
+        new.set(share, deadline);
         new
     }
 
     /// Takes over changed settings. What the topic has had stays had.
-    pub(super) fn set(&mut self, settings: &TopicSettings) {
-        self.share = u128::from(settings.share.max(1));
+    pub fn set(&mut self, share: u32, deadline: Option<Duration>) {
+        self.share = u128::from(share.max(1));
         self.step = PICOS_PER_SECOND / self.share;
         self.step_rest = PICOS_PER_SECOND % self.share;
-        self.deadline = settings.deadline.map(|deadline| nanos(deadline).saturating_mul(PICOS_PER_NANO));
+        self.deadline = deadline.map(|deadline| deadline.as_nanos().saturating_mul(PICOS_PER_NANO));
         self.start_rest = 0;
     }
 
     /// A message comes to the topic, for which none waited. It cannot have saved up what it did not use; and what it had
     /// beforehand still counts, as long as others have been waiting ever since.
-    pub(super) fn awake(&mut self, virtual_time: u128, busy_period: u64) {
-        if self.busy_period != busy_period || self.start < virtual_time {
-            self.busy_period = busy_period;
-            self.start = virtual_time;
+    pub fn awake(&mut self, time: &VirtualTime) {
+        if self.busy_period != time.busy_period || self.start < time.now {
+            self.busy_period = time.busy_period;
+            self.start = time.now;
             self.start_rest = 0;
         }
     }
 
     /// By when, in virtual time, its next message is to be served.
-    pub(super) fn deadline(&self) -> u128 {
+    #[must_use]
+    pub fn deadline(&self) -> u128 {
         match self.deadline {
             Some(deadline) => self.start.saturating_add(deadline),
             None => self.next().0,
@@ -71,7 +111,7 @@ impl Share {
     }
 
     /// One of its messages is served.
-    pub(super) fn advance(&mut self) {
+    pub fn advance(&mut self) {
         (self.start, self.start_rest) = self.next();
     }
 
@@ -82,17 +122,13 @@ impl Share {
     }
 }
 
-fn nanos(duration: Duration) -> u128 {
-    duration.as_nanos()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn of(share: u32, deadline: Option<Duration>) -> Share {
-        let mut share = Share::new(&TopicSettings { share, deadline, ..TopicSettings::default() });
-        share.awake(0, 0);
+        let mut share = Share::new(share, deadline);
+        share.awake(&VirtualTime::new());
         share
     }
 
