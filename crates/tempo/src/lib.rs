@@ -16,6 +16,9 @@
 #![no_std]
 
 pub mod cookies;
+pub mod presence;
+pub mod reassembly;
+pub mod sequence;
 pub mod wire;
 
 /// Nanoseconds of the caller's monotonic clock.
