@@ -16,6 +16,7 @@
 #![no_std]
 
 pub mod cookies;
+pub mod endpoint;
 pub mod presence;
 pub mod reassembly;
 pub mod sequence;

@@ -71,6 +71,12 @@ impl Presence {
         &self.announced
     }
 
+    /// When it was announced last.
+    #[must_use]
+    pub const fn heard(&self) -> Nanos {
+        self.until.saturating_sub(PERIODS_UNTIL_GONE * self.period())
+    }
+
     /// When it is gone if it is not announced again.
     #[must_use]
     pub const fn until(&self) -> Nanos {

@@ -1,0 +1,5 @@
+//! End points on a simulated network.
+
+mod network;
+
+mod ways;
