@@ -262,13 +262,13 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     }
 
     fn change(&mut self, topic: TopicId, change: impl FnOnce(&mut topics::Topic)) {
-        if let Some(topic) = self.topics.at(topic).and_then(|at| self.topics.get_mut(at)) {
-            let before = (topic.rate, topic.deadline_us);
-            change(topic);
-            if before != (topic.rate, topic.deadline_us) {
-                topic.weigh();
-                topic.announce_at = 0;
-            }
+        let Some(at) = self.topics.at(topic) else { return };
+        let Some(topic) = self.topics.get_mut(at) else { return };
+        let before = (topic.rate, topic.deadline_us);
+        change(topic);
+        if before != (topic.rate, topic.deadline_us) {
+            topic.weigh();
+            self.announce(at);
         }
     }
 
@@ -285,18 +285,22 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         message: &[u8],
     ) -> Result<(), Refused> {
         let at = self.topics.at(topic).ok_or(Refused::UnknownTopic)?;
-        let topic = self.topics.get_mut(at).ok_or(Refused::UnknownTopic)?;
+        let topic = self.topics.get(at).ok_or(Refused::UnknownTopic)?;
         if topic.role != Role::Publisher {
             return Err(Refused::Role);
         }
-        let largest = match usize::try_from(topic.largest.min(wire::MESSAGE_MAX)) {
-            Ok(0) | Err(_) => BLOCKS * BLOCK,
-            Ok(largest) => largest.min(BLOCKS * BLOCK),
+        let (told, listeners) = (topic.largest, topic.counterparts);
+        let possible = self.topics.possible(BLOCKS) * BLOCK;
+        let largest = match usize::try_from(told) {
+            Ok(0) | Err(_) => possible,
+            Ok(largest) => largest.min(possible),
         };
+        let largest = usize::try_from(wire::MESSAGE_MAX).map_or(largest, |most| largest.min(most));
         if message.len() > largest {
             return Err(Refused::TooLarge { largest });
         }
-        if topic.counterparts == 0 {
+        let topic = self.topics.get_mut(at).ok_or(Refused::UnknownTopic)?;
+        if listeners == 0 {
             topic.tally.unheard += 1;
             return Ok(());
         }
@@ -438,17 +442,30 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    fn period_begins(&mut self, now: Nanos, at: usize) {
+    /// A topic is announced to everybody on it, with the next that is sent.
+    fn announce(&mut self, at: usize) {
         let is_group = matches!(self.settings.channel, Channel::Group(_));
-        for peer in self.peers.of_mut(at) {
-            let report = matches!(peer.kind, Kind::Publisher(_));
-            peer.due = peer.due.and(Due { announcement: !is_group, report, bye: false });
+        for peer in self.peers.of_mut(at).filter(|_| !is_group) {
+            peer.due.announcement = true;
         }
         self.peers.is_due = true;
         self.topics.is_due_to_channel = true;
-        let Some(topic) = self.topics.get_mut(at) else { return };
-        topic.is_due_to_channel = true;
+        if let Some(topic) = self.topics.get_mut(at) {
+            topic.is_due_to_channel = true;
+        }
+    }
+
+    fn period_begins(&mut self, now: Nanos, at: usize) {
+        self.announce(at);
+        for peer in self.peers.of_mut(at) {
+            peer.due.report |= matches!(peer.kind, Kind::Publisher(_));
+        }
+        let Some(topic) = self.topics.get(at) else { return };
         if topic.role == Role::Subscriber || topic.counterparts == 0 {
+            return;
+        }
+        if topic.is_probe_waiting {
+            self.counters.probes_left_out += 1;
             return;
         }
         let mut probes = topic.probes;
@@ -456,6 +473,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         if self.enqueue(at, Waiting::new(queue::Kind::Probe { number }, now, 0), &[]) {
             if let Some(topic) = self.topics.get_mut(at) {
                 topic.probes = probes;
+                topic.is_probe_waiting = true;
             }
         } else {
             self.counters.probes_left_out += 1;

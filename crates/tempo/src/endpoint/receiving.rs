@@ -281,7 +281,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         };
         to.message(message);
         // Complete, or overtaken by this one.
-        self.counters.unfinished += u64::from(self.unfinished.release(at));
+        self.counters.unfinished += u64::from(self.unfinished.release_until(at, header.sequence));
     }
 
     /// Where the message is that a fragment has completed.
@@ -323,7 +323,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         if !self.take(now, at, header.sequence, to) {
             return;
         }
-        self.counters.unfinished += u64::from(self.unfinished.release(at));
+        self.counters.unfinished += u64::from(self.unfinished.release_until(at, header.sequence));
         let echo = Probe { echoed_by: self.settings.session, ..*probe };
         // Only a broker knows where its publisher is; and it may know of another network than ours.
         let prober = probe.to.filter(|prober| {

@@ -307,6 +307,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         self.time.serve(&mut topic.share);
         let kind = self.queue.message(first).map(|message| message.kind);
         let is_message = matches!(kind, Some(queue::Kind::Message(_)));
+        topic.is_probe_waiting &= is_message;
         if topic.counterparts == 0 {
             self.queue.release(&mut topic.lane, first);
             topic.tally.unheard += u64::from(is_message);
@@ -401,12 +402,25 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         self.turn = None;
         let Some(topic) = self.topics.get_mut(at) else { return };
         let Some(sending) = topic.sending.as_mut() else { return };
+        let message = sending.message;
         if core::mem::take(&mut sending.is_one_waiting) {
             sending.next_peer = 0;
-            topic.is_blocked = true;
-            return;
+            // Meanwhile they may have got room, or have gone.
+            let (mut is_one_left, mut has_one_room) = (false, false);
+            for peer in self.peers.of(at) {
+                if matches!(&peer.kind, Kind::Subscriber(listener) if !listener.is_served) {
+                    is_one_left = true;
+                    has_one_room |= match peer.place {
+                        Place::Stream(stream) => self.streams.has_room(stream),
+                        Place::Datagram(_) => true,
+                    };
+                }
+            }
+            topic.is_blocked = is_one_left && !has_one_room;
+            if is_one_left {
+                return;
+            }
         }
-        let message = sending.message;
         topic.sending = None;
         self.queue.release(&mut topic.lane, message);
         if !topic.is_busy() {

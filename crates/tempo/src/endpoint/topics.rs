@@ -144,6 +144,8 @@ pub(super) struct Topic {
     pub(super) is_blocked: bool,
     pub(super) next_number: u32,
     pub(super) probes: Probes,
+    /// One at a time is enough.
+    pub(super) is_probe_waiting: bool,
     pub(super) delays: Delays,
     pub(super) tally: Tally,
 }
@@ -217,6 +219,7 @@ impl<const N: usize> Topics<N> {
             sending: None,
             is_blocked: false,
             next_number: first_number,
+            is_probe_waiting: false,
             probes: Probes { number: 0, sent: [None; 4], slowest: (0, 0) },
             delays: Delays::new(),
             tally: Tally::default(),
@@ -268,15 +271,27 @@ impl<const N: usize> Topics<N> {
         self.topics.iter_mut().flatten()
     }
 
-    /// Whether a topic may have so many blocks more of all there are. Half of them are divided up among the topics that publish,
-    /// the other half is for whoever comes first: so that one that cannot send leaves room to the others.
-    pub(super) fn may_take(&self, at: usize, needed: usize, all: usize) -> bool {
+    /// Half of all blocks are divided up among the topics that publish, the other half is for whoever comes first: so that one
+    /// that cannot send leaves room to the others. Says how many each has of its own, and how many are for all.
+    fn parts(&self, all: usize) -> (usize, usize) {
         let publishers = self.iter().filter(|(_, topic)| topic.role == Role::Publisher).count().max(1);
         let own = all / (2 * publishers);
+        (own, all - own * publishers)
+    }
+
+    /// Blocks that a topic can have if no other has any.
+    pub(super) fn possible(&self, all: usize) -> usize {
+        let (own, common) = self.parts(all);
+        own + common
+    }
+
+    /// Whether a topic may have so many blocks more of all there are.
+    pub(super) fn may_take(&self, at: usize, needed: usize, all: usize) -> bool {
+        let (own, common) = self.parts(all);
         let beyond = |(other, topic): (usize, &Topic)| {
             (topic.lane.blocks() + if other == at { needed } else { 0 }).saturating_sub(own)
         };
         let is_within = self.get(at).is_some_and(|topic| topic.lane.blocks() + needed <= own);
-        is_within || self.iter().map(beyond).sum::<usize>() <= all - own * publishers
+        is_within || self.iter().map(beyond).sum::<usize>() <= common
     }
 }

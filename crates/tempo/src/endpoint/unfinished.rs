@@ -94,7 +94,17 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         self.slots.get(at).map_or(&[], |slot| slot.message.message())
     }
 
-    /// A peer is gone, or has sent a later message, or its message is complete: says whether one was unfinished.
+    /// A message of a peer is handed on: one that is not later is let go of. Says whether it was unfinished.
+    pub(super) fn release_until(&mut self, peer: usize, number: u32) -> bool {
+        let slot = self.slots.iter().find(|slot| slot.peer == Some(peer));
+        let is_later = |begun: u32| (1..1 << 31).contains(&begun.wrapping_sub(number));
+        match slot.and_then(|slot| slot.message.number()) {
+            Some(begun) if is_later(begun) => false,
+            _ => self.release(peer),
+        }
+    }
+
+    /// A peer is gone: says whether a message of it was unfinished.
     pub(super) fn release(&mut self, peer: usize) -> bool {
         match self.slots.iter_mut().find(|slot| slot.peer == Some(peer)) {
             Some(slot) => {
