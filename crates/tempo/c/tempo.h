@@ -185,9 +185,9 @@ struct tempo_topic {                /* its number is its place in the table, and
     uint64_t echoes, delay_ns, delay_highest_ns, delay_sum_ns;
     uint32_t sequence, probes;
 };
-struct tempo_peer {
+struct tempo_peer {                 /* who has proven to be where it is: nothing is kept of strangers */
     uint32_t session, number;       /* its number for the topic; session 0: a free place */
-    int topic, is_proven, has_begun;
+    int topic, has_begun;
     struct tempo_address address;
     struct tempo_announcement says; /* `given` is its last cookie */
     uint64_t heard_at, delay_ns;    /* when that came; to a subscriber and back */
@@ -213,7 +213,8 @@ struct tempo_endpoint {
         uint64_t unbound;    /* frames from who has not announced that topic there */
         uint64_t no_room;    /* announcements of more peers than TEMPO_PEERS */
         uint64_t fragments;  /* of no use: of a late message, of one too large, or another's is unfinished */
-        uint64_t met, moved, expired, left; /* peers */
+        uint64_t not_moved;  /* announcements of a session that is heard elsewhere */
+        uint64_t met, moved, replaced, expired, left; /* peers */
     } counters;
     uint8_t out[TEMPO_DATAGRAM];
 };
@@ -270,17 +271,15 @@ static inline void tempo_announce(struct tempo_endpoint *e, int topic, const str
     tempo_send(e, &f, TEMPO_ANNOUNCEMENT, (uint32_t)topic + 1, to);
 }
 static inline int tempo_takes(const struct tempo_endpoint *e, int peer, int topic, size_t n) {
-    const struct tempo_peer *p = &e->peers[peer];
-    return p->session != 0 && p->topic == topic && (p->is_proven || e->kind == TEMPO_GROUP) && n <= p->says.largest;
+    const struct tempo_peer *const p = &e->peers[peer];
+    return p->session != 0 && p->topic == topic && (p->says.largest == 0 || n <= p->says.largest);
 }
-/* Sends data or a probe to each subscriber's address, or once to the group; says to how many places. */
+/* Sends data or a probe to each subscriber, or once to the group; says to how many places. */
 static inline int tempo_spread(struct tempo_endpoint *e, struct tempo_frame *f, enum tempo_kind kind, int topic, size_t n) {
     int places = 0;
     f->sequence = e->topics[topic].sequence + 1, f->sent = e->now;
-    for (int i = 0, j; i < TEMPO_PEERS && (e->kind != TEMPO_GROUP || places == 0); i++) {
+    for (int i = 0; i < TEMPO_PEERS && (e->kind != TEMPO_GROUP || places == 0); i++) {
         if (!tempo_takes(e, i, topic, n)) continue;
-        for (j = 0; j < i && !(tempo_takes(e, j, topic, n) && tempo_is_same(&e->peers[i].address, &e->peers[j].address)); j++) {}
-        if (j < i) continue; /* a former session, which has not expired yet */
         tempo_send(e, f, kind, (uint32_t)topic + 1, e->kind == TEMPO_GROUP ? &e->channel : &e->peers[i].address), places++;
     }
     return places;
@@ -314,7 +313,7 @@ static inline void tempo_remove(struct tempo_endpoint *e, int topic, const struc
     if (e->kind != TEMPO_NONE) tempo_send(e, &f, TEMPO_BYE, (uint32_t)topic + 1, &e->channel);
     for (int i = 0; i < TEMPO_PEERS; i++) {
         if (e->peers[i].session == 0 || e->peers[i].topic != topic) continue;
-        const int is_told = e->peers[i].is_proven && e->kind != TEMPO_GROUP && !tempo_is_same(&e->peers[i].address, &e->channel);
+        const int is_told = e->kind != TEMPO_GROUP && !tempo_is_same(&e->peers[i].address, &e->channel);
         if (is_told) tempo_send(e, &f, TEMPO_BYE, (uint32_t)topic + 1, &e->peers[i].address);
         tempo_forget(e, i);
     }
@@ -361,38 +360,35 @@ static inline int tempo_gather(struct tempo_endpoint *e, int peer, const struct 
 }
 static inline void tempo_announced(struct tempo_endpoint *e, const struct tempo_address *from, const struct tempo_frame *f) {
     const struct tempo_announcement *const a = &f->as.announcement;
-    const int is_valid = from->family == TEMPO_STREAM || (a->returned != 0 && a->returned == tempo_cookie(e->secret, from, f->session));
-    int topic = -1, peer = -1, room = -1, is_answered = 1;
+    const int is_proof = from->family == TEMPO_STREAM || (a->returned != 0 && a->returned == tempo_cookie(e->secret, from, f->session));
+    int topic = -1, peer = -1, room = -1;
     for (int i = 0; i < TEMPO_TOPICS; i++) {
         const struct tempo_topic *t = &e->topics[i];
         if (t->says.role == 3 - a->role && t->says.name_octets == f->n && memcmp(t->name, f->octets, f->n) == 0) topic = i;
     }
     for (int i = 0; i < TEMPO_PEERS; i++) {
-        const struct tempo_peer *p = &e->peers[i];
+        const struct tempo_peer *const p = &e->peers[i];
+        const int is_here = p->session != 0 && tempo_is_same(&p->address, from);
         if (p->session == f->session && p->topic == topic) peer = i;
-        else if (p->session == f->session && p->number == f->topic && p->says.role == a->role && tempo_is_same(&p->address, from)) tempo_forget(e, i);
-        if (p->session == 0 || (is_valid && !p->is_proven && room < 0)) room = i;
+        else if (is_here && p->session == f->session && p->number == f->topic && p->says.role == a->role) tempo_forget(e, i); /* another name */
+        else if (is_here && p->session != f->session && is_proof && topic >= 0) tempo_forget(e, i), e->counters.replaced++;
+        if (p->session == 0) room = i;
     }
     if (topic < 0) return;
-    if (peer < 0 && room < 0 && is_valid) {
-        e->counters.no_room++; /* and no answer: two that have no room would answer each other for ever */
-        return;
-    }
-    if (peer < 0 && room >= 0) {
-        tempo_forget(e, peer = room), e->counters.met++;
-        e->peers[peer].session = f->session, e->peers[peer].topic = topic, e->peers[peer].address = *from, e->peers[peer].reported_at = e->now;
-    } else if (peer >= 0 && !tempo_is_same(&e->peers[peer].address, from)) {
-        if (!is_valid) peer = -1;
-        else e->peers[peer].address = *from, e->counters.moved++;
-    } else if (peer >= 0) is_answered = !(e->peers[peer].is_proven || is_valid) || (a->given != 0 && a->given != e->peers[peer].says.given);
-    if (peer >= 0) {
-        struct tempo_peer *const p = &e->peers[peer];
-        const uint64_t given = a->given != 0 ? a->given : p->says.given; /* what goes to a group gives none */
-        if (p->number != f->topic) p->number = f->topic, p->has_begun = 0;
-        if (is_valid) p->is_proven = 1;
+    const int is_there = peer >= 0 && tempo_is_same(&e->peers[peer].address, from);
+    if (!is_proof && (!is_there || a->given != 0 || e->peers[peer].number != f->topic)) tempo_announce(e, topic, from, f->session, a->given);
+    else if (peer < 0 && room < 0) e->counters.no_room++;
+    else if (peer >= 0 && !is_there && e->now - e->peers[peer].heard_at < TEMPO_MS * e->peers[peer].says.period_ms) e->counters.not_moved++;
+    else {
+        struct tempo_peer *const p = &e->peers[peer >= 0 ? peer : room];
+        const uint64_t given = a->given != 0 ? a->given : p->says.given; /* to a group, none is given */
+        if (peer < 0) p->reported_at = e->now, e->counters.met++;
+        else if (!is_there) e->counters.moved++;
+        if (p->number != f->topic) p->has_begun = 0;
+        p->session = f->session, p->number = f->topic, p->topic = topic, p->address = *from;
         p->says = *a, p->says.given = given, p->heard_at = e->now;
+        if (!is_there) tempo_announce(e, topic, from, f->session, given);
     }
-    if (is_answered) tempo_announce(e, topic, from, f->session, a->given);
 }
 static inline void tempo_probed(struct tempo_endpoint *e, const struct tempo_address *from, const struct tempo_frame *f) {
     struct tempo_frame echo;
@@ -440,7 +436,7 @@ static inline void tempo_came(struct tempo_endpoint *e, const struct tempo_addre
     else if (f->kind == TEMPO_DATA) tempo_data(e, peer, f);
     else if (f->kind == TEMPO_REPORT) e->peers[peer].received = f->as.report.received, e->peers[peer].lost = f->as.report.lost;
     else if (f->kind == TEMPO_BYE) tempo_forget(e, peer), e->counters.left++;
-    else if (tempo_order(e, peer, f->sequence, 1) && e->peers[peer].is_proven) tempo_probed(e, from, f);
+    else if (tempo_order(e, peer, f->sequence, 1)) tempo_probed(e, from, f);
 }
 /* A datagram, or what came on a stream and was not consumed before. Says how many octets are consumed; -1: the stream must be closed. */
 static inline ptrdiff_t tempo_handle(struct tempo_endpoint *e, uint64_t now, const struct tempo_address *from, const uint8_t *bytes, size_t n,
@@ -458,32 +454,31 @@ static inline ptrdiff_t tempo_handle(struct tempo_endpoint *e, uint64_t now, con
     }
     return (ptrdiff_t)at;
 }
-/* A topic's turn to be announced: to the channel, or to who announced itself; publishers probe, subscribers report. */
+/* A topic's turn to be announced: to who announced itself and to the channel; publishers probe, subscribers report. */
 static inline void tempo_turn(struct tempo_endpoint *e, int topic) {
     const uint64_t period = e->period_ms * TEMPO_MS;
     struct tempo_topic *const t = &e->topics[topic];
-    const struct tempo_peer *known = NULL; /* at the channel's address, and heard last */
     struct tempo_frame f;
+    int is_known = e->kind == TEMPO_NONE; /* the channel, from its own announcements */
     e->random ^= e->random << 13, e->random ^= e->random >> 7, e->random ^= e->random << 17;
     t->announce_at = e->now + period - e->random % (period / 4 + 1);
+    memset(&f, 0, sizeof f);
     for (struct tempo_peer *p = e->peers; p < e->peers + TEMPO_PEERS; p++) {
-        const int is_channel = tempo_is_same(&p->address, &e->channel);
-        if (p->session != 0 && is_channel && (known == NULL || p->heard_at > known->heard_at)) known = p;
-        if (p->session == 0 || p->topic != topic || !p->is_proven) continue;
-        if (e->kind != TEMPO_GROUP && !is_channel) tempo_announce(e, topic, &p->address, p->session, p->says.given);
+        if (p->session == 0 || p->topic != topic) continue;
+        if (tempo_is_same(&p->address, &e->channel)) is_known = 1;
+        if (e->kind != TEMPO_GROUP) tempo_announce(e, topic, &p->address, p->session, p->says.given);
         if (t->says.role == TEMPO_PUBLISHER) continue;
-        memset(&f, 0, sizeof f);
         f.as.report.received = p->received, f.as.report.lost = p->lost, f.as.report.end_points = 1;
         f.as.report.rate = (uint32_t)((p->received - p->reported) * TEMPO_MS / ((e->now - p->reported_at) / TEMPO_MS + 1));
         p->reported = p->received, p->reported_at = e->now;
         tempo_send(e, &f, TEMPO_REPORT, p->number, &p->address);
     }
-    if (e->kind != TEMPO_NONE) tempo_announce(e, topic, &e->channel, known ? known->session : 0, known ? known->says.given : 0);
+    if (!is_known) tempo_announce(e, topic, &e->channel, 0, 0);
     memset(&f, 0, sizeof f);
     f.as.probe.sent = e->now, f.as.probe.prober = e->session, f.as.probe.topic = (uint32_t)topic + 1, f.as.probe.number = t->probes + 1;
     if (t->says.role == TEMPO_PUBLISHER && tempo_spread(e, &f, TEMPO_PROBE, topic, 0) > 0) t->sequence++, t->probes++;
 }
-/* To be called now and then; says until when to call it again. */
+/* To be called after whatever has come, and at the time that it says. */
 static inline uint64_t tempo_tick(struct tempo_endpoint *e, uint64_t now, const struct tempo_driver *driver) {
     uint64_t next = UINT64_MAX;
     e->now = now, e->driver = driver;

@@ -218,12 +218,14 @@ static void tell(void) {
     for (int i = 0; i < TEMPO_PEERS; i++) {
         const struct tempo_peer *p = &end_point.peers[i];
         if (p->session != 0)
-            printf("peer %" PRIu32 " topic=%d proven=%d rate=%" PRIu32 " received=%" PRIu64 " lost=%" PRIu64 " late=%" PRIu64 " repeated=%" PRIu64
-                   " delay=%" PRIu64 "\n", p->session, p->topic, p->is_proven, p->says.rate, p->received, p->lost, p->late, p->repeated, p->delay_ns);
+            printf("peer %" PRIu32 " topic=%d rate=%" PRIu32 " received=%" PRIu64 " lost=%" PRIu64 " late=%" PRIu64 " repeated=%" PRIu64
+                   " delay=%" PRIu64 "\n", p->session, p->topic, p->says.rate, p->received, p->lost, p->late, p->repeated, p->delay_ns);
     }
-    printf("= unreadable=%" PRIu64 " unbound=%" PRIu64 " no_room=%" PRIu64 " fragments=%" PRIu64 " met=%" PRIu64 " moved=%" PRIu64 " expired=%" PRIu64
-           " left=%" PRIu64 "\n", end_point.counters.unreadable, end_point.counters.unbound, end_point.counters.no_room,
-           end_point.counters.fragments, end_point.counters.met, end_point.counters.moved, end_point.counters.expired, end_point.counters.left);
+    printf("= unreadable=%" PRIu64 " unbound=%" PRIu64 " no_room=%" PRIu64 " fragments=%" PRIu64, end_point.counters.unreadable,
+           end_point.counters.unbound, end_point.counters.no_room, end_point.counters.fragments);
+    printf(" not_moved=%" PRIu64 " met=%" PRIu64 " moved=%" PRIu64 " replaced=%" PRIu64 " expired=%" PRIu64 " left=%" PRIu64 "\n",
+           end_point.counters.not_moved, end_point.counters.met, end_point.counters.moved, end_point.counters.replaced,
+           end_point.counters.expired, end_point.counters.left);
 }
 static int run(void) {
     static char line[150000];

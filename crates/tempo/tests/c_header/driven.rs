@@ -35,17 +35,19 @@ impl Place {
         }
     }
 
-    fn read(text: &str) -> Self {
+    /// Nothing if it is nowhere.
+    pub(crate) fn read(text: &str) -> Option<Self> {
         let mut parts = text.split('/');
         let mut next = || parts.next().unwrap();
         let (family, port) = (next(), next().parse().unwrap());
         let octets = text::octets(next());
         let four = <[u8; 4]>::try_from(&octets[..4]).unwrap();
         match family {
-            "4" => Self::At(SocketAddr::new(IpAddr::from(four), port)),
-            "6" => Self::At(SocketAddr::new(IpAddr::from(<[u8; 16]>::try_from(&octets[..16]).unwrap()), port)),
-            "255" => Self::Stream(u32::from_ne_bytes(four)),
-            _ => panic!("an end point sent to {text}"),
+            "0" => None,
+            "4" => Some(Self::At(SocketAddr::new(IpAddr::from(four), port))),
+            "6" => Some(Self::At(SocketAddr::new(IpAddr::from(<[u8; 16]>::try_from(&octets[..16]).unwrap()), port))),
+            "255" => Some(Self::Stream(u32::from_ne_bytes(four))),
+            _ => panic!("{text} is no place"),
         }
     }
 }
@@ -78,7 +80,7 @@ impl Driven {
                 "=" => break rest.clone_into(&mut said.value),
                 "send" => {
                     let (to, octets) = rest.split_once(' ').unwrap();
-                    said.sent.push((Place::read(to), text::octets(octets)));
+                    said.sent.push((Place::read(to).expect("it sends to somewhere"), text::octets(octets)));
                 }
                 "message" => said.messages.push(rest.to_owned()),
                 _ => said.told.push(line.trim_end().to_owned()),

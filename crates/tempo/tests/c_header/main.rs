@@ -6,6 +6,7 @@ mod compiled;
 mod driven;
 mod end_point;
 mod frames;
+mod rust_end;
 mod text;
 mod udp;
 mod world;

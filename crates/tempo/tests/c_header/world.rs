@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use crate::driven::{Driven, Place, Said};
+use crate::rust_end::RustEnd;
 use crate::text;
 
 pub(crate) const MS: u64 = 1_000_000;
@@ -19,9 +20,30 @@ pub(crate) enum Channel {
     Group(SocketAddr),
 }
 
-/// An end point in C.
+/// In which language an end point is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Language {
+    C,
+    Rust,
+}
+
+enum Program {
+    C(Driven),
+    Rust(RustEnd),
+}
+
+impl Program {
+    fn ask(&mut self, command: &str) -> Said {
+        match self {
+            Self::C(program) => program.ask(command),
+            Self::Rust(end) => end.ask(command),
+        }
+    }
+}
+
+/// An end point.
 pub(crate) struct Node {
-    program: Driven,
+    program: Program,
     place: Place,
     next: u64,
     pub(crate) messages: Vec<String>,
@@ -70,8 +92,12 @@ impl World {
     }
 
     /// An end point with this session, at this place; nothing of it is there yet but its channel and a buffer of 4 KiB.
-    pub(crate) fn add(&mut self, place: Place, session: u32, channel: Channel) -> usize {
-        let mut node = Node { program: Driven::start(), place, next: 0, messages: Vec::new() };
+    pub(crate) fn add(&mut self, language: Language, place: Place, session: u32, channel: Channel) -> usize {
+        let program = match language {
+            Language::C => Program::C(Driven::start()),
+            Language::Rust => Program::Rust(RustEnd::new()),
+        };
+        let mut node = Node { program, place, next: 0, messages: Vec::new() };
         begin(&mut node.program, session, channel);
         self.nodes.push(node);
         self.nodes.len() - 1
@@ -148,15 +174,18 @@ impl World {
             let next = timeout.map(|(when, _)| when).or(arrival);
             let Some(next) = next.filter(|&next| next <= until) else { break };
             self.now = next;
-            if let Some((_, node)) = timeout {
-                let said = self.ask(node, &format!("tick {next}"));
-                self.nodes[node].next = said.value.parse().unwrap();
-                assert!(self.nodes[node].next > next, "it wants to be called again at once");
-            } else {
-                self.arrive();
+            match timeout {
+                Some((_, node)) => self.tick(node),
+                None => self.arrive(),
             }
         }
         self.now = until;
+    }
+
+    fn tick(&mut self, node: usize) {
+        let said = self.ask(node, &format!("tick {}", self.now));
+        self.nodes[node].next = said.value.parse().unwrap();
+        assert!(self.nodes[node].next > self.now, "it wants to be called again at once");
     }
 
     fn arrive(&mut self) {
@@ -165,6 +194,7 @@ impl World {
             Some(node) => {
                 let said = self.hand(node, from, &octets);
                 assert_eq!(said.value, octets.len().to_string(), "a datagram is always consumed");
+                self.tick(node);
             }
             None => self.elsewhere.push((from, to, octets)),
         }
@@ -195,7 +225,7 @@ impl World {
     }
 }
 
-fn begin(program: &mut Driven, session: u32, channel: Channel) {
+fn begin(program: &mut Program, session: u32, channel: Channel) {
     let (kind, place) = match channel {
         Channel::None => (0, text::address(None)),
         Channel::Peer(place) => (1, place.text()),
