@@ -40,7 +40,13 @@ struct tempo_announcement {
     uint8_t role, name_octets;
 };
 struct tempo_fragment { uint32_t total, at; };
-struct tempo_probe { uint64_t sent; uint32_t prober, topic, number; uint16_t port; uint8_t family, hops, addr[16]; uint32_t echoed_by, reserved; };
+struct tempo_probe {
+    uint64_t sent;
+    uint32_t prober, topic, number;
+    uint16_t port;
+    uint8_t family, hops, addr[16];
+    uint32_t echoed_by, reserved;
+};
 struct tempo_report { uint64_t received, lost; uint32_t rate, end_points; };
 struct tempo_frame {
     uint8_t magic, version, kind, flags;
@@ -59,8 +65,8 @@ struct tempo_frame {
     const uint8_t *octets; /* the name of an announcement, not terminated; the message of data */
     size_t n;              /* octets of that */
 };
-typedef char tempo_has_no_gaps[sizeof(struct tempo_announcement) == 40 && sizeof(struct tempo_probe) == 48 && sizeof(struct tempo_report) == 24
-    && offsetof(struct tempo_frame, as) == TEMPO_HEADER ? 1 : -1];
+typedef char tempo_has_no_gaps[sizeof(struct tempo_announcement) == 40 && sizeof(struct tempo_probe) == 48
+    && sizeof(struct tempo_report) == 24 && offsetof(struct tempo_frame, as) == TEMPO_HEADER ? 1 : -1];
 #define TEMPO_HEADER_SIZES "11114448224"
 static inline const char *tempo_sizes(const struct tempo_frame *f) { /* of what all payloads of the kind have */
     return f->kind == TEMPO_ANNOUNCEMENT ? "8844444211" : f->kind == TEMPO_DATA ? (f->flags & TEMPO_FRAGMENT ? "44" : "")
@@ -235,7 +241,7 @@ static inline void tempo_begin(struct tempo_endpoint *e, uint32_t session, const
     e->random = tempo_cookie(secret, &e->channel, session), e->buffer = buffer, e->buffer_octets = buffer_octets, e->unfinished.peer = -1;
     if (kind != TEMPO_NONE) e->channel = *channel;
 }
-/* A topic, announced by the next tick. Rate: messages in 1,000 s, 0: not told; deadline: 0: none. -1: no room, no name, or there already. */
+/* A topic; the next tick announces it. Rate: messages in 1,000 s, 0: not told; deadline: 0: none. -1: no room, no name, or there already. */
 static inline int tempo_add(struct tempo_endpoint *e, const char *name, enum tempo_role role, uint32_t rate, uint32_t deadline_us) {
     const size_t n = strlen(name), frame = TEMPO_DATAGRAM - TEMPO_HEADER;
     int place = -1;
@@ -258,11 +264,13 @@ static inline void tempo_forget(struct tempo_endpoint *e, int peer) {
 static inline void tempo_closed(struct tempo_endpoint *e, const struct tempo_address *stream) {
     for (int i = 0; i < TEMPO_PEERS; i++) if (tempo_is_same(&e->peers[i].address, stream)) tempo_forget(e, i);
 }
-static inline void tempo_send(struct tempo_endpoint *e, struct tempo_frame *f, enum tempo_kind kind, uint32_t number, const struct tempo_address *to) {
+static inline void tempo_send(struct tempo_endpoint *e, struct tempo_frame *f, enum tempo_kind kind, uint32_t number,
+                              const struct tempo_address *to) {
     f->kind = (uint8_t)kind, f->session = e->session, f->topic = number;
     e->driver->send(e->driver->context, to, e->out, tempo_write(f, e->out, sizeof e->out));
 }
-static inline void tempo_announce(struct tempo_endpoint *e, int topic, const struct tempo_address *to, uint32_t session, uint64_t returned) {
+static inline void tempo_announce(struct tempo_endpoint *e, int topic, const struct tempo_address *to, uint32_t session,
+                                  uint64_t returned) {
     struct tempo_frame f;
     memset(&f, 0, sizeof f);
     f.as.announcement = e->topics[topic].says, f.as.announcement.period_ms = e->period_ms, f.as.announcement.returned = returned;
@@ -285,8 +293,8 @@ static inline int tempo_spread(struct tempo_endpoint *e, struct tempo_frame *f, 
     return places;
 }
 /* Sends a message at once; says to how many places, 0 if nobody listens, or -1 if it cannot be sent. `content`: 0, _TYPED, _STRUCTURED. */
-static inline int tempo_publish(struct tempo_endpoint *e, uint64_t now, int topic, int16_t priority, int content, const uint8_t *octets, size_t n,
-                                const struct tempo_driver *driver) {
+static inline int tempo_publish(struct tempo_endpoint *e, uint64_t now, int topic, int16_t priority, int content, const uint8_t *octets,
+                                size_t n, const struct tempo_driver *driver) {
     const size_t room = TEMPO_DATAGRAM - TEMPO_HEADER;
     struct tempo_frame f;
     size_t at = 0;
@@ -323,7 +331,8 @@ static inline void tempo_remove(struct tempo_endpoint *e, int topic, const struc
 static inline int tempo_order(struct tempo_endpoint *e, int peer, uint32_t number, int has_come) {
     struct tempo_peer *const p = &e->peers[peer];
     const uint32_t ahead = number - p->last, behind = p->last - number;
-    const uint64_t periods = 1 + (e->now - p->last_at) / (p->says.period_ms * TEMPO_MS), bit = behind - 1 < 64 ? (uint64_t)1 << (behind - 1) : 0;
+    const uint64_t periods = 1 + (e->now - p->last_at) / (p->says.period_ms * TEMPO_MS);
+    const uint64_t bit = behind - 1 < 64 ? (uint64_t)1 << (behind - 1) : 0;
     const int is_anew = !p->has_begun || (ahead < 0x80000000u ? ahead / 65536 >= periods : behind >= 65536);
     const int is_next = is_anew || (ahead > 0 && ahead < 0x80000000u);
     if (!has_come) return is_next;
@@ -349,7 +358,8 @@ static inline int tempo_gather(struct tempo_endpoint *e, int peer, const struct 
     }
     const uint32_t size = is_last ? e->unfinished.size : n, last_at = is_last ? at : e->unfinished.last_at;
     if (e->unfinished.peer != peer || e->unfinished.number != f->sequence || total != e->unfinished.total) return 0;
-    if ((is_last && e->unfinished.has_last && at != e->unfinished.last_at) || (e->unfinished.size > 0 && size != e->unfinished.size)) return 0;
+    if (is_last && e->unfinished.has_last && at != e->unfinished.last_at) return 0;
+    if (e->unfinished.size > 0 && size != e->unfinished.size) return 0;
     if (size > 0 && (at % size != 0 || (total - 1) / size >= 64)) return 0;
     if (size > 0 && (is_last || e->unfinished.has_last) && (last_at % size != 0 || total - last_at > size)) return 0;
     memcpy(e->buffer + at, f->octets, n);
@@ -370,15 +380,17 @@ static inline void tempo_announced(struct tempo_endpoint *e, const struct tempo_
         const struct tempo_peer *const p = &e->peers[i];
         const int is_here = p->session != 0 && tempo_is_same(&p->address, from);
         if (p->session == f->session && p->topic == topic) peer = i;
-        else if (is_here && p->session == f->session && p->number == f->topic && p->says.role == a->role) tempo_forget(e, i); /* another name */
-        else if (is_here && p->session != f->session && is_proof && topic >= 0) tempo_forget(e, i), e->counters.replaced++;
+        else if (is_here && (p->session == f->session ? p->number == f->topic && p->says.role == a->role : is_proof && topic >= 0))
+            tempo_forget(e, i), e->counters.replaced++; /* its number has another name, or it has begun again */
         if (p->session == 0) room = i;
     }
     if (topic < 0) return;
     const int is_there = peer >= 0 && tempo_is_same(&e->peers[peer].address, from);
-    if (!is_proof && (!is_there || a->given != 0 || e->peers[peer].number != f->topic)) tempo_announce(e, topic, from, f->session, a->given);
-    else if (peer < 0 && room < 0) e->counters.no_room++;
-    else if (peer >= 0 && !is_there && e->now - e->peers[peer].heard_at < TEMPO_MS * e->peers[peer].says.period_ms) e->counters.not_moved++;
+    const int is_heard = peer >= 0 && e->now - e->peers[peer].heard_at < TEMPO_MS * e->peers[peer].says.period_ms;
+    if (!is_proof && (!is_there || a->given != 0 || e->peers[peer].number != f->topic))
+        tempo_announce(e, topic, from, f->session, a->given); /* from a stranger, who proves that it is there by what this gives it */
+    else if (peer < 0 && room < 0) e->counters.no_room++; /* without an answer: two that have no room would answer each other for ever */
+    else if (is_heard && !is_there) e->counters.not_moved++;
     else {
         struct tempo_peer *const p = &e->peers[peer >= 0 ? peer : room];
         const uint64_t given = a->given != 0 ? a->given : p->says.given; /* to a group, none is given */
@@ -450,7 +462,8 @@ static inline ptrdiff_t tempo_handle(struct tempo_endpoint *e, uint64_t now, con
         if (verdict == TEMPO_INCOMPLETE && is_stream) break;
         if (verdict == TEMPO_GOOD) tempo_came(e, from, &f);
         else e->counters.unreadable++;
-        if (verdict != TEMPO_GOOD && verdict != TEMPO_BAD_KIND && (is_stream || verdict != TEMPO_BAD_PAYLOAD)) return is_stream ? -1 : (ptrdiff_t)n;
+        const int goes_on = verdict == TEMPO_GOOD || verdict == TEMPO_BAD_KIND || (verdict == TEMPO_BAD_PAYLOAD && !is_stream);
+        if (!goes_on) return is_stream ? -1 : (ptrdiff_t)n;
     }
     return (ptrdiff_t)at;
 }

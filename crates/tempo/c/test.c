@@ -239,6 +239,7 @@ static int run(void) {
         else if (strcmp(command, "tell") == 0) tell();
         else if (strcmp(command, "tick") == 0) printf("= %" PRIu64 "\n", tempo_tick(&end_point, number(), &driver));
         else if (strcmp(command, "remove") == 0) tempo_remove(&end_point, (int)number(), &driver), printf("=\n");
+        else if (strcmp(command, "opened") == 0) printf("=\n"); /* which only others need to be told */
         else if (strcmp(command, "answer") == 0) answers_with = (int)number(), printf("=\n");
         else if (strcmp(command, "closed") == 0) {
             const struct tempo_address stream = address();

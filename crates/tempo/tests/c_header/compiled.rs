@@ -39,6 +39,21 @@ fn compile(name: &str, more: &[&str]) -> PathBuf {
     program
 }
 
+/// The program of the section "From C" of docs/tempo.md, with another port than the usual one.
+pub(crate) fn program_of_the_specification(port: u16) -> PathBuf {
+    let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tempo.md")).unwrap();
+    let program = page.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    assert_eq!(program.matches("TEMPO_PORT").count(), 1);
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("from_c.{}.c", std::process::id()));
+    fs::write(&path, program.replace("TEMPO_PORT", &port.to_string())).unwrap();
+    let executable = path.with_extension("");
+    let mut command = compiler("cc", "-std=gnu99");
+    command.args(SANITIZED).arg("-I").arg(source("")).arg(&path).arg("-o").arg(&executable);
+    run(&mut command);
+    fs::remove_file(path).unwrap();
+    executable
+}
+
 fn compiler(name: &str, standard: &str) -> Command {
     let has_it = output_in_time(Command::new("sh").args(["-c", &format!("command -v {name}")])).status.success();
     assert!(has_it, "there is no `{name}`: install gcc and g++ (interop/install.sh does, or apt-get install g++)");

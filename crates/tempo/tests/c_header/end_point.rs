@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use tempo::cookies::Cookies;
+use tempo::sequence::Sequence;
 use tempo::wire::{Announcement, Content, Data, Fragment, Frame, Header, Payload, Role};
 
 use crate::driven::Place;
@@ -369,32 +370,34 @@ fn at_1() -> Place {
 
 #[test]
 fn a_group_gets_each_message_once_and_its_members_do_not_answer_each_other_for_ever() {
-    let mut world = World::new(13);
-    let channel = Channel::Group(group());
-    let publisher = world.add(Language::C, at(1), 11, channel);
-    let topic = world.topic(publisher, PUBLISHER, TOPIC);
-    let subscribers: Vec<usize> = (2..7)
-        .map(|host| {
-            let subscriber = world.add(Language::C, at(host), u32::from(host), channel);
-            world.topic(subscriber, SUBSCRIBER, TOPIC);
-            subscriber
-        })
-        .collect();
-    world.run(2 * PERIOD_MS);
-    world.traffic.clear();
-    for _ in 0..10 {
-        assert_eq!(world.publish(publisher, topic, 0, b"for all"), 1);
+    for languages in PAIRS {
+        let mut world = World::new(13);
+        let channel = Channel::Group(group());
+        let publisher = world.add(languages.0, at(1), 11, channel);
+        let topic = world.topic(publisher, PUBLISHER, TOPIC);
+        let subscribers: Vec<usize> = (2..7)
+            .map(|host| {
+                let subscriber = world.add(languages.1, at(host), u32::from(host), channel);
+                world.topic(subscriber, SUBSCRIBER, TOPIC);
+                subscriber
+            })
+            .collect();
+        world.run(2 * PERIOD_MS);
+        world.traffic.clear();
+        for _ in 0..10 {
+            assert!(world.publish(publisher, topic, 0, b"for all") >= 1);
+        }
+        world.run(10 * PERIOD_MS);
+        for &subscriber in &subscribers {
+            assert_eq!(world.messages(subscriber).len(), 10);
+            assert_eq!(world.of_peer(subscriber, 11, "lost"), Some(0));
+        }
+        // To the publisher go a report and an echo in each period from each; to a subscriber nothing but what goes to all.
+        let to_publisher = world.traffic.get(&at(1)).copied().unwrap_or_default().0;
+        assert!((5 * 2 * 10..=5 * 2 * 15).contains(&to_publisher), "{to_publisher}");
+        assert_eq!(world.traffic.get(&at(3)), None);
+        assert_eq!(world.of_peer(publisher, 4, "delay"), Some(2 * DELAY));
     }
-    world.run(10 * PERIOD_MS);
-    for &subscriber in &subscribers {
-        assert_eq!(world.messages(subscriber).len(), 10);
-        assert_eq!(world.of_peer(subscriber, 11, "lost"), Some(0));
-    }
-    // To the publisher go a report and an echo in each period from each; to a subscriber nothing but what goes to all.
-    let to_publisher = world.traffic.get(&at(1)).copied().unwrap_or_default().0;
-    assert!((5 * 2 * 10..=5 * 2 * 15).contains(&to_publisher), "{to_publisher}");
-    assert_eq!(world.traffic.get(&at(3)), None);
-    assert_eq!(world.of_peer(publisher, 4, "delay"), Some(2 * DELAY));
 }
 
 #[test]
@@ -429,6 +432,77 @@ fn a_stream_has_proven_itself_and_is_closed_on_what_is_no_frame() {
     assert_eq!(world.hand(publisher, stream, b"GET / HTTP/1.1").value, "-1");
     world.ask(publisher, &format!("closed {}", stream.text()));
     assert_eq!(world.publish(publisher, topic, 0, b"nobody"), 0);
+}
+
+#[test]
+fn end_points_in_both_languages_meet_over_a_stream() {
+    for languages in PAIRS {
+        let mut world = World::new(15);
+        let publisher = world.add(languages.0, Place::Stream(1), 11, Channel::Peer(Place::Stream(2)));
+        let subscriber = world.add(languages.1, Place::Stream(2), 22, Channel::None);
+        world.ask(publisher, "opened 2");
+        world.ask(subscriber, "opened 1");
+        let topic = world.topic(publisher, PUBLISHER, TOPIC);
+        world.topic(subscriber, SUBSCRIBER, TOPIC);
+        world.run(20);
+        for size in [0, 1, 3_000] {
+            assert_eq!(world.publish(publisher, topic, 0, &vec![1; size]), 1);
+        }
+        world.run(3 * PERIOD_MS);
+        assert_eq!(world.messages(subscriber).len(), 3);
+        assert_eq!(world.of_peer(publisher, 22, "received"), Some(3));
+        assert_eq!(world.of_peer(publisher, 22, "delay"), Some(2 * DELAY));
+        assert_eq!(world.of_peer(subscriber, 11, "lost"), Some(0));
+        assert_eq!(world.counter(publisher, "expired") + world.counter(subscriber, "expired"), 0);
+    }
+}
+
+#[test]
+fn numbers_mean_the_same_to_both_however_they_come() {
+    for seed in 0..6 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let (mut world, _, subscriber) = pair(seed, BOTH_C);
+        world.run(PERIOD_MS);
+        world.lost_of_100 = 100; // the publisher says no more
+        let number = u32::try_from(world.topic_of(0)).unwrap() + 1;
+        let mut model = Sequence::new();
+        // What came before were probes.
+        let before = world.messages(subscriber).len();
+        let mut next = random.u32(..);
+        let (mut handed_on, mut is_first) = (0, true);
+        let told =
+            |world: &mut World| ["lost", "late", "repeated"].map(|name| world.of_peer(subscriber, 11, name).unwrap());
+        let begun_with = told(&mut world);
+        for _ in 0..600 {
+            let step = match random.u8(0..20) {
+                0 => random.u32(..),
+                1 => random.u32(0..200_000),
+                2 => 0_u32.wrapping_sub(random.u32(0..70_000)),
+                3..8 => 0_u32.wrapping_sub(random.u32(0..70)),
+                8..12 => random.u32(0..70),
+                _ => 1,
+            };
+            next = next.wrapping_add(step);
+            if is_first {
+                // A jump, from the number of the last probe.
+                next = next.wrapping_add(1 << 30);
+            }
+            world.now += [0, MS, 100 * MS][random.usize(0..3)] + if random.u8(0..50) == 0 { 2_500 * MS } else { 0 };
+            let octets = write(
+                Header { sequence: next, ..header(11, number) },
+                Payload::Data(Data { fragment: None, content: Content::Octets, octets: b"x" }),
+            );
+            world.hand(subscriber, at(1), &octets);
+            handed_on += usize::from(model.take(world.now, PERIOD_MS * MS, next).is_handed_on());
+            is_first = false;
+            assert_eq!(world.messages(subscriber).len() - before, handed_on, "seed {seed}");
+            let [lost, late, repeated] = told(&mut world);
+            let expected = [model.lost(), model.late(), model.repeated()];
+            let since = [lost - begun_with[0], late - begun_with[1], repeated - begun_with[2]];
+            assert_eq!(since, expected, "seed {seed}");
+        }
+        assert!(model.begun_anew() > 5 && model.late() > 20 && model.repeated() > 20, "{model:?}");
+    }
 }
 
 #[test]

@@ -84,6 +84,10 @@ impl RustEnd {
                 self.end.handle_timeout(self.now, &mut log);
                 String::new()
             }
+            "opened" => {
+                self.end.stream_opened(self.now, number(words));
+                String::new()
+            }
             "handle" => self.handle(words, &mut said),
             "publish" => self.publish(words),
             "remove" => {

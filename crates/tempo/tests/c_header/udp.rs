@@ -1,15 +1,18 @@
-//! `c/example.c`, an end point in C with a socket, on loopback: with itself, and with frames that a test sends by hand.
+//! `c/example.c`, an end point in C with a socket, on loopback: with itself, with an end point in Rust, and with frames that a test
+//! sends by hand.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
+use std::time::{Duration, Instant};
 
+use tempo::endpoint::{Channel, Endpoint, Message, Order, Place, Receive, Settings, To, TopicId, TopicSettings};
 use tempo::wire::{Announcement, Content, Data, Frame, Header, Payload, Role};
-use testing::{Leash, NextInTime, PATIENCE};
+use testing::{Leash, NextInTime, PATIENCE, wait_until};
 
-use crate::compiled::example;
+use crate::compiled::{example, program_of_the_specification};
 
 const TOPIC: &str = "Weather/Wind";
 
@@ -122,6 +125,120 @@ impl Hand {
             }
         }
     }
+}
+
+/// `tempo::endpoint` with a socket.
+struct Peer {
+    socket: UdpSocket,
+    end: Box<Endpoint<4, 8, 64, 4_096, 1>>,
+    topic: TopicId,
+    began: Instant,
+    came: Lines,
+}
+
+#[derive(Default)]
+struct Lines(Vec<String>);
+
+impl Receive for Lines {
+    fn message(&mut self, message: Message<'_>) {
+        self.0.push(String::from_utf8_lossy(message.octets).into_owned());
+    }
+}
+
+impl Peer {
+    fn new(role: Role, channel: Option<SocketAddr>) -> Self {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let channel = channel.map_or(Channel::None, |address| Channel::Peer(Place::Datagram(address)));
+        let port = u64::from(socket.local_addr().unwrap().port());
+        let settings = Settings::new(u32::try_from(port).unwrap(), (port, !port), channel);
+        let mut end = Box::new(Endpoint::new(settings));
+        let topic = TopicSettings { name: TOPIC, role, rate: 0, deadline_us: 0, largest: 0, order: Order::Priorities };
+        let topic = end.add_topic(0, topic).unwrap();
+        Self { socket, end, topic, began: Instant::now(), came: Lines::default() }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.began.elapsed().as_nanos()).unwrap()
+    }
+
+    /// Goes on until something is so.
+    fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let mut buffer = vec![0; 65_536];
+        wait_until(what, || {
+            let now = self.now();
+            self.end.handle_timeout(now, &mut self.came);
+            while let Some(transmit) = self.end.poll_transmit(now, &mut buffer[..1_472]) {
+                let To::Place(Place::Datagram(to)) = transmit.to else { panic!("{transmit:?}") };
+                self.socket.send_to(&buffer[..transmit.octets], to).unwrap();
+            }
+            if is_so(self) {
+                return true;
+            }
+            let wait = self.end.next_timeout().unwrap_or(u64::MAX).saturating_sub(now).clamp(1_000, 100_000_000);
+            self.socket.set_read_timeout(Some(Duration::from_nanos(wait))).unwrap();
+            if let Ok((octets, from)) = self.socket.recv_from(&mut buffer) {
+                let now = self.now();
+                self.end.handle(now, Place::Datagram(from), &buffer[..octets], &mut self.came);
+            }
+            is_so(self)
+        });
+    }
+
+    fn publish(&mut self, line: &str) {
+        self.end.publish(self.now(), self.topic, 0, Content::Octets, line.as_bytes()).unwrap();
+        self.until("a message to be sent", |peer| peer.end.published(peer.topic).waiting == 0);
+    }
+}
+
+#[test]
+fn lines_go_from_a_publisher_in_c_to_an_end_point_in_rust() {
+    let mut peer = Peer::new(Role::Subscriber, None);
+    let url = format!("udp://{}", peer.socket.local_addr().unwrap());
+    for round in 1..=2 {
+        // The second one begins anew where nobody has told the first one's end but its bye.
+        let mut publisher = Example::start("pub", &url);
+        let long = "long ".repeat(700);
+        for line in ["wind", "", &long] {
+            publisher.write(line);
+            let lines = peer.came.0.len() + 1;
+            peer.until("a line", |peer| peer.came.0.len() == lines);
+            assert_eq!(peer.came.0.last().unwrap(), line);
+        }
+        publisher.end();
+        peer.until("the bye", |peer| peer.end.subscribed(peer.topic).publishers == 0);
+        let report = peer.end.subscribed(peer.topic);
+        assert_eq!((report.received, report.lost, report.repeated), (3 * round, 0, 0));
+    }
+    assert_eq!(peer.end.counters().peers_expired, 0);
+}
+
+#[test]
+fn the_program_that_the_specification_shows_publishes() {
+    let mut peer = Peer::new(Role::Subscriber, None);
+    let program = program_of_the_specification(peer.socket.local_addr().unwrap().port());
+    let mut child = Command::new(&program).spawn().unwrap();
+    peer.until("what it publishes", |peer| peer.came.0.len() >= 3);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    std::fs::remove_file(program).unwrap();
+    assert!(peer.came.0.iter().all(|line| line == "12 m/s"));
+}
+
+#[test]
+fn lines_go_from_an_end_point_in_rust_to_a_subscriber_in_c_which_reports_and_echoes() {
+    let subscriber = Example::start("sub", "udp://*:0");
+    let mut peer = Peer::new(Role::Publisher, Some(subscriber.address));
+    peer.until("the subscriber", |peer| peer.end.published(peer.topic).subscribers == 1);
+    let long = "long ".repeat(800);
+    for line in ["wind", "", &long] {
+        peer.publish(line);
+        assert_eq!(subscriber.printed.next_in_time(), line);
+    }
+    peer.until("a report and an echo", |peer| {
+        let report = peer.end.published(peer.topic);
+        report.received == 3 && report.delay.is_some()
+    });
+    assert_eq!(peer.end.published(peer.topic).lost, 0);
 }
 
 #[test]
