@@ -4,4 +4,6 @@
 mod network;
 
 #[cfg(test)]
+mod seeds;
+#[cfg(test)]
 mod ways;

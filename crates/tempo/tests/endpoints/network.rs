@@ -70,8 +70,10 @@ struct Pipe {
     under_way: usize,
     /// With so many, it has no room.
     window: usize,
-    /// What has come and not been read.
+    /// What has come and not been read to the end.
     came: Vec<u8>,
+    /// So much of that has not been looked at: the other end is cut off.
+    unread: usize,
     last_arrival: Nanos,
     is_open: bool,
 }
@@ -180,6 +182,7 @@ impl Network {
                 under_way: 0,
                 window,
                 came: Vec::new(),
+                unread: 0,
                 last_arrival: 0,
                 is_open: true,
             };
@@ -199,6 +202,21 @@ impl Network {
             end.stream_closed(number, log);
             self.flush(node);
         }
+    }
+
+    /// A node is reached again, and reads what its connections have brought meanwhile.
+    pub(crate) fn mend(&mut self, at: usize) {
+        self.nodes[at].is_cut_off = false;
+        let pipes: Vec<_> = self.pipes.iter().filter(|(_, pipe)| pipe.to == at).map(|(&from, _)| from).collect();
+        for from in pipes {
+            self.bring_piece(from, &[]);
+        }
+    }
+
+    /// Lets time pass until nothing is under way.
+    pub(crate) fn settle(&mut self) {
+        let until = self.now + S;
+        assert!(self.run_until(until, |network| network.under_way.is_empty()), "something is always under way");
     }
 
     /// Lets time pass.
@@ -326,12 +344,12 @@ impl Network {
 
     fn bring_piece(&mut self, from: (usize, u32), octets: &[u8]) {
         let Some(pipe) = self.pipes.get_mut(&from) else { return };
+        pipe.came.extend_from_slice(octets);
+        pipe.unread += octets.len();
         if self.nodes[pipe.to].is_cut_off {
-            // It reads nothing: what is under way stays so.
             return;
         }
-        pipe.came.extend_from_slice(octets);
-        pipe.under_way -= octets.len();
+        pipe.under_way -= std::mem::take(&mut pipe.unread);
         let has_room = !pipe.is_open && pipe.under_way == 0;
         pipe.is_open |= has_room;
         let (to, number) = (pipe.to, pipe.number);
