@@ -63,6 +63,8 @@ pub(crate) struct Node {
 /// One direction of a connection.
 #[derive(Debug)]
 struct Pipe {
+    /// Which connection, of all there were.
+    connection: u64,
     to: usize,
     /// The connection's number at the other end.
     number: u32,
@@ -80,7 +82,7 @@ struct Pipe {
 
 enum Arrival {
     Datagram { from: SocketAddr, to: SocketAddr, octets: Vec<u8> },
-    Piece { pipe: (usize, u32), octets: Vec<u8> },
+    Piece { pipe: (usize, u32), connection: u64, octets: Vec<u8> },
 }
 
 /// How the network treats datagrams.
@@ -175,8 +177,10 @@ impl Network {
 
     /// A connection from one to another, with a window of octets.
     pub(crate) fn connect(&mut self, from: (usize, u32), to: (usize, u32), window: usize) {
+        self.count += 1;
         for (this, other) in [(from, to), (to, from)] {
             let pipe = Pipe {
+                connection: self.count,
                 to: other.0,
                 number: other.1,
                 under_way: 0,
@@ -310,7 +314,7 @@ impl Network {
         assert!(pipe.is_open, "{from:?} is written to, and has no room");
         pipe.last_arrival = pipe.last_arrival.max(at);
         pipe.under_way += octets.len();
-        let at = pipe.last_arrival;
+        let (at, connection) = (pipe.last_arrival, pipe.connection);
         if pipe.under_way >= pipe.window {
             pipe.is_open = false;
             self.nodes[from.0].end.set_ready(Place::Stream(from.1), false);
@@ -318,7 +322,7 @@ impl Network {
         let mut rest = octets;
         while !rest.is_empty() {
             let (piece, behind) = rest.split_at(self.random.usize(1..=rest.len()));
-            self.arrives(at, Arrival::Piece { pipe: from, octets: piece.to_vec() });
+            self.arrives(at, Arrival::Piece { pipe: from, connection, octets: piece.to_vec() });
             rest = behind;
         }
     }
@@ -327,7 +331,11 @@ impl Network {
         let Some(Reverse((_, count))) = self.under_way.pop() else { return };
         match self.arrivals.remove(&count) {
             Some(Arrival::Datagram { from, to, octets }) => self.bring(from, to, &octets),
-            Some(Arrival::Piece { pipe, octets }) => self.bring_piece(pipe, &octets),
+            Some(Arrival::Piece { pipe, connection, octets }) => {
+                if self.pipes.get(&pipe).is_some_and(|pipe| pipe.connection == connection) {
+                    self.bring_piece(pipe, &octets);
+                }
+            }
             None => {}
         }
     }

@@ -64,6 +64,7 @@ struct Scenario {
     has_fragments: bool,
     weather: Weather,
     count: u64,
+    moves: usize,
     /// Messages accepted, by publisher.
     accepted: Vec<u64>,
 }
@@ -93,6 +94,7 @@ impl Scenario {
             has_fragments,
             weather,
             count: 0,
+            moves: 0,
             accepted: vec![0; publishers * NAMES.len()],
         };
         for at in 0..publishers + subscribers {
@@ -212,8 +214,8 @@ impl Scenario {
             }
             // Who is somebody's channel stays where it is.
             1 if !(0..self.network.nodes.len()).any(|other| self.channel(other) == Channel::Peer(self.place(at))) => {
-                let number = self.network.nodes.len() + usize::try_from(self.count).unwrap();
-                self.network.nodes[at].address = address(number);
+                self.moves += 1;
+                self.network.nodes[at].address = address(self.network.nodes.len() + self.moves);
             }
             2 if !self.publishers_are_before(at) => self.restart(at),
             _ => {}
