@@ -391,6 +391,7 @@ fn a_group_gets_each_message_once_and_its_members_do_not_answer_each_other_for_e
         for &subscriber in &subscribers {
             assert_eq!(world.messages(subscriber).len(), 10);
             assert_eq!(world.of_peer(subscriber, 11, "lost"), Some(0));
+            assert_eq!(world.of_peer(subscriber, 11, "repeated"), Some(0));
         }
         // To the publisher go a report and an echo in each period from each; to a subscriber nothing but what goes to all.
         let to_publisher = world.traffic.get(&at(1)).copied().unwrap_or_default().0;
@@ -599,4 +600,133 @@ fn a_topic_that_has_no_place_or_no_name_is_refused() {
     let mut add = |role: u8, name: &[u8]| world.ask(node, &format!("add {role} 0 0 {}", text::hex(name))).value;
     assert_eq!(add(1, b"A"), "-1", "it is there");
     assert_eq!(add(1, b"D"), places[2]);
+}
+
+/// A counterpart at this address, which has proven that it is there; it gets a topic's announcement in return.
+fn meet(world: &mut World, node: usize, from: Place, session: u32, number: u32, role: Role) {
+    let said = world.hand(node, from, &write(header(session, number), Payload::Announcement(announcement(role))));
+    let returned = announced(&said.sent[0].1).given;
+    let proof = Announcement { returned, ..announcement(role) };
+    world.hand(node, from, &write(header(session, number), Payload::Announcement(proof)));
+    assert!(world.of_peer(node, session, "lost").is_some());
+}
+
+#[test]
+fn an_announcement_without_proof_from_where_a_peer_is_renews_it_if_it_went_to_a_group_and_is_else_answered() {
+    let mut world = World::new(19);
+    let publisher = world.add(Language::C, at(1), 11, Channel::None);
+    world.topic(publisher, PUBLISHER, TOPIC);
+    meet(&mut world, publisher, at(9), 5, 1, Role::Subscriber);
+    let mut answers = |number: u32, given: u64, rate: u32| {
+        let said = Announcement { given, rate, ..announcement(Role::Subscriber) };
+        let said = world.hand(publisher, at(9), &write(header(5, number), Payload::Announcement(said)));
+        (said.sent.len(), world.of_peer(publisher, 5, "rate").unwrap())
+    };
+    assert_eq!(answers(1, 0, 7), (0, 7));
+    assert_eq!(answers(1, 99, 8), (1, 7), "it has lost its cookie, or somebody else says so");
+    assert_eq!(answers(2, 0, 9), (1, 7), "another number is believed to who proves to be there");
+}
+
+#[test]
+fn a_number_that_is_given_to_another_name_is_not_the_former_ones_any_more() {
+    let mut world = World::new(20);
+    let publisher = world.add(Language::C, at(1), 11, Channel::None);
+    let topic = world.topic(publisher, PUBLISHER, TOPIC);
+    meet(&mut world, publisher, at(9), 5, 1, Role::Subscriber);
+    let other = Announcement { name: "Other/Name", ..announcement(Role::Subscriber) };
+    world.hand(publisher, at(8), &write(header(5, 1), Payload::Announcement(other)));
+    assert_eq!(world.publish(publisher, topic, 0, b"it came from elsewhere"), 1);
+    world.hand(publisher, at(9), &write(header(5, 1), Payload::Announcement(other)));
+    assert_eq!(world.publish(publisher, topic, 0, b"nobody"), 0);
+}
+
+#[test]
+fn an_end_point_does_not_meet_itself_in_a_group() {
+    for language in [Language::C, Language::Rust] {
+        let mut world = World::new(21);
+        let node = world.add(language, at(1), 11, Channel::Group(group()));
+        let topic = world.topic(node, PUBLISHER, TOPIC);
+        world.topic(node, SUBSCRIBER, TOPIC);
+        world.run(3 * PERIOD_MS);
+        assert_eq!(world.publish(node, topic, 0, b"nobody"), 0);
+        assert_eq!(world.counter(node, "unbound") + world.counter(node, "met"), 0);
+    }
+}
+
+#[test]
+fn fragments_of_a_publisher_that_is_gone_are_not_put_together_with_those_of_another() {
+    let mut world = World::new(22);
+    let subscriber = world.add(Language::C, at(1), 11, Channel::None);
+    world.topic(subscriber, SUBSCRIBER, TOPIC);
+    let piece = |at: u32, octets| {
+        Payload::Data(Data { fragment: Some(Fragment { total: 20, at }), content: Content::Octets, octets })
+    };
+    meet(&mut world, subscriber, at(8), 5, 1, Role::Publisher);
+    world.hand(subscriber, at(8), &write(Header { sequence: 50, ..header(5, 1) }, piece(0, &[1; 10])));
+    world.hand(subscriber, at(8), &write(header(5, 1), Payload::Bye(Role::Publisher)));
+    meet(&mut world, subscriber, at(9), 6, 1, Role::Publisher);
+    world.hand(subscriber, at(9), &write(Header { sequence: 50, ..header(6, 1) }, piece(10, &[2; 10])));
+    assert!(world.messages(subscriber).is_empty());
+    world.hand(subscriber, at(9), &write(Header { sequence: 50, ..header(6, 1) }, piece(0, &[2; 10])));
+    assert_eq!(message(&world.messages(subscriber)[0]), [2; 20]);
+}
+
+#[test]
+fn a_message_of_64_fragments_is_put_together_and_one_of_65_refused_and_another_publisher_waits_a_period() {
+    let mut world = World::new(23);
+    let subscriber = world.add(Language::C, at(1), 11, Channel::None);
+    world.topic(subscriber, SUBSCRIBER, TOPIC);
+    meet(&mut world, subscriber, at(8), 5, 1, Role::Publisher);
+    meet(&mut world, subscriber, at(9), 6, 1, Role::Publisher);
+    let send = |world: &mut World, session, sequence, total, places: &[u32]| {
+        for &place in places {
+            let data =
+                Data { fragment: Some(Fragment { total, at: place }), content: Content::Octets, octets: &[3; 10] };
+            let header = Header { sequence, ..header(session, 1) };
+            let from = at(u8::try_from(session + 3).unwrap());
+            world.hand(subscriber, from, &write(header, Payload::Data(data)));
+        }
+    };
+    let places: Vec<u32> = (0..64).map(|place| place * 10).collect();
+    send(&mut world, 5, 1, 640, &places[..63]);
+    assert!(world.messages(subscriber).is_empty());
+    send(&mut world, 6, 1, 20, &[0, 10]);
+    assert_eq!(world.counter(subscriber, "fragments"), 2, "another's is unfinished");
+    send(&mut world, 5, 1, 640, &places[63..]);
+    assert_eq!(message(&world.messages(subscriber)[0]), [3; 640]);
+    send(&mut world, 5, 2, 650, &places);
+    assert_eq!((world.messages(subscriber).len(), world.counter(subscriber, "fragments")), (1, 66));
+    // The unfinished one of who has fallen silent gives way.
+    send(&mut world, 6, 2, 20, &[0]);
+    assert_eq!(world.counter(subscriber, "fragments"), 67);
+    world.now += PERIOD_MS * MS + 1;
+    send(&mut world, 6, 2, 20, &[0, 10]);
+    assert_eq!(message(&world.messages(subscriber)[1]), [3; 20]);
+}
+
+#[test]
+fn what_is_missing_is_remembered_for_64_numbers_by_both() {
+    let mut world = World::new(24);
+    let subscriber = world.add(Language::C, at(1), 11, Channel::None);
+    world.topic(subscriber, SUBSCRIBER, TOPIC);
+    meet(&mut world, subscriber, at(8), 5, 1, Role::Publisher);
+    let mut model = Sequence::new();
+    let mut base = 0_u32;
+    for first in 1..4 {
+        for second in [1, 2, 61, 62, 63, 64, 65, 66, 65_535, 65_536, 65_537] {
+            base = base.wrapping_add(1 << 28); // begins anew
+            let last = base.wrapping_add(first + second);
+            let mut numbers = vec![base, base.wrapping_add(first), last];
+            numbers.extend([1, 2, 3, 60, 61, 62, 63, 64, 65, 66].map(|behind| last.wrapping_sub(behind)));
+            numbers.extend([65_535, 65_536, 65_537].map(|behind| last.wrapping_sub(behind)));
+            for sequence in numbers {
+                let data = Payload::Data(Data { fragment: None, content: Content::Octets, octets: b"x" });
+                world.hand(subscriber, at(8), &write(Header { sequence, ..header(5, 1) }, data));
+                model.take(world.now, PERIOD_MS * MS, sequence);
+                let told = ["received", "lost", "late", "repeated"].map(|name| world.of_peer(subscriber, 5, name));
+                let expected = [model.received(), model.lost(), model.late(), model.repeated()];
+                assert_eq!(told, expected.map(Some), "{base} + {first} + {second}: {sequence}");
+            }
+        }
+    }
 }

@@ -1,12 +1,22 @@
-//! `c/tempo.h`, the protocol for devices in C, against the frames of `tempo::wire` and, as an end point, by hand and over UDP.
+//! `c/tempo.h`, the protocol for devices in C, against `tempo::wire` and `tempo::endpoint`: frames octet for octet, end points in simulated
+//! time, and over UDP.
 //!
 //! The C compiler is `cc`; the tests fail where there is none. What they run is checked by the compiler's sanitizers.
 
+#[cfg(test)]
 mod compiled;
+#[cfg(test)]
 mod driven;
-mod end_point;
-mod frames;
+#[cfg(test)]
 mod rust_end;
+#[cfg(test)]
 mod text;
-mod udp;
+#[cfg(test)]
 mod world;
+
+#[cfg(test)]
+mod end_point;
+#[cfg(test)]
+mod frames;
+#[cfg(test)]
+mod udp;
