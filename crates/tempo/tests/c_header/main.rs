@@ -15,6 +15,8 @@ mod text;
 mod world;
 
 #[cfg(test)]
+mod by_hand;
+#[cfg(test)]
 mod end_point;
 #[cfg(test)]
 mod frames;
