@@ -43,6 +43,12 @@ fn announced(octets: &[u8]) -> Announcement<'_> {
     }
 }
 
+/// What makes the cookies of an end point with this session.
+fn cookies(session: u32) -> Cookies {
+    let secret = u64::from(session).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Cookies::new((secret, !secret))
+}
+
 /// A counterpart at this address, which has proven that it is there; it gets a topic's announcement in return.
 fn meet(world: &mut World, node: usize, from: Place, session: u32, number: u32, role: Role) {
     let said = world.hand(node, from, &write(header(session, number), Payload::Announcement(announcement(role))));
@@ -230,10 +236,6 @@ fn chance_from_anywhere_harms_nothing() {
     let (mut world, topic, subscriber) = pair(17, BOTH_C);
     let mut random = fastrand::Rng::with_seed(17);
     world.run(PERIOD_MS);
-    let cookies = |session: u32| {
-        let secret = u64::from(session).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Cookies::new((secret, !secret))
-    };
     for _ in 0..20_000 {
         let from = at(random.u8(1..5));
         let node = random.usize(0..2);
@@ -422,4 +424,40 @@ fn echoes_that_cannot_be_of_the_last_probes_say_nothing() {
     assert_eq!(echoes(probe), 1);
     assert_eq!(world.of_topic(publisher, topic, "delay"), DELAY);
     assert_eq!(world.of_peer(publisher, 5, "delay"), Some(DELAY));
+}
+
+#[test]
+fn a_publisher_that_gives_its_topic_another_number_counts_anew() {
+    let mut world = World::new(27);
+    let subscriber = world.add(Language::C, at(1), 11, Channel::None);
+    world.topic(subscriber, SUBSCRIBER, TOPIC);
+    meet(&mut world, subscriber, at(9), 5, 1, Role::Publisher);
+    let data = |number, sequence| {
+        let data = Data { fragment: None, content: Content::Octets, octets: b"x" };
+        write(Header { sequence, ..header(5, number) }, Payload::Data(data))
+    };
+    world.hand(subscriber, at(9), &data(1, 1_000));
+    world.hand(subscriber, at(9), &data(1, 990));
+    assert_eq!(world.messages(subscriber).len(), 1);
+    let Place::At(address) = at(9) else { return };
+    let returned = cookies(11).cookie(address, 5);
+    let said = Announcement { returned, ..announcement(Role::Publisher) };
+    world.hand(subscriber, at(9), &write(header(5, 2), Payload::Announcement(said)));
+    world.hand(subscriber, at(9), &data(1, 1_001));
+    assert_eq!((world.messages(subscriber).len(), world.counter(subscriber, "unbound")), (1, 1));
+    world.hand(subscriber, at(9), &data(2, 990));
+    assert_eq!(world.messages(subscriber).len(), 2);
+}
+
+#[test]
+fn a_channel_that_has_announced_itself_is_announced_to_once_in_a_period() {
+    let (mut world, _, _) = pair(28, BOTH_C);
+    world.run(2 * PERIOD_MS);
+    world.traffic.clear();
+    world.run(30 * PERIOD_MS);
+    // To the subscriber: an announcement and a probe. To the publisher: an announcement, a report and an echo.
+    for (to, frames) in [(at(2), 2), (at(1), 3)] {
+        let (sent, _) = world.traffic[&to];
+        assert!((frames * 30..=frames * 40).contains(&sent), "{sent} frames to {to:?}");
+    }
 }
