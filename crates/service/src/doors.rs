@@ -81,10 +81,11 @@ impl Tag {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own.
+    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own, and below what the engine says of
+    /// marks.
     #[inline]
     pub(crate) fn of_want(want: Want) -> Self {
-        Self::numbered(u64::from(want.0 >> 16))
+        Self::numbered(u64::from(want.0 >> 16 & 0xff))
     }
 }
 
@@ -691,7 +692,10 @@ mod tests {
         for (door, number) in Tag::ALL.into_iter().zip(0_u16..) {
             assert_eq!((door.number(), Tag::numbered(number.into())), (number.into(), door));
             assert_eq!(Tag::of_form(Form(number << 8 | 0xff)), door);
-            assert_eq!(Tag::of_want(Want(u32::from(number) << 16 | 0xffff)), door);
+            let want = Want(u32::from(number) << 16 | 0xffff);
+            assert_eq!(Tag::of_want(want), door);
+            // Channels say of all their consumers how events are marked (`MarkRepeats`), whichever door they are at.
+            assert_eq!(Tag::of_want(want.marking_repeats(true).marking_numbers(true)), door);
         }
     }
 }
