@@ -165,7 +165,8 @@ impl Event {
         self.number
     }
 
-    pub(crate) fn set_names(&mut self, domain: &[u8], name: &[u8]) {
+    /// Says the names of its type: for an event that no lane has [classified](crate::Lane::classify).
+    pub fn set_names(&mut self, domain: &[u8], name: &[u8]) {
         self.names.clear();
         self.names.extend_from_slice(domain);
         self.names.extend_from_slice(name);

@@ -13,6 +13,7 @@
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod json;
+pub(crate) mod tempo;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -93,6 +94,8 @@ impl Tag {
 pub(crate) struct Doors {
     pub(crate) giop: giop::Door,
     pub(crate) json: json::Door,
+    /// What messages of Tempo are to others, and others' events to its subscribers.
+    pub(crate) tempo_forms: tempo::form::Forms,
 }
 
 /// The connections that clients made to a lane, by door.
@@ -108,6 +111,8 @@ pub(crate) struct Clients {
 pub(crate) struct Settings {
     pub(crate) giop: giop::Settings,
     pub(crate) json: json::Settings,
+    /// The types that topics of Tempo are declared to have.
+    pub(crate) tempo_types: Arc<tempo::types::DeclaredTypes>,
 }
 
 /// Where each door's clients connect; the main lane's.
@@ -328,8 +333,9 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 impl Doors {
     pub(crate) fn new(common: &Common, resolver: Post<Lookup>) -> Self {
         let resolver = giop::outgoing::Resolver { post: resolver, own: common.accounts.account_of(NOBODY) };
-        let Settings { giop, json } = &common.doors;
-        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json) }
+        let Settings { giop, json, tempo_types } = &common.doors;
+        let tempo_forms = tempo::form::Forms::new(Arc::clone(tempo_types));
+        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json), tempo_forms }
     }
 
     /// What time it is now.
@@ -565,7 +571,7 @@ impl Worker {
 
     /// Writes what is due: to consumers first, then to those who are answered.
     pub(crate) fn write_due(&mut self) {
-        let Doors { giop, json } = &self.core.doors;
+        let Doors { giop, json, .. } = &self.core.doors;
         if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() {
             return;
         }

@@ -88,12 +88,15 @@ fn pulled_source(event: &Event, want: Want) -> (Form, &[u8], u64) {
 /// # Errors
 ///
 /// It cannot be put into what the writer's encoding allows. What was written is taken back.
-pub fn write_one(event: &Event, pulled: Pulled, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
+pub fn write_one(
+    (form, tag, bytes): (Form, u64, &[u8]),
+    pulled: Pulled,
+    out: &mut Writer<'_>,
+) -> Result<(), Untranslatable> {
     let begin = out.position();
-    let Event { form, tag, bytes, .. } = event;
     let written = match pulled {
-        Pulled::Any => write_as(*form, reader(bytes, *tag), (FORM_ANY, &mut Marks::default()), out),
-        Pulled::Structured | Pulled::Batch => write_event((*form, bytes, *tag, Marks::default()), out),
+        Pulled::Any => write_as(form, reader(bytes, tag), (FORM_ANY, &mut Marks::default()), out),
+        Pulled::Structured | Pulled::Batch => write_event((form, bytes, tag, Marks::default()), out),
     };
     written.inspect_err(|_| out.truncate(begin))
 }
