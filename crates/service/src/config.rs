@@ -10,9 +10,11 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
-pub use self::error::ConfigError;
+pub use self::error::{ConfigError, IdlError, Undeclarable};
+use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
 use crate::store::StoreLimits;
@@ -50,6 +52,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// Lines of JSON, a way in for scripts.
     pub json: Json,
+    /// The small protocol.
+    pub tempo: Tempo,
     /// What outlives the process.
     pub store: StoreConfig,
     /// Channels that there are from the start, beside the default channel. Default: none.
@@ -154,6 +158,29 @@ pub struct Json {
     /// Octets of a line, 1 KiB to 16 MiB. Default 256 KiB. A client that sends a longer one is told so, and its connection is
     /// closed.
     pub line_bytes_max: u32,
+}
+
+/// Tempo, the small protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tempo {
+    /// Of which types topics' messages are: 1,024 at most. Default: none; messages are octets to all but those who send and get them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TempoType>,
+}
+
+/// The type of a topic's messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TempoType {
+    /// The topic, 1 to 255 octets: the domain and the name of the event type, with a slash between them. No wildcards.
+    pub topic: String,
+    /// The number of the notification channel. Default 0.
+    #[serde(default)]
+    pub channel: u32,
+    /// A `struct` in a small IDL, see docs/tempo.md; 65,536 octets at most.
+    #[serde(rename = "type")]
+    pub definition: String,
 }
 
 /// What outlives the process: channels, admins, proxies and their clients, filters and names, under the references that clients have.
@@ -387,6 +414,7 @@ impl Default for Config {
             channels: Vec::new(),
             compatibility: Compatibility::default(),
             json: Json::default(),
+            tempo: Tempo::default(),
             store: StoreConfig::default(),
         }
     }
@@ -538,6 +566,7 @@ impl Config {
             ("lanes.main_priority", u64::from(self.lanes.main_priority.unwrap_or(0)), 0, 32_767),
             ("lanes.cpus", u64::from(self.lanes.cpus.iter().copied().max().unwrap_or(0)), 0, 1023),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
+            ("tempo.types (entries)", self.tempo.types.len() as u64, 0, TYPES_MAX as u64),
             ("compatibility.factory_name (octets)", self.compatibility.factory_name.len() as u64, 1, 255),
             ("store.event_bytes_max", self.store.event_bytes_max, 1 << 20, 16 << 40),
             ("channel.overflow_budget_bytes", self.channel.overflow_budget_bytes, 0, 16 << 40),
@@ -552,7 +581,20 @@ impl Config {
                 return Err(ConfigError::OutOfRange { key, value, min, max });
             }
         }
-        Ok(())
+        self.tempo_types().map(|_| ())
+    }
+
+    /// The types that topics of Tempo are declared to have.
+    ///
+    /// # Errors
+    /// Names the first that cannot be declared, and says why.
+    pub(crate) fn tempo_types(&self) -> Result<DeclaredTypes, ConfigError> {
+        let mut types = DeclaredTypes::default();
+        for TempoType { topic, channel, definition } in &self.tempo.types {
+            let declared = types.declare(ChannelId(*channel), topic, definition);
+            declared.map_err(|why| ConfigError::BadType { topic: topic.clone(), channel: *channel, why })?;
+        }
+        Ok(types)
     }
 
     /// What a client may send in a line of JSON.
@@ -644,6 +686,30 @@ mod tests {
         let lanes: Vec<_> = config.channels[0].lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
         assert_eq!(lanes, [(10, 1), (20, 2)]);
         assert!(toml::from_str::<Config>(&text.replace("cpu", "core")).is_err());
+    }
+
+    #[test]
+    fn types_of_topics_are_declared_and_what_cannot_be_is_named() {
+        let text = "[[tempo.types]]\ntopic = \"Weather/Wind\"\ntype = \"struct Wind { double speed; };\"\n\
+                    [[tempo.types]]\ntopic = \"Weather/Wind\"\nchannel = 7\ntype = \"struct Wind { long speed; };\"";
+        let config: Config = toml::from_str(text).unwrap();
+        config.check().unwrap();
+        let types = config.tempo_types().unwrap();
+        assert!([0, 7].iter().all(|channel| types.find(ChannelId(*channel), b"Weather", b"Wind").is_some()));
+        let error = |text: &str| toml::from_str::<Config>(text).unwrap().check().unwrap_err().to_string();
+        let twice = error(&text.replace("channel = 7\n", ""));
+        assert_eq!(twice, "tempo.types: topic \"Weather/Wind\" of channel 0: it has a type already");
+        let wrong = error(&text.replace("long speed", "long"));
+        assert_eq!(
+            wrong,
+            "tempo.types: topic \"Weather/Wind\" of channel 7: its type is not understood: line 1, column 19: expected the name of the \
+             member, found `;`"
+        );
+        let many: String = (0..1_025)
+            .map(|n| format!("[[tempo.types]]\ntopic = \"{n}\"\ntype = \"struct A {{ long x; }}\"\n"))
+            .collect();
+        assert_eq!(error(&many), "tempo.types (entries) = 1025 is out of range: it must be from 0 to 1024");
+        assert!(toml::from_str::<Config>("[[tempo.types]]\ntopic = \"A\"").is_err(), "it needs a type");
     }
 
     #[test]

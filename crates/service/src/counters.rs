@@ -129,6 +129,9 @@ counters! {
     JsonLinesRefused = "json_lines_refused",
     /// Subscriptions that were refused because their connection had 256.
     JsonSubscriptionsRefused = "json_subscriptions_refused",
+    /// Messages of Tempo that are not of the topic's declared type, or no structured event of the topic's, although they say so. Subscribers
+    /// of Tempo get them as they are, others as octets.
+    TempoUnreadable = "tempo_messages_unreadable",
     /// Connections to consumers that were begun.
     ConnectsBegun = "connects_begun",
     /// Idle connections to clients that were closed to make room for another.

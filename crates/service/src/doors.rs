@@ -13,6 +13,7 @@
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod json;
+pub(crate) mod tempo;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -47,11 +48,12 @@ pub(crate) use giop::objects::Objects;
 pub(crate) enum Tag {
     Giop,
     Json,
+    Tempo,
 }
 
 impl Tag {
     /// All doors, by their numbers; four at most.
-    pub(crate) const ALL: [Self; 2] = [Self::Giop, Self::Json];
+    pub(crate) const ALL: [Self; 3] = [Self::Giop, Self::Json, Self::Tempo];
 
     pub(crate) const fn number(self) -> u64 {
         self as u64
@@ -80,10 +82,11 @@ impl Tag {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own.
+    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own, and below what the engine says of
+    /// marks.
     #[inline]
     pub(crate) fn of_want(want: Want) -> Self {
-        Self::numbered(u64::from(want.0 >> 16))
+        Self::numbered(u64::from(want.0 >> 16 & 0xff))
     }
 }
 
@@ -91,6 +94,8 @@ impl Tag {
 pub(crate) struct Doors {
     pub(crate) giop: giop::Door,
     pub(crate) json: json::Door,
+    /// What messages of Tempo are to others, and others' events to its subscribers.
+    pub(crate) tempo_forms: tempo::form::Forms,
 }
 
 /// The connections that clients made to a lane, by door.
@@ -106,6 +111,8 @@ pub(crate) struct Clients {
 pub(crate) struct Settings {
     pub(crate) giop: giop::Settings,
     pub(crate) json: json::Settings,
+    /// The types that topics of Tempo are declared to have.
+    pub(crate) tempo_types: Arc<tempo::types::DeclaredTypes>,
 }
 
 /// Where each door's clients connect; the main lane's.
@@ -149,6 +156,7 @@ impl ToDoor {
             // Its clients are told by calls.
             Tag::Giop => None,
             Tag::Json => Some(Self::Json(json::mail::ToDoor::Gone(peer))),
+            Tag::Tempo => None,
         }
     }
 
@@ -313,7 +321,8 @@ impl Made {
         match self {
             Self::ByUs => Some(Self::ByClients(Tag::Giop)),
             Self::ByClients(Tag::Giop) => Some(Self::ByClients(Tag::Json)),
-            Self::ByClients(Tag::Json) => None,
+            Self::ByClients(Tag::Json) => Some(Self::ByClients(Tag::Tempo)),
+            Self::ByClients(Tag::Tempo) => None,
         }
     }
 }
@@ -324,8 +333,9 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 impl Doors {
     pub(crate) fn new(common: &Common, resolver: Post<Lookup>) -> Self {
         let resolver = giop::outgoing::Resolver { post: resolver, own: common.accounts.account_of(NOBODY) };
-        let Settings { giop, json } = &common.doors;
-        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json) }
+        let Settings { giop, json, tempo_types } = &common.doors;
+        let tempo_forms = tempo::form::Forms::new(Arc::clone(tempo_types));
+        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json), tempo_forms }
     }
 
     /// What time it is now.
@@ -457,6 +467,7 @@ impl Core {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.send_push(delivery, events),
             Tag::Json => self.send_line(delivery, events),
+            Tag::Tempo => self.recycle(core::mem::take(events)),
         }
     }
 
@@ -465,7 +476,7 @@ impl Core {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.hand_to_waiter(delivery, events),
             // Nobody pulls there.
-            Tag::Json => self.recycle(events),
+            Tag::Json | Tag::Tempo => self.recycle(events),
         }
     }
 
@@ -525,6 +536,7 @@ impl Worker {
             Socket::Listener(Tag::Json) => self.accept_json(),
             Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
             Socket::Outgoing(Tag::Json, _) => {}
+            Socket::Listener(Tag::Tempo) | Socket::Incoming(Tag::Tempo, _) | Socket::Outgoing(Tag::Tempo, _) => {}
         }
     }
 
@@ -535,6 +547,7 @@ impl Worker {
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
             Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
             Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => {}
+            Socket::Incoming(Tag::Tempo, _) | Socket::Outgoing(Tag::Tempo, _) => {}
         }
     }
 
@@ -552,12 +565,13 @@ impl Worker {
                 core.doors.json.connections.get_mut(token).map(json::connection::Connection::put_off)
             }
             Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => None,
+            Socket::Incoming(Tag::Tempo, _) | Socket::Outgoing(Tag::Tempo, _) => None,
         }
     }
 
     /// Writes what is due: to consumers first, then to those who are answered.
     pub(crate) fn write_due(&mut self) {
-        let Doors { giop, json } = &self.core.doors;
+        let Doors { giop, json, .. } = &self.core.doors;
         if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() {
             return;
         }
@@ -648,6 +662,7 @@ impl Worker {
             Made::ByUs => self.core.doors.giop.outgoing.has_output_at(from, places),
             Made::ByClients(Tag::Giop) => self.clients.giop.has_output_at(from, places),
             Made::ByClients(Tag::Json) => self.core.doors.json.has_output_at(from, places),
+            Made::ByClients(Tag::Tempo) => None,
         }
     }
 
@@ -683,7 +698,10 @@ mod tests {
         for (door, number) in Tag::ALL.into_iter().zip(0_u16..) {
             assert_eq!((door.number(), Tag::numbered(number.into())), (number.into(), door));
             assert_eq!(Tag::of_form(Form(number << 8 | 0xff)), door);
-            assert_eq!(Tag::of_want(Want(u32::from(number) << 16 | 0xffff)), door);
+            let want = Want(u32::from(number) << 16 | 0xffff);
+            assert_eq!(Tag::of_want(want), door);
+            // Channels say of all their consumers how events are marked (`MarkRepeats`), whichever door they are at.
+            assert_eq!(Tag::of_want(want.marking_repeats(true).marking_numbers(true)), door);
         }
     }
 }
