@@ -35,6 +35,7 @@ pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Decl
 pub use config::{
     Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
     Delivery, Discipline, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling, StoreConfig,
+    TimeDriven,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

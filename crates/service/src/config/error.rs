@@ -33,6 +33,16 @@ pub enum ConfigError {
         /// Largest value allowed.
         max: u64,
     },
+    /// The main lane has a budget and no period.
+    BudgetWithoutPeriod {
+        /// The budget, in microseconds.
+        budget_us: u32,
+    },
+    /// Lanes of one priority are to have two periods.
+    TimedTwice {
+        /// The priority.
+        priority: u16,
+    },
     /// An address is not `HOST:PORT`.
     BadAddress {
         /// The key, as in the file.
@@ -61,6 +71,14 @@ impl fmt::Display for ConfigError {
             Self::Malformed { path, error } => write!(f, "configuration {}: {error}", path.display()),
             Self::OutOfRange { key, value, min, max } => {
                 write!(f, "{key} = {value} is out of range: it must be from {min} to {max}")
+            }
+            Self::BudgetWithoutPeriod { budget_us } => write!(
+                f,
+                "lanes.main_budget_us = {budget_us} has no meaning without lanes.main_period_us: set that, from 100 to 1000000, or \
+                 leave it out"
+            ),
+            Self::TimedTwice { priority } => {
+                write!(f, "lanes.time_driven has priority {priority} twice: lanes of one priority have one period")
             }
             Self::BadAddress { key, value } => {
                 write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")
