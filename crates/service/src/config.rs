@@ -5,6 +5,7 @@
 
 mod addresses;
 mod error;
+mod time_driven;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
 pub use self::error::{ConfigError, IdlError, Undeclarable};
+pub use self::time_driven::TimeDriven;
 use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
@@ -329,10 +331,18 @@ pub struct Lanes {
     pub discipline: Discipline,
     /// The CORBA priority of the main lane, 0 to 32,767. Default: none, and it is scheduled as an ordinary thread.
     pub main_priority: Option<u16>,
+    /// The main lane is released so often, in microseconds, 100 to 1,000,000, and serves then what has come since. Default 0: it serves
+    /// whatever comes at once.
+    pub main_period_us: u32,
+    /// For so many microseconds of a processor's time in each such period, 10 to `main_period_us`. Default 0, as without a period.
+    pub main_budget_us: u32,
     /// The processors on which lanes run, by number. Default: none are named, and they run on all.
     pub cpus: Vec<u16>,
     /// Whether all memory of the process is kept from being paged out. Default false.
     pub lock_memory: bool,
+    /// Lanes of pools that run by the clock, by their priority. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub time_driven: Vec<TimeDriven>,
 }
 
 /// How the threads of pools are scheduled.
@@ -391,8 +401,11 @@ impl Default for Lanes {
             priority_mapping: PriorityMapping::default(),
             discipline: Discipline::default(),
             main_priority: None,
+            main_period_us: 0,
+            main_budget_us: 0,
             cpus: Vec::new(),
             lock_memory: false,
+            time_driven: Vec::new(),
         }
     }
 }
@@ -581,6 +594,7 @@ impl Config {
                 return Err(ConfigError::OutOfRange { key, value, min, max });
             }
         }
+        self.lanes.check_timing()?;
         self.tempo_types().map(|_| ())
     }
 

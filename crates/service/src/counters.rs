@@ -262,6 +262,10 @@ counters! {
     ConnectionsMoved = "connections_moved",
     /// Episodes in which a lane had work without end for a second or more.
     LaneSaturated = "lane_saturated",
+    /// Periods in which a lane that runs by the clock has run (`lanes.main_period_us`, `lanes.time_driven`).
+    LanePeriods = "lane_periods",
+    /// Times such a lane's budget of a period was spent and there was more to do, which waited for the next.
+    LaneBudgetsSpent = "lane_budgets_spent",
     /// Log lines that were only counted because there were too many of their kind in a second.
     LogLinesLeftOut = "log_lines_left_out",
     /// Connections: claims not granted because the service's limit was reached.

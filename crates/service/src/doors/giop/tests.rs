@@ -97,6 +97,7 @@ impl Bench {
             name: "lane".into(),
             priority: None,
             listeners: Some(Listeners { giop: net::listener(listener), json: None, outlive: false }),
+            timing: None,
             ends: LaneEnds {
                 store: None,
                 overflow: None,
