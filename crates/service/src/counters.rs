@@ -67,6 +67,9 @@ counters! {
     DroppedFilterFailed = "lane_dropped_filter_failed",
     /// Events dropped because they were on disk, for want of memory, and could not be read back.
     DroppedOverflowLost = "lane_dropped_overflow_lost",
+    /// Events dropped for want of room, for consumers that had taken nothing for `HoldTimeout` while suppliers waited for them, and whose
+    /// connections are persistent.
+    DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
     Overflowed = "lane_overflowed",
     /// Those of them that have come back.
@@ -182,6 +185,8 @@ counters! {
     ConsumersGivenUp = "consumers_given_up",
     /// Of these, those that took nothing for `HoldTimeout` while suppliers waited for them.
     ConsumersHolding = "consumers_holding_disconnected",
+    /// Times suppliers waited no more for a consumer with a persistent connection that had taken nothing for `HoldTimeout`: it stays.
+    ConsumersWaitedOut = "consumers_waited_out",
     /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator
     /// said.
     SuppliersIdle = "suppliers_idle_disconnected",

@@ -606,6 +606,9 @@ impl Administration {
             }
             self.objects.handle_disconnected(*key, *reason);
         } else {
+            if matches!(notice, Notice::WaitedOut { .. }) {
+                self.counters.add(Counter::ConsumersWaitedOut, 1);
+            }
             // The lane has seen to it that they are not too many.
             log::log!(level, "{text}");
         }
