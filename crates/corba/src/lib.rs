@@ -43,8 +43,8 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, ChangedPart, ClientAnswer, Compatibility, Directory, Door, DoorSettings, Effect, Farewell, Guest,
-    NotRestored, ObjectRequest, Part, PeerAddress, Published, Question, RestoredStanding, SupplierStanding,
+    AT_ONCE_MAX, ChangedPart, ClientAnswer, Compatibility, Creations, Directory, Door, DoorSettings, Effect, Farewell,
+    Guest, NotRestored, ObjectRequest, Part, PeerAddress, Published, Question, RestoredStanding, SupplierStanding,
     Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;

@@ -325,7 +325,7 @@ counters! {
     /// Times that the store could not write: what was to be written is tried again each second.
     StoreFailures = "store_failures",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
-    /// effect, and written when it does.
+    /// effect, and written when it does, or undone where something was made.
     ChangesNotKept = "changes_not_kept",
     /// Octets that the store takes on disk.
     StoreDiskBytes = "store_disk_bytes",
