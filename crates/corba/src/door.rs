@@ -40,6 +40,7 @@ use self::names::Names;
 pub(super) use self::names::{NAME_BYTES_MAX, Named};
 use self::objects::Nonces;
 use self::probes::Probes;
+pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
 use self::rescheduling::Rescheduling;
 use self::teardown::Teardowns;

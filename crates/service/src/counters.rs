@@ -358,6 +358,10 @@ counters! {
     AnalysesLimit = "analyses_limit_reached",
     /// Analyses: claims not granted because the client had its share.
     AnalysesShare = "analyses_share_reached",
+    /// Reconnection callbacks: claims not granted because the service's limit was reached.
+    RegistrationsLimit = "registrations_limit_reached",
+    /// Reconnection callbacks: claims not granted because the client had its share.
+    RegistrationsShare = "registrations_share_reached",
 }
 
 impl Counter {
@@ -378,6 +382,7 @@ impl Counter {
             Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
             Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
             Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),
+            Resource::Registrations => (Self::RegistrationsLimit, Self::RegistrationsShare),
         };
         match spent.by {
             SpentBy::All => limit,
@@ -707,6 +712,7 @@ mod tests {
             (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
             (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
             (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
+            (Resource::Registrations, "registrations_limit_reached", "registrations_share_reached"),
         ];
         assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);
         for (resource, of_limit, of_share) in names {
