@@ -80,6 +80,8 @@ resources! {
     LookupThreads = "threads that look host names up", "";
     /// Scheduling analyses under way.
     Analyses = "analyses", "";
+    /// Callbacks for when the service is there again.
+    Registrations = "reconnection callbacks", "";
 }
 
 const COUNT: usize = Resource::ALL.len();

@@ -67,6 +67,9 @@ counters! {
     DroppedFilterFailed = "lane_dropped_filter_failed",
     /// Events dropped because they were on disk, for want of memory, and could not be read back.
     DroppedOverflowLost = "lane_dropped_overflow_lost",
+    /// Events dropped for want of room, for consumers that had taken nothing for `HoldTimeout` while suppliers waited for them, and whose
+    /// connections are persistent.
+    DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
     Overflowed = "lane_overflowed",
     /// Those of them that have come back.
@@ -185,6 +188,8 @@ counters! {
     ConsumersGivenUp = "consumers_given_up",
     /// Of these, those that took nothing for `HoldTimeout` while suppliers waited for them.
     ConsumersHolding = "consumers_holding_disconnected",
+    /// Times suppliers waited no more for a consumer with a persistent connection that had taken nothing for `HoldTimeout`: it stays.
+    ConsumersWaitedOut = "consumers_waited_out",
     /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator
     /// said.
     SuppliersIdle = "suppliers_idle_disconnected",
@@ -327,7 +332,7 @@ counters! {
     /// Times that the store could not write: what was to be written is tried again each second.
     StoreFailures = "store_failures",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
-    /// effect, and written when it does.
+    /// effect, and written when it does, or undone where something was made.
     ChangesNotKept = "changes_not_kept",
     /// Octets that the store takes on disk.
     StoreDiskBytes = "store_disk_bytes",
@@ -360,6 +365,10 @@ counters! {
     AnalysesLimit = "analyses_limit_reached",
     /// Analyses: claims not granted because the client had its share.
     AnalysesShare = "analyses_share_reached",
+    /// Reconnection callbacks: claims not granted because the service's limit was reached.
+    RegistrationsLimit = "registrations_limit_reached",
+    /// Reconnection callbacks: claims not granted because the client had its share.
+    RegistrationsShare = "registrations_share_reached",
 }
 
 impl Counter {
@@ -380,6 +389,7 @@ impl Counter {
             Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
             Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
             Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),
+            Resource::Registrations => (Self::RegistrationsLimit, Self::RegistrationsShare),
         };
         match spent.by {
             SpentBy::All => limit,
@@ -709,6 +719,7 @@ mod tests {
             (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
             (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
             (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
+            (Resource::Registrations, "registrations_limit_reached", "registrations_share_reached"),
         ];
         assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);
         for (resource, of_limit, of_share) in names {

@@ -38,7 +38,9 @@ use corba::remarks::with_lines;
 
 /// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
 /// log lines a request caused; how a supplier stands.
-pub(crate) use corba::{ANSWER_BYTES_MAX, Farewell, RestoredStanding, SupplierStanding, Unpublished, remarks::Remarks};
+pub(crate) use corba::{
+    ANSWER_BYTES_MAX, Creations, Farewell, RestoredStanding, SupplierStanding, Unpublished, remarks::Remarks,
+};
 
 /// The objects that clients of whichever door name. Today they are all with one door.
 pub(crate) use giop::objects::Objects;
@@ -263,10 +265,11 @@ impl Request {
         }
     }
 
-    /// What its client is told if what it changed is not on disk in time. Nothing of a client whose proxies do not outlive the process.
-    pub(crate) fn not_kept(&self) -> Option<Vec<u8>> {
+    /// What its client is told, for this reason, if what it changed is not on disk in time. Nothing of a client whose proxies do not outlive
+    /// the process.
+    pub(crate) fn not_kept(&self, why: Declined) -> Option<Vec<u8>> {
         match self {
-            Self::Giop(request) => Some(Objects::decline(request, Declined::NotKept)?.bytes),
+            Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),
             Self::Json(_) => None,
         }
     }

@@ -209,6 +209,58 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
     }
 }
 
+/// A persistent event that nobody is to get any more would stay in the store for ever.
+#[test]
+fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_that_is_settled() {
+    let mut rig = Rig::overflowing(20_000, 20_000);
+    let mut shelf = Shelf::default();
+    let persistent =
+        SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() };
+    let sleeper = rig.consumer(persistent);
+    let (mut number, mut held) = (0, None);
+    while held.is_none() {
+        number += 1;
+        held = match publish_watched(&mut rig, number) {
+            Admission::Held(ticket) => Some(ticket),
+            _ => None,
+        };
+        shelf.work_until_quiet(&mut rig);
+    }
+    // It is sent the first, and says nothing.
+    let (delivery, _) = begin(&mut rig).unwrap();
+    rig.advance(Duration::from_secs(30));
+    rig.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Unreachable, rig.now);
+    assert_eq!(rig.lane.poll_release(), held, "suppliers go on");
+    let last = number + 50;
+    for number in number + 1..=last {
+        assert!(matches!(publish_watched(&mut rig, number), Admission::Accepted { .. }), "{number}");
+        shelf.work_until_quiet(&mut rig);
+    }
+    let dropped = rig.stats(sleeper).discards.of(DiscardReason::WaitedOut);
+    assert_eq!(dropped, 50, "what was there stays");
+    // It comes back, and gets all the others.
+    rig.advance(Duration::from_secs(60));
+    for expected in 1..=u32::try_from(number).unwrap() {
+        assert_eq!(rig.take(None), Some((sleeper, expected)));
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert_eq!(rig.take(None), None);
+    let told: Vec<Settled> = core::iter::from_fn(|| rig.lane.poll_settled()).collect();
+    let mut over: Vec<u64> =
+        told.iter().filter(|settled| matches!(settled, Settled::ForAll { .. })).filter_map(number_of).collect();
+    over.sort_unstable();
+    assert_eq!(over, (1..=last).collect::<Vec<_>>(), "whoever keeps them can forget them all");
+}
+
+fn publish_watched(rig: &mut Rig, number: u64) -> Admission {
+    let mut draft = rig.lane.begin_event();
+    draft.bytes.resize(100, 0);
+    draft.bytes[..4].copy_from_slice(&u32::try_from(number).unwrap().to_le_bytes());
+    rig.lane.classify(&mut draft, b"domain", b"name");
+    (draft.watch, draft.watch_each) = (NonZeroU64::new(number), true);
+    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now)
+}
+
 /// That there had been no room elsewhere stuck to a consumer, until others let go of what they had there.
 #[test]
 fn a_consumer_that_has_caught_up_is_not_full_though_others_take_all_room_elsewhere() {
