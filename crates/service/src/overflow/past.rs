@@ -9,6 +9,7 @@ use corba::event::{CorbaForms, UtcClock};
 use engine::{ChannelId, Event, Forms, HistoryLimits, ProxyKey, Recalled, StartFrom};
 
 use super::history::{Histories, Piece};
+use super::uncached::Desk;
 use super::{AGAIN_IN, Asked, FromOverflow, READ_TRIES};
 use crate::counters::{Block, Counter};
 use crate::time;
@@ -77,12 +78,17 @@ impl Past {
     }
 
     /// Writes some of it. Gives back the events that are written, and why others are not.
-    pub(super) fn write(&mut self, clock: &UtcClock, counters: &Block) -> (Vec<Arc<Event>>, Option<io::Error>) {
+    pub(super) fn write(
+        &mut self,
+        clock: &UtcClock,
+        counters: &Block,
+        desk: &mut Desk,
+    ) -> (Vec<Arc<Event>>, Option<io::Error>) {
         let (mut written, mut failure, mut begins) = (Vec::new(), None, false);
         let bytes_max = self.histories.bytes_max();
         for history in self.histories.pending() {
             let files = history.files();
-            match history.write(bytes_max, clock) {
+            match history.write(bytes_max, clock, desk) {
                 Ok(events) => written.extend(events),
                 Err(error) => failure = Some(error),
             }
@@ -97,7 +103,7 @@ impl Past {
     }
 
     /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
-    pub(super) fn read(&mut self, clock: &UtcClock) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
+    pub(super) fn read(&mut self, clock: &UtcClock, desk: &mut Desk) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
         let Self { histories, asked, looker, .. } = self;
         // Much is looked through for one consumer at a time, so that what is found takes memory only once.
         let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
@@ -121,7 +127,7 @@ impl Past {
                 continue;
             }
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
-            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), clock, value_of) {
+            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), (clock, value_of), desk) {
                 Ok(Some(piece)) => answers.push(FromOverflow::Recalled(outbox, piece)),
                 Ok(None) => asked.push_back(asking),
                 Err(error) => {
@@ -155,8 +161,8 @@ impl Past {
         self.asked.iter().filter_map(|asked| asked.again_at).min()
     }
 
-    pub(super) fn finish(&mut self, clock: &UtcClock) {
-        if let Err(error) = self.histories.finish(clock) {
+    pub(super) fn finish(&mut self, clock: &UtcClock, desk: &mut Desk) {
+        if let Err(error) = self.histories.finish(clock, desk) {
             ::log::error!("history: the last of it is not written: {error}");
         }
     }
