@@ -9,6 +9,7 @@ use corba::event::{CorbaForms, UtcClock};
 use engine::{ChannelId, Event, HistoryLimits, ProxyKey, Recalled, StartFrom};
 
 use super::history::{Histories, Piece};
+use super::uncached::Desk;
 use super::{AGAIN_IN, Asked, FromOverflow, READ_TRIES};
 use crate::counters::{Block, Counter};
 use crate::doors::tempo::types::DeclaredTypes;
@@ -88,12 +89,17 @@ impl Past {
     }
 
     /// Writes some of it. Gives back the events that are written, and why others are not.
-    pub(super) fn write(&mut self, clock: &UtcClock, counters: &Block) -> (Vec<Arc<Event>>, Option<io::Error>) {
+    pub(super) fn write(
+        &mut self,
+        clock: &UtcClock,
+        counters: &Block,
+        desk: &mut Desk,
+    ) -> (Vec<Arc<Event>>, Option<io::Error>) {
         let (mut written, mut failure, mut begins) = (Vec::new(), None, false);
         let bytes_max = self.histories.bytes_max();
         for history in self.histories.pending() {
             let files = history.files();
-            match history.write(bytes_max, clock) {
+            match history.write(bytes_max, clock, desk) {
                 Ok(events) => written.extend(events),
                 Err(error) => failure = Some(error),
             }
@@ -108,7 +114,7 @@ impl Past {
     }
 
     /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
-    pub(super) fn read(&mut self, clock: &UtcClock) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
+    pub(super) fn read(&mut self, clock: &UtcClock, desk: &mut Desk) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
         let Self { histories, asked, looker, forms, .. } = self;
         // Much is looked through for one consumer at a time, so that what is found takes memory only once.
         let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
@@ -133,7 +139,7 @@ impl Past {
             }
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
             let key_of = |event: &Event, field: &str| value_of(forms, event, field);
-            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), clock, &key_of) {
+            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), (clock, &key_of), desk) {
                 Ok(Some(piece)) => answers.push(FromOverflow::Recalled(outbox, piece)),
                 Ok(None) => asked.push_back(asking),
                 Err(error) => {
@@ -167,8 +173,8 @@ impl Past {
         self.asked.iter().filter_map(|asked| asked.again_at).min()
     }
 
-    pub(super) fn finish(&mut self, clock: &UtcClock) {
-        if let Err(error) = self.histories.finish(clock) {
+    pub(super) fn finish(&mut self, clock: &UtcClock, desk: &mut Desk) {
+        if let Err(error) = self.histories.finish(clock, desk) {
             ::log::error!("history: the last of it is not written: {error}");
         }
     }

@@ -167,6 +167,25 @@ fn a_consumer_that_sleeps_costs_nobody_anything_and_gets_everything_in_order() {
     assert_eq!(rig.memory(), 0);
 }
 
+/// With 64 KiB it had one: what came for it was late from then on, as long as the sleeper slept.
+#[test]
+fn a_consumer_that_hesitates_for_a_moment_while_another_one_sleeps_has_no_backlog() {
+    let mut rig = Rig::overflowing(40 << 20, 1 << 30);
+    let mut shelf = Shelf::default();
+    let (sleeper, other) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
+    rig.suspended(sleeper, true);
+    while rig.stats(sleeper).elsewhere_events == 0 {
+        rig.publish_bytes(&[0; 10_000]);
+        assert_eq!(rig.take(None).map(|(key, _)| key), Some(other));
+    }
+    // Of a quarter of the memory, divided among as many as there are places for, that is less than its part; and then more.
+    for (events, has_backlog) in [(10, false), (10, true)] {
+        (0..events).for_each(|_| _ = rig.publish_bytes(&[0; 10_000]));
+        assert_eq!(rig.stats(other).elsewhere_events > 0, has_backlog);
+    }
+    shelf.work_until_quiet(&mut rig);
+}
+
 #[test]
 fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_back() {
     let mut rig = Rig::overflowing(20_000, 20_000);
