@@ -5,5 +5,4 @@
 
 #[cfg_attr(not(test), expect(dead_code, reason = "what takes messages from sockets is yet to be written"))]
 pub(crate) mod form;
-#[cfg_attr(not(test), expect(dead_code, reason = "what takes messages from sockets is yet to be written"))]
 pub(crate) mod types;
