@@ -85,7 +85,9 @@ impl Tag {
     /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own.
     #[inline]
     pub(crate) fn of_want(want: Want) -> Self {
-        Self::numbered(u64::from(want.0 >> 16))
+        // The engine's marks are none of the door's.
+        let own = want.marking_repeats(false).marking_numbers(false);
+        Self::numbered(u64::from(own.0 >> 16))
     }
 }
 
