@@ -314,6 +314,8 @@ impl Door {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.principal = Some(Arc::clone(call.principal));
         self.farewells.begin();
+        // What the service has made itself, as declared channels, is no request's.
+        self.made = Creations::default();
         self.note_unpublished();
         let outcome = self.dispatch(call, reply);
         self.note_unpublished();

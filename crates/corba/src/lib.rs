@@ -51,6 +51,6 @@ pub use exceptions::Exception;
 pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
 pub use peers::Peers;
-pub use qos::Declared;
+pub use qos::{Declared, START_FROM_RANGE, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
 pub use topology::Image;

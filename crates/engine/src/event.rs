@@ -231,13 +231,50 @@ pub struct Alternate {
     pub number_at: Option<NumberPlace>,
 }
 
-/// Where eight octets say an event's number.
+/// Where an event says its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberPlace {
     /// How many octets are before it.
     pub offset: u32,
-    /// Whether its first octet is the most significant one.
-    pub big_endian: bool,
+    /// What is to stand there.
+    pub form: NumberForm,
+}
+
+/// How a number is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberForm {
+    /// In eight octets, the most significant first.
+    BigEndian,
+    /// In eight octets, the least significant first.
+    LittleEndian,
+    /// In [`NumberPlace::DIGITS`] characters: decimal digits, behind as many spaces as are left.
+    Digits,
+}
+
+impl NumberPlace {
+    /// How many characters there are for digits: what the largest number has.
+    pub const DIGITS: usize = 20;
+
+    /// Writes a number there, if that is in there.
+    pub(crate) fn write(self, bytes: &mut [u8], number: u64) {
+        let Some(from) = bytes.get_mut(self.offset as usize..) else { return };
+        let eight = match self.form {
+            NumberForm::BigEndian => number.to_be_bytes(),
+            NumberForm::LittleEndian => number.to_le_bytes(),
+            NumberForm::Digits => {
+                let mut rest = number;
+                for digit in from.iter_mut().take(Self::DIGITS).rev() {
+                    let last = u8::try_from(rest % 10).unwrap_or(0);
+                    *digit = if rest == 0 && number != 0 { b' ' } else { b'0' + last };
+                    rest /= 10;
+                }
+                return;
+            }
+        };
+        if let Some(octets) = from.first_chunk_mut() {
+            *octets = eight;
+        }
+    }
 }
 
 /// An event's translations: a slice to whoever reads them, a list that keeps its buffers to whoever fills them.

@@ -22,7 +22,7 @@ impl Creations {
 }
 
 impl Door {
-    /// What was made since this was last called: to be called after each [`Door::handle`], and each guest.
+    /// What the last [`Door::handle`] has made.
     pub fn take_made(&mut self) -> Creations {
         core::mem::take(&mut self.made)
     }

@@ -174,7 +174,9 @@ fn put_into(
     match Tag::of_want(want) {
         Tag::Giop => event::translate(form, tag, bytes, (want, came), out).ok(),
         Tag::Json => {
-            json::translate(channel, form, tag, bytes, out).map(|()| Translated::Written { tag: 0, number_at: None })
+            let came = want.marks_numbers().then_some(came);
+            let number_at = json::translate(channel, (form, tag, bytes), came, out)?;
+            Some(Translated::Written { tag: 0, number_at })
         }
         Tag::Tempo => tempo_forms.put_into_message(channel, (form, tag, bytes), out),
     }
