@@ -47,11 +47,12 @@ pub(crate) use giop::objects::Objects;
 pub(crate) enum Tag {
     Giop,
     Json,
+    Tempo,
 }
 
 impl Tag {
     /// All doors, by their numbers; four at most.
-    pub(crate) const ALL: [Self; 2] = [Self::Giop, Self::Json];
+    pub(crate) const ALL: [Self; 3] = [Self::Giop, Self::Json, Self::Tempo];
 
     pub(crate) const fn number(self) -> u64 {
         self as u64
@@ -80,10 +81,11 @@ impl Tag {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own.
+    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own, and below what the engine says of
+    /// marks.
     #[inline]
     pub(crate) fn of_want(want: Want) -> Self {
-        Self::numbered(u64::from(want.0 >> 16))
+        Self::numbered(u64::from(want.0 >> 16 & 0xff))
     }
 }
 
@@ -149,6 +151,7 @@ impl ToDoor {
             // Its clients are told by calls.
             Tag::Giop => None,
             Tag::Json => Some(Self::Json(json::mail::ToDoor::Gone(peer))),
+            Tag::Tempo => None,
         }
     }
 
@@ -313,7 +316,8 @@ impl Made {
         match self {
             Self::ByUs => Some(Self::ByClients(Tag::Giop)),
             Self::ByClients(Tag::Giop) => Some(Self::ByClients(Tag::Json)),
-            Self::ByClients(Tag::Json) => None,
+            Self::ByClients(Tag::Json) => Some(Self::ByClients(Tag::Tempo)),
+            Self::ByClients(Tag::Tempo) => None,
         }
     }
 }
@@ -457,6 +461,7 @@ impl Core {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.send_push(delivery, events),
             Tag::Json => self.send_line(delivery, events),
+            Tag::Tempo => self.recycle(core::mem::take(events)),
         }
     }
 
@@ -465,7 +470,7 @@ impl Core {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.hand_to_waiter(delivery, events),
             // Nobody pulls there.
-            Tag::Json => self.recycle(events),
+            Tag::Json | Tag::Tempo => self.recycle(events),
         }
     }
 
@@ -525,6 +530,7 @@ impl Worker {
             Socket::Listener(Tag::Json) => self.accept_json(),
             Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
             Socket::Outgoing(Tag::Json, _) => {}
+            Socket::Listener(Tag::Tempo) | Socket::Incoming(Tag::Tempo, _) | Socket::Outgoing(Tag::Tempo, _) => {}
         }
     }
 
@@ -535,6 +541,7 @@ impl Worker {
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
             Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
             Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => {}
+            Socket::Incoming(Tag::Tempo, _) | Socket::Outgoing(Tag::Tempo, _) => {}
         }
     }
 
@@ -552,6 +559,7 @@ impl Worker {
                 core.doors.json.connections.get_mut(token).map(json::connection::Connection::put_off)
             }
             Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => None,
+            Socket::Incoming(Tag::Tempo, _) | Socket::Outgoing(Tag::Tempo, _) => None,
         }
     }
 
@@ -648,6 +656,7 @@ impl Worker {
             Made::ByUs => self.core.doors.giop.outgoing.has_output_at(from, places),
             Made::ByClients(Tag::Giop) => self.clients.giop.has_output_at(from, places),
             Made::ByClients(Tag::Json) => self.core.doors.json.has_output_at(from, places),
+            Made::ByClients(Tag::Tempo) => None,
         }
     }
 
@@ -683,7 +692,10 @@ mod tests {
         for (door, number) in Tag::ALL.into_iter().zip(0_u16..) {
             assert_eq!((door.number(), Tag::numbered(number.into())), (number.into(), door));
             assert_eq!(Tag::of_form(Form(number << 8 | 0xff)), door);
-            assert_eq!(Tag::of_want(Want(u32::from(number) << 16 | 0xffff)), door);
+            let want = Want(u32::from(number) << 16 | 0xffff);
+            assert_eq!(Tag::of_want(want), door);
+            // Channels say of all their consumers how events are marked (`MarkRepeats`), whichever door they are at.
+            assert_eq!(Tag::of_want(want.marking_repeats(true).marking_numbers(true)), door);
         }
     }
 }
