@@ -65,8 +65,17 @@ impl Core {
         let Place::Stream(_) = place else { return None };
         let Door { sessions, topics, settings, .. } = &self.doors.tempo;
         let part = sessions.part(part)?;
-        let input = &topics.get(part.topic)?.input;
-        (!input.has_room(octets_of(octets), settings.bounds)).then_some(part.topic)
+        let (takes, input) = (octets_of(octets), &topics.get(part.topic)?.input);
+        if !input.has_room(takes, settings.bounds) {
+            return Some(part.topic);
+        }
+        let account = &sessions.get(part.session)?.account;
+        let Err(spent) = account.take(Resource::InputBytes, takes as u64) else {
+            account.give(Resource::InputBytes, takes as u64);
+            return None;
+        };
+        self.counters.add(Counter::of_refusal(spent), 1);
+        Some(part.topic)
     }
 
     /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.

@@ -244,6 +244,7 @@ impl Stream {
     pub(crate) fn new(service: &Service, session: u32) -> Self {
         let stream = TcpStream::connect(service.tempo_address().unwrap()).unwrap();
         patient(&stream);
+        stream.set_nodelay(true).unwrap();
         Self { stream, session, cookie: 0, bytes: Vec::new(), came: VecDeque::new() }
     }
 
