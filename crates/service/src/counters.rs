@@ -199,6 +199,9 @@ counters! {
     InputBytesLimit = "input_bytes_limit_reached",
     /// Octets that wait for their topic's turn: claims not granted because the client had its share.
     InputBytesShare = "input_bytes_share_reached",
+    /// Messages of Tempo that are not of the topic's declared type, or no structured event of the topic's, although they say so. Subscribers
+    /// of Tempo get them as they are, others as octets.
+    TempoUnreadable = "tempo_messages_unreadable",
     /// Connections to consumers that were begun.
     ConnectsBegun = "connects_begun",
     /// Idle connections to clients that were closed to make room for another.

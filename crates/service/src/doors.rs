@@ -97,6 +97,8 @@ pub(crate) struct Doors {
     pub(crate) giop: giop::Door,
     pub(crate) json: json::Door,
     pub(crate) tempo: tempo::Door,
+    /// What messages of Tempo are to others, and others' events to its subscribers.
+    pub(crate) tempo_forms: tempo::form::Forms,
 }
 
 /// The connections that clients made to a lane, by door.
@@ -114,6 +116,8 @@ pub(crate) struct Settings {
     pub(crate) giop: giop::Settings,
     pub(crate) json: json::Settings,
     pub(crate) tempo: tempo::Settings,
+    /// The types that topics of Tempo are declared to have.
+    pub(crate) tempo_types: Arc<tempo::types::DeclaredTypes>,
 }
 
 /// Where each door's clients connect; the main lane's.
@@ -337,8 +341,13 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 impl Doors {
     pub(crate) fn new(common: &Common, resolver: Post<Lookup>) -> Self {
         let resolver = giop::outgoing::Resolver { post: resolver, own: common.accounts.account_of(NOBODY) };
-        let Settings { giop, json, tempo } = &common.doors;
-        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json), tempo: tempo::Door::new(*tempo) }
+        let Settings { giop, json, tempo, tempo_types } = &common.doors;
+        Self {
+            giop: giop::Door::new(resolver, giop),
+            json: json::Door::new(*json),
+            tempo: tempo::Door::new(*tempo),
+            tempo_forms: tempo::form::Forms::new(Arc::clone(tempo_types)),
+        }
     }
 
     /// Has the doors read datagrams.
@@ -596,7 +605,7 @@ impl Worker {
 
     /// Writes what is due: to consumers first, then to those who are answered.
     pub(crate) fn write_due(&mut self) {
-        let Doors { giop, json, tempo } = &self.core.doors;
+        let Doors { giop, json, tempo, .. } = &self.core.doors;
         if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() && !tempo.is_due() {
             return;
         }

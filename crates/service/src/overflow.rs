@@ -29,6 +29,7 @@ pub(crate) use self::log::first_of;
 use self::log::{Freed, Log, Read};
 use self::past::{Past, TRIM_EVERY};
 use crate::counters::{Block, Counter};
+use crate::doors::tempo::types::DeclaredTypes;
 use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
@@ -148,13 +149,15 @@ pub(crate) struct Options<'o> {
     pub(crate) channels: &'o [ChannelId],
     /// When lanes' clocks began.
     pub(crate) origin: Instant,
+    /// The types of topics of Tempo, of whose messages channels' past may be asked for the last with each value of a field.
+    pub(crate) types: Arc<DeclaredTypes>,
     pub(crate) counters: Arc<Block>,
 }
 
 /// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' past. It ends when no lane can post
 /// anything any more.
 pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
-    let Options { directory, history_bytes_max, channels, origin, counters } = options;
+    let Options { directory, history_bytes_max, channels, origin, types, counters } = options;
     let folder = directory.join(FOLDER);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -171,7 +174,7 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
         logs: BTreeMap::new(),
         asked: Vec::new(),
         fails_to_read: false,
-        past: Past::new(histories),
+        past: Past::new(histories, types),
         origin,
         bell: Arc::clone(&bell),
         again_at: None,

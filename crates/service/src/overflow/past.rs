@@ -6,11 +6,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use corba::event::{CorbaForms, UtcClock};
-use engine::{ChannelId, Event, Forms, HistoryLimits, ProxyKey, Recalled, StartFrom};
+use engine::{ChannelId, Event, HistoryLimits, ProxyKey, Recalled, StartFrom};
 
 use super::history::{Histories, Piece};
 use super::{AGAIN_IN, Asked, FromOverflow, READ_TRIES};
 use crate::counters::{Block, Counter};
+use crate::doors::tempo::types::DeclaredTypes;
+use crate::doors::{self, tempo};
 use crate::time;
 
 /// So often what is too old is removed.
@@ -31,12 +33,21 @@ pub(super) struct Past {
     trimmed_at: Instant,
     /// There is more or less of it than was told.
     is_untold: bool,
+    /// How fields of events are read.
+    forms: PastForms,
+}
+
+/// How fields of events of the past are read, whichever door they came by.
+struct PastForms {
+    corba: CorbaForms,
+    tempo: tempo::form::Forms,
 }
 
 impl Past {
-    pub(super) fn new(histories: Histories) -> Self {
+    pub(super) fn new(histories: Histories, types: Arc<DeclaredTypes>) -> Self {
         let (thread, asked, looker) = (None, VecDeque::new(), None);
-        Self { histories, thread, asked, looker, trimmed_at: time::now(), is_untold: true }
+        let forms = PastForms { corba: CorbaForms::default(), tempo: tempo::form::Forms::new(types) };
+        Self { histories, thread, asked, looker, trimmed_at: time::now(), is_untold: true, forms }
     }
 
     // ---- what a lane wants ----
@@ -98,7 +109,7 @@ impl Past {
 
     /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
     pub(super) fn read(&mut self, clock: &UtcClock) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
-        let Self { histories, asked, looker, .. } = self;
+        let Self { histories, asked, looker, forms, .. } = self;
         // Much is looked through for one consumer at a time, so that what is found takes memory only once.
         let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
         *looker = looker.filter(|of| looks(*of));
@@ -121,7 +132,8 @@ impl Past {
                 continue;
             }
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
-            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), clock, value_of) {
+            let key_of = |event: &Event, field: &str| value_of(forms, event, field);
+            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), clock, &key_of) {
                 Ok(Some(piece)) => answers.push(FromOverflow::Recalled(outbox, piece)),
                 Ok(None) => asked.push_back(asking),
                 Err(error) => {
@@ -175,11 +187,10 @@ impl Asked {
 }
 
 /// The value of a field of an event, in octets that are equal where values are; nothing if it has none that can be compared.
-fn value_of(event: &Event, field: &str) -> Option<Vec<u8>> {
+fn value_of(forms: &PastForms, event: &Event, field: &str) -> Option<Vec<u8>> {
     use filter::{Fields, Path, Root, Steps, Value};
-    let forms = CorbaForms::default();
     let path = Path { root: Root::Name(field.into()), parts: Box::new([]) };
-    let fields = forms.fields(event);
+    let fields = doors::forms::fields_of(event, &forms.corba, &forms.tempo);
     Some(match fields.field(&path, &mut Steps::new(KEY_STEPS))? {
         Value::Bool(value) => vec![0, value.into()],
         Value::Int(value) => [&[1], &i128::from(value).to_le_bytes()[..]].concat(),

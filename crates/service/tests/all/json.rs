@@ -163,6 +163,22 @@ fn a_subscription_ends_when_its_client_says_so_or_its_channel_is_destroyed() {
     assert_eq!(client.ask(&gone), format!(r#"{{"error":5,"reason":"there is no channel {id}"}}"#));
 }
 
+/// A channel asks for marks for all its consumers. Its subscribers were taken for consumers of CORBA's, and got nothing.
+#[test]
+fn subscribers_get_events_in_a_channel_that_has_repeats_marked() {
+    let service = start();
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    let factory = EventChannelFactory::narrow(factory).unwrap();
+    let (_, id) = factory.create_channel(&[Property::new("MarkRepeats", true)], &[]).unwrap();
+    let mut client = Lines::connect(&service);
+    assert_eq!(client.ask(&format!(r#"{{"op":"subscribe","id":1,"channel":{id}}}"#)), r#"{"ok":1}"#);
+    client.send(&format!(r#"{{"op":"publish","id":2,"channel":{id},"type":"A/B"}}"#));
+    let mut both = [client.line().unwrap(), client.line().unwrap()];
+    both.sort();
+    let event = format!(r#"{{"event":{{"channel":{id},"type":"A/B","name":"","fields":{{}},"body":null}}}}"#);
+    assert_eq!(both, [event, r#"{"ok":2}"#.to_owned()]);
+}
+
 #[test]
 fn what_cannot_be_done_is_refused_with_the_reason() {
     let service = start();

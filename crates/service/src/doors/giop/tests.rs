@@ -120,6 +120,7 @@ impl Bench {
                 doors: crate::doors::Settings {
                     json: crate::doors::json::Settings { limits: json::Limits::default(), request_bytes_min: 0 },
                     tempo: crate::config::Config::default().tempo_settings(0),
+                    tempo_types: Arc::default(),
                     giop: Settings {
                         framing: framing::Limits::default(),
                         request_bytes_min: 16 << 10,

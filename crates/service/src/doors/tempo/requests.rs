@@ -5,10 +5,11 @@ use std::sync::Arc;
 use corba::Guest;
 use engine::{EventType, Peer, ProxyKey};
 
+use super::Door;
 use super::delivery::shown;
+use super::form::WANT;
 use super::input::Item;
 use super::sessions::{Is, Part, Place, Proxy, Purpose, Session};
-use super::{Door, WANT};
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
@@ -135,7 +136,7 @@ impl Core {
                 session.account.give(Resource::InputBytes, waiting.octets as u64);
             }
             self.counters.add(Counter::TempoRefused, 1);
-            if let Item::Message(draft) = waiting.item {
+            if let Item::Message(draft, _) = waiting.item {
                 self.lane.abandon_event(draft);
             }
         }

@@ -20,7 +20,7 @@ const KEYS_MAX: usize = 16_384;
 const KEY_OCTETS_MAX: usize = 1_024;
 
 /// How an event is read for the last of each.
-pub(crate) type KeyOf = fn(&Event, &str) -> Option<Vec<u8>>;
+pub(crate) type KeyOf<'k> = &'k dyn Fn(&Event, &str) -> Option<Vec<u8>>;
 
 /// What is read for a consumer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl History {
         consumer: ProxyKey,
         (bytes, gives_up): (usize, bool),
         clock: &UtcClock,
-        key_of: KeyOf,
+        key_of: KeyOf<'_>,
     ) -> io::Result<Option<Piece>> {
         let mut piece = Piece::default();
         let Some(mut reader) = self.readers.remove(&consumer) else {
@@ -127,7 +127,7 @@ impl History {
         &mut self,
         reader: &mut Reader,
         (bytes, gives_up): (usize, bool),
-        (clock, key_of): (&UtcClock, KeyOf),
+        (clock, key_of): (&UtcClock, KeyOf<'_>),
         piece: &mut Piece,
     ) -> io::Result<bool> {
         if reader.looking.is_some() && !self.look(reader, gives_up, clock, key_of)? {
@@ -200,7 +200,7 @@ impl History {
     }
 
     /// Looks for the last of each through some of what there is. True when all was looked through.
-    fn look(&mut self, reader: &mut Reader, gives_up: bool, clock: &UtcClock, key_of: KeyOf) -> io::Result<bool> {
+    fn look(&mut self, reader: &mut Reader, gives_up: bool, clock: &UtcClock, key_of: KeyOf<'_>) -> io::Result<bool> {
         let Some(mut looking) = reader.looking.take() else { return Ok(true) };
         let mut scratch = Event::default();
         let oldest = reader.since.take();
@@ -213,6 +213,7 @@ impl History {
                 Some(field) => {
                     scratch.bytes.clear();
                     record.fill(&mut scratch, clock);
+                    scratch.set_names(record.domain, record.name);
                     key_of(&scratch, field.as_str())
                 }
             };

@@ -107,7 +107,7 @@ fn numbers(histories: &mut Histories, start: StartFrom, bytes: usize) -> Vec<u64
     history.begin(READER, start, CLOCK.utc_time(Time(0)) + 10_000_000_000);
     let mut numbers = Vec::new();
     loop {
-        let Some(piece) = history.read(READER, (bytes, false), &CLOCK, |_, _| None).unwrap() else { continue };
+        let Some(piece) = history.read(READER, (bytes, false), &CLOCK, &|_, _| None).unwrap() else { continue };
         let mut rest: &[u8] = &piece.records;
         while let Some((number, record, behind)) = first_of(rest) {
             assert_eq!(Record::read(record).unwrap().name, b"name");
@@ -223,7 +223,7 @@ fn what_is_too_old_goes_though_nothing_comes() {
     let of_age = |histories: &mut Histories, now: u64| {
         let history = histories.get(ChannelId(0)).unwrap();
         history.begin(READER, StartFrom::First, now);
-        let piece = history.read(READER, (1 << 20, false), &CLOCK, |_, _| None).unwrap().unwrap();
+        let piece = history.read(READER, (1 << 20, false), &CLOCK, &|_, _| None).unwrap().unwrap();
         first_of(&piece.records).map(|(number, ..)| number)
     };
     assert!(histories.has_ages());
@@ -260,10 +260,10 @@ fn a_consumer_that_is_too_slow_is_told_what_it_lost() {
     engine.publish(&mut histories, 500, 1_500);
     let history = histories.get(ChannelId(0)).unwrap();
     history.begin(READER, StartFrom::First, CLOCK.utc);
-    assert_eq!(history.read(READER, (1, false), &CLOCK, |_, _| None).unwrap().unwrap().recalled.begins, Some(1));
+    assert_eq!(history.read(READER, (1, false), &CLOCK, &|_, _| None).unwrap().unwrap().recalled.begins, Some(1));
     engine.publish(&mut histories, 1_000, 1_500);
     histories.trim(CLOCK.utc);
-    let piece = histories.get(ChannelId(0)).unwrap().read(READER, (1, false), &CLOCK, |_, _| None).unwrap().unwrap();
+    let piece = histories.get(ChannelId(0)).unwrap().read(READER, (1, false), &CLOCK, &|_, _| None).unwrap().unwrap();
     let (number, ..) = first_of(&piece.records).unwrap();
     assert!(number > 500);
     assert_eq!(piece.recalled.lost, number - 2);
@@ -281,7 +281,7 @@ fn what_cannot_be_read_now_is_read_when_it_can_be_and_is_lost_if_that_was_often(
     fs::create_dir(second).unwrap();
     let read = |histories: &mut Histories, gives_up| {
         let history = histories.get(ChannelId(0)).unwrap();
-        let piece = history.read(READER, (1 << 20, gives_up), &CLOCK, |_, _| None)?.unwrap();
+        let piece = history.read(READER, (1 << 20, gives_up), &CLOCK, &|_, _| None)?.unwrap();
         let first = first_of(&piece.records).map(|(number, ..)| number);
         Ok::<_, io::Error>((first, piece.recalled.lost, piece.recalled.through))
     };
