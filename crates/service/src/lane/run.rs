@@ -154,7 +154,7 @@ const MAIL_PER_ROUND: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let WorkerOptions { id, thread, name, priority, listeners, timing, mut ends, counters, common } = options;
+        let WorkerOptions { id, thread, name, priority, mut listeners, timing, mut ends, counters, common } = options;
         let mut lane = ready_lane(id, &common, ends.overflow.is_some());
         if let Some(overflow) = &mut ends.overflow {
             lane.continue_histories(core::mem::take(&mut overflow.histories));
@@ -168,6 +168,8 @@ impl Worker {
             slices.always_bind();
             PollingServer::new(timing, net::system_time_of(&clock))
         });
+        let mut doors = Doors::new(&common, ends.resolver);
+        doors.take_datagrams(listeners.as_mut(), &poll)?;
         Ok(Self {
             clients: Clients::new(listeners, &common, &poll)?,
             mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
@@ -178,7 +180,7 @@ impl Worker {
                 identity: Identity { id, thread, priority, name },
                 clock,
                 io: Io { poll, slices, buffers: Buffers::default(), spares: Spares::default() },
-                doors: Doors::new(&common, ends.resolver),
+                doors,
                 lane,
                 published: arc_swap::Cache::new(common.published),
                 links: Links::new(ends.links, ends.introductions),

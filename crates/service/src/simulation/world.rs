@@ -152,8 +152,13 @@ fn config(lanes: Lanes) -> Config {
 impl World {
     fn new(mut rng: Rng, lanes: Lanes) -> Result<Self, String> {
         let listener = |address| Listener::simulated(address).ok_or("no simulation");
-        let listeners =
-            Listeners { giop: listener(sockets::SERVICE)?, json: Some(listener(sockets::JSON)?), outlive: false };
+        let listeners = Listeners {
+            giop: listener(sockets::SERVICE)?,
+            json: Some(listener(sockets::JSON)?),
+            tempo: None,
+            tempo_datagrams: None,
+            outlive: false,
+        };
         let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;
         let accounts = administrator.roster.of_simulation();

@@ -29,6 +29,7 @@ mod remote_filters;
 mod sequences;
 mod stopping;
 mod telling;
+mod tempo;
 mod time_driven;
 mod turns;
 mod walls;

@@ -109,21 +109,43 @@ pub(crate) fn message_of(event: &Event) -> Option<Message<'_>> {
     Some(Message { content, octets, priority: event.priority.unwrap_or(0), sent })
 }
 
-/// Makes an event of a message: its form, its bytes, what is known of them, and what they say of the event's quality of service. The event has
-/// its type, and [keeps its names](Event::keeps_names). False if the message is not what its publisher says.
-pub(crate) fn fill(
+/// What a publisher says of a message, apart from its octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) content: Content,
+    /// 0 is none.
+    pub(crate) priority: i16,
+    /// See [`Note::sent`].
+    pub(crate) sent: u64,
+}
+
+/// Makes an event of a message, which its bytes are: its form, what is known of the bytes, and what they say of the event's quality of service.
+/// The event has its type, and [keeps its names](Event::keeps_names). False if the message is not what its publisher says.
+pub(crate) fn describe(
     event: &mut Event,
     source: ProxyKey,
-    message: &Message<'_>,
+    said: Said,
     types: &DeclaredTypes,
     clock: &UtcClock,
 ) -> bool {
-    let Message { content, octets, priority, sent } = *message;
+    let bytes = core::mem::take(&mut event.bytes);
+    let is_so = describe_by(event, source, (said, &bytes), types, clock);
+    event.bytes = bytes;
+    is_so
+}
+
+fn describe_by(
+    event: &mut Event,
+    source: ProxyKey,
+    (said, octets): (Said, &[u8]),
+    types: &DeclaredTypes,
+    clock: &UtcClock,
+) -> bool {
+    let Said { content, priority, sent } = said;
     event.form = FORM_TEMPO;
     event.source = source;
     // As the standard has it, the lowest is -32,767.
     event.priority = Some(priority.max(-i16::MAX)).filter(|priority| *priority != 0);
-    event.bytes.extend_from_slice(octets);
     let (domain, name) = event.names();
     let declared = || types.find(source.channel, domain, name);
     let (is_read, header) = match content {
@@ -143,24 +165,14 @@ pub(crate) fn fill(
 }
 
 impl Core {
-    /// Makes an event of a message of a topic, put into what consumers of its channel take, to be admitted. Counts one that is not what its
-    /// publisher says.
-    #[expect(dead_code, reason = "what takes messages from sockets is yet to be written")]
-    pub(crate) fn event_of_message(
-        &mut self,
-        source: ProxyKey,
-        (domain, name): (&[u8], &[u8]),
-        message: &Message<'_>,
-    ) -> Draft {
-        let mut draft = self.lane.begin_event_for(message.octets.len());
-        draft.keeps_names = true;
-        self.lane.classify(&mut draft, domain, name);
+    /// Makes an event, which is classified and has its names and a message's octets, of what its publisher says of that, and puts it into
+    /// what consumers of its channel take. Counts one that is not what its publisher says.
+    pub(crate) fn complete_message(&mut self, source: ProxyKey, draft: &mut Draft, said: Said) {
         let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
-        if !fill(&mut draft, source, message, &self.doors.tempo_forms.types, &clock) {
+        if !describe(draft, source, said, &self.doors.tempo_forms.types, &clock) {
             self.counters.add(Counter::TempoUnreadable, 1);
         }
-        self.translate(source, &mut draft);
-        draft
+        self.translate(source, draft);
     }
 }
 

@@ -22,7 +22,9 @@ fn event_of(channel: u32, (domain, name): (&str, &str), message: Message<'_>, ty
     let mut event = Event::default();
     event.keeps_names = true;
     event.set_names(domain.as_bytes(), name.as_bytes());
-    let is_so = fill(&mut event, source(channel), &message, types, &CLOCK);
+    event.bytes.extend_from_slice(message.octets);
+    let said = Said { content: message.content, priority: message.priority, sent: message.sent };
+    let is_so = describe(&mut event, source(channel), said, types, &CLOCK);
     (event, is_so)
 }
 
