@@ -88,7 +88,7 @@ impl Settings {
 }
 
 /// A topic of an end point, in one role. When it has been removed, it is nobody's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId {
     at: u16,
     number: u32,
