@@ -47,6 +47,13 @@ pub(crate) fn run(options: &TempoPubOptions) -> Result<(), Failure> {
             LEAVES_WITHIN.as_secs()
         )));
     }
+    let too_large = meeting.node.counters().too_large_for_peer;
+    if too_large > 0 {
+        return Err(Failure::Message(format!(
+            "subscribers do not take messages so large: {} not sent to one",
+            plural(too_large, "message")
+        )));
+    }
     match report.unheard {
         0 => Ok(()),
         _ if options.goes_on() => Ok(()),

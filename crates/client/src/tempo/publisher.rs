@@ -76,7 +76,7 @@ impl PublisherBuilder {
         self
     }
 
-    /// Octets of the largest message. Default: as many as there is room for, 1 MiB.
+    /// Octets of the largest message. Default: as many as the end point [is made for](super::NodeBuilder::messages_up_to).
     #[must_use]
     pub const fn largest(mut self, octets: u32) -> Self {
         self.largest = octets;
@@ -172,24 +172,24 @@ impl Publisher {
 
     /// Announces another rate, in messages a second; 0: none.
     pub fn rate(&self, per_second: f64) {
-        self.node.inner.shared.command(|core, _| core.set_rate(self.topic, in_1000_s(per_second)));
+        self.node.inner.shared.command(|core| core.set_rate(self.topic, in_1000_s(per_second)));
     }
 
     /// Announces another deadline.
     pub fn deadline(&self, deadline: Option<Duration>) {
-        self.node.inner.shared.command(|core, _| core.set_deadline(self.topic, microseconds(deadline)));
+        self.node.inner.shared.command(|core| core.set_deadline(self.topic, microseconds(deadline)));
     }
 
     /// How it stands.
     #[must_use]
     pub fn report(&self) -> PublisherReport {
-        PublisherReport::of(&self.node.inner.shared.state().core, self.topic)
+        PublisherReport::of(&*self.node.inner.shared.state().core, self.topic)
     }
 
     /// Who listens, as far as this end point knows: a broker is one.
     #[must_use]
     pub fn subscribers(&self) -> Vec<Peer> {
-        self.node.inner.shared.state().core.subscribers(self.topic).map(|peer| Peer::of(&peer)).collect()
+        self.node.inner.shared.state().core.subscribers(self.topic).iter().map(Peer::of).collect()
     }
 
     /// Has `told` called with the report once in an announcement period, on the end point's thread.

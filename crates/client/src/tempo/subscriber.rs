@@ -78,7 +78,7 @@ impl SubscriberBuilder {
         self
     }
 
-    /// Octets of the largest message that is taken. Default: as many as there is room for, 1 MiB.
+    /// Octets of the largest message that is taken. Default: as many as the end point [is made for](super::NodeBuilder::messages_up_to).
     #[must_use]
     pub const fn largest(mut self, octets: u32) -> Self {
         self.largest = octets;
@@ -155,24 +155,24 @@ impl Subscriber {
 
     /// Announces another rate, in messages a second; 0: none.
     pub fn rate(&self, per_second: f64) {
-        self.node.inner.shared.command(|core, _| core.set_rate(self.topic, in_1000_s(per_second)));
+        self.node.inner.shared.command(|core| core.set_rate(self.topic, in_1000_s(per_second)));
     }
 
     /// Announces another deadline.
     pub fn deadline(&self, deadline: Option<Duration>) {
-        self.node.inner.shared.command(|core, _| core.set_deadline(self.topic, microseconds(deadline)));
+        self.node.inner.shared.command(|core| core.set_deadline(self.topic, microseconds(deadline)));
     }
 
     /// How it stands.
     #[must_use]
     pub fn report(&self) -> SubscriberReport {
-        SubscriberReport::of(&self.node.inner.shared.state().core, self.topic, &self.subscribing.queue)
+        SubscriberReport::of(&*self.node.inner.shared.state().core, self.topic, &self.subscribing.queue)
     }
 
     /// Who publishes, as far as this end point knows: a broker is one.
     #[must_use]
     pub fn publishers(&self) -> Vec<Peer> {
-        self.node.inner.shared.state().core.publishers(self.topic).map(|peer| Peer::of(&peer)).collect()
+        self.node.inner.shared.state().core.publishers(self.topic).iter().map(Peer::of).collect()
     }
 
     /// Has `told` called with the report once in an announcement period, on the end point's thread.
