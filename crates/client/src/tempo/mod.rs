@@ -28,6 +28,7 @@ mod streams;
 mod subscriber;
 mod wake;
 
+pub use ::tempo::adaptation::Target;
 pub use ::tempo::endpoint::{Counters, Order, Place, Refused};
 pub use ::tempo::wire::{self, Content};
 pub use address::{Address, AddressError, Transport};

@@ -3,6 +3,7 @@
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use campanile_client::tempo::Target;
 use testing::{NextInTime, wait_until};
 
 use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, wait_somewhere};
@@ -89,6 +90,67 @@ fn losses_are_counted_by_subscribers_and_told_to_publishers() {
     wait_until("the publisher knows", || publisher.report().lost > 0);
     let report = subscriber.report();
     assert!(report.lost >= 10, "{report:?}");
+}
+
+#[test]
+fn a_publisher_follows_the_rate_at_which_its_subscriber_loses_nothing() {
+    let waiting = wait_somewhere("udp");
+    let (sender, receiver) = channel();
+    let (go_on, wait) = channel::<()>();
+    let subscriber = waiting
+        .subscriber("A/B")
+        .on(move |message| {
+            if message.octets == b"wait" {
+                let _ = sender.send(());
+                let _ = wait.recv();
+            }
+        })
+        .unwrap();
+    subscriber.find_loss_free_rate(1_000.0);
+    let publisher = open(&address("udp", &waiting)).publisher("A/B").open().unwrap();
+    let (sender, rates) = channel();
+    publisher.follow_lowest_rate(2_000.0, move |rate| _ = sender.send(rate));
+    meets(&publisher, 1);
+    // It follows what is wished for, though it intends more; and that is announced.
+    while (rates.next_in_time() - 1_000.0).abs() > 0.5 {}
+    wait_until("the lower rate is announced", || subscriber.report().rate == Some(1_000.0));
+    publisher.publish(b"wait").unwrap();
+    receiver.next_in_time();
+    let message = vec![0; 60_000];
+    (0..500).for_each(|_| publisher.publish(&message).unwrap());
+    go_on.send(()).unwrap();
+    // What follows shows that something is missing, and for that less is wished for.
+    while rates.next_in_time() > 900.0 {
+        publisher.publish(b"after").unwrap();
+    }
+    assert!(subscriber.report().lost > 0);
+}
+
+#[test]
+fn deadlines_are_tightened_and_followed() {
+    let waiting = wait_somewhere("udp");
+    let publisher = waiting.publisher("A/B").rate(100.0).open().unwrap();
+    let (sender, told) = channel();
+    // No message gets anywhere in a nanosecond.
+    let (target, first) = (Duration::from_nanos(1), Duration::from_millis(10));
+    publisher.tighten_deadline(target, first, move |deadline, stands| _ = sender.send((deadline, stands)));
+    let subscriber = open(&address("udp", &waiting)).subscriber("A/B").open().unwrap();
+    subscriber.follow_deadline();
+    meets(&publisher, 1);
+    wait_until("the subscriber announces what the publisher does", || {
+        let (ours, theirs) = (subscriber.report().deadline, publisher.report().deadline);
+        ours.is_some() && ours == theirs
+    });
+    let mut was_shorter = false;
+    loop {
+        let (deadline, stands) = told.next_in_time();
+        was_shorter |= deadline < first;
+        if stands == Target::NotAchievable {
+            assert_eq!(deadline, first);
+            break;
+        }
+    }
+    assert!(was_shorter);
 }
 
 #[test]

@@ -227,6 +227,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
         if let Some(topic) = self.topics.get_mut(topic) {
             topic.counterparts += 1;
+            topic.is_blocked = false;
         }
         to.noticed(Notice::Found { topic: self.topics.id(topic), peer: entry.told() });
         self.answer(topic, from, header.session, given);

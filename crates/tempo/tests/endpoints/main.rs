@@ -6,6 +6,8 @@ mod hand;
 mod network;
 
 #[cfg(test)]
+mod adaptation;
+#[cfg(test)]
 mod hostile;
 #[cfg(test)]
 mod seeds;

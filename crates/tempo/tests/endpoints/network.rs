@@ -331,12 +331,12 @@ impl Network {
         let Some(Reverse((_, count))) = self.under_way.pop() else { return };
         match self.arrivals.remove(&count) {
             Some(Arrival::Datagram { from, to, octets }) => self.bring(from, to, &octets),
-            Some(Arrival::Piece { pipe, connection, octets }) => {
-                if self.pipes.get(&pipe).is_some_and(|pipe| pipe.connection == connection) {
-                    self.bring_piece(pipe, &octets);
-                }
+            Some(Arrival::Piece { pipe, connection, octets })
+                if self.pipes.get(&pipe).is_some_and(|pipe| pipe.connection == connection) =>
+            {
+                self.bring_piece(pipe, &octets);
             }
-            None => {}
+            _ => {}
         }
     }
 

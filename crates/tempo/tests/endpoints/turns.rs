@@ -22,14 +22,14 @@ fn publish(hand: &mut Hand, priority: i16, message: &[u8]) -> Result<(), Refused
 fn messages_that_wait_go_by_priority_and_then_arrival() {
     let (mut hand, who) = hand_with_stream();
     hand.end.set_ready(who.place, false);
-    publish(&mut hand, 0, b"it goes already").unwrap();
+    publish(&mut hand, 0, b"first").unwrap();
     assert!(hand.flush().is_empty());
     for (priority, message) in [(0, "c"), (5, "a"), (-3, "e"), (5, "b"), (0, "d"), (i16::MIN, "f")] {
         publish(&mut hand, priority, message.as_bytes()).unwrap();
     }
     hand.end.set_ready(who.place, true);
     let sent = sent_data(&hand.flush());
-    assert_eq!(sent, [&b"it goes already"[..], b"a", b"b", b"c", b"d", b"e", b"f"]);
+    assert_eq!(sent, [&b"a"[..], b"b", b"first", b"c", b"d", b"e", b"f"]);
 }
 
 #[test]
@@ -74,6 +74,32 @@ fn topics_take_turns_by_their_rates_and_a_short_deadline_goes_first() {
     network.settle();
     let order: String = network.nodes[there].log.got.iter().map(|got| char::from(got.octets[0])).collect();
     assert!(order.starts_with("affsfffsfffsfffs"), "{order}");
+}
+
+#[test]
+fn a_topic_that_had_to_wait_for_room_does_not_catch_up_at_the_cost_of_others() {
+    let (mut hand, mute) = hand_with_stream();
+    let fine = Stranger { place: Place::Stream(2), number: 10, ..stranger(address(2), 11, Role::Subscriber) };
+    let announcement = tempo::wire::Announcement { name: "Weather/Rain", ..fine.announcement() };
+    let other = hand.end.add_topic(0, settings("Weather/Rain", Role::Publisher)).unwrap();
+    hand.give(fine.place, &crate::hand::written(fine.header(0), tempo::wire::Payload::Announcement(announcement)));
+    hand.end.set_ready(mute.place, false);
+    for _ in 0..40 {
+        publish(&mut hand, 0, b"w").unwrap();
+    }
+    for _ in 0..1_000 {
+        hand.end.publish(hand.now, other, 0, Content::Octets, b"r").unwrap();
+        assert_eq!(sent_data(&hand.flush()), [b"r"]);
+    }
+    hand.end.set_ready(fine.place, false);
+    for _ in 0..40 {
+        hand.end.publish(hand.now, other, 0, Content::Octets, b"r").unwrap();
+    }
+    hand.end.set_ready(mute.place, true);
+    hand.end.set_ready(fine.place, true);
+    let order: Vec<_> = sent_data(&hand.flush()).concat();
+    let early = order[..40].iter().filter(|&&octet| octet == b'w').count();
+    assert!((18..=22).contains(&early), "{}", String::from_utf8_lossy(&order));
 }
 
 #[test]
