@@ -717,6 +717,14 @@ impl Worker {
 }
 
 #[cfg(test)]
+impl Listeners {
+    /// CORBA's alone.
+    pub(crate) const fn of_giop(giop: Listener) -> Self {
+        Self { giop, json: None, tempo: None, tempo_datagrams: None, outlive: false }
+    }
+}
+
+#[cfg(test)]
 impl Claim {
     pub(crate) const fn for_test() -> Self {
         Self::Giop(giop::claims::Claim::Puller(Token::from_bits(0xffff_ffff)))

@@ -70,7 +70,7 @@ impl Timed {
         };
         // In a simulation a message takes no time, and readings of the clock do.
         let limits = Limits { memory_bytes: Some(1 << 30), share_messages: 32, ..Limits::default() };
-        let listeners = Listeners { giop: Listener::simulated(sockets::SERVICE).unwrap(), json: None, outlive: false };
+        let listeners = Listeners::of_giop(Listener::simulated(sockets::SERVICE).unwrap());
         let config = Config { lanes, limits, ..Config::default() };
         let Assembled { administrator, administration, counters, .. } =
             simulated(&config, listeners, sockets::SERVICE).unwrap();

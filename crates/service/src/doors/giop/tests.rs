@@ -96,13 +96,7 @@ impl Bench {
             thread: LaneThread::MAIN,
             name: "lane".into(),
             priority: None,
-            listeners: Some(Listeners {
-                giop: net::listener(listener),
-                json: None,
-                tempo: None,
-                tempo_datagrams: None,
-                outlive: false,
-            }),
+            listeners: Some(Listeners::of_giop(net::listener(listener))),
             timing: None,
             ends: LaneEnds {
                 store: None,

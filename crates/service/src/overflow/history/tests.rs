@@ -267,7 +267,12 @@ fn a_consumer_that_is_too_slow_is_told_what_it_lost() {
     let history = histories.get(ChannelId(0)).unwrap();
     history.begin(READER, StartFrom::First, CLOCK.utc);
     assert_eq!(
-        history.read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap().unwrap().recalled.begins,
+        history
+            .read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default())
+            .unwrap()
+            .unwrap()
+            .recalled
+            .begins,
         Some(1)
     );
     engine.publish(&mut histories, 1_000, 1_500);
