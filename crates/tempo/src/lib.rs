@@ -15,7 +15,9 @@
 //! No socket, clock or thread: nanoseconds of a monotonic clock are given with each call.
 #![no_std]
 
+pub mod adaptation;
 pub mod cookies;
+pub mod endpoint;
 pub mod presence;
 pub mod reassembly;
 pub mod sequence;

@@ -65,10 +65,21 @@ impl Presence {
         is_new
     }
 
+    /// Something else has come from it that says that it is there, as an announcement would.
+    pub const fn touch(&mut self, now: Nanos) {
+        *self = Self::new(now, self.announced);
+    }
+
     /// What was announced last.
     #[must_use]
     pub const fn announced(&self) -> &Announced {
         &self.announced
+    }
+
+    /// When it was announced last.
+    #[must_use]
+    pub const fn heard(&self) -> Nanos {
+        self.until.saturating_sub(PERIODS_UNTIL_GONE * self.period())
     }
 
     /// When it is gone if it is not announced again.
