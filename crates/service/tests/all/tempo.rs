@@ -282,6 +282,32 @@ fn a_thousand_publishers_come_and_go_and_nothing_is_left_of_them() {
     assert_eq!(read(&service, Counter::TempoExpired), 500);
 }
 
+#[test]
+fn who_begins_anew_at_an_address_replaces_who_was_there() {
+    let service = start();
+    let mut before = Datagrams::subscribed(&service, 21, "A/B");
+    let here = before.socket.local_addr().unwrap();
+    drop(before.drain());
+    drop(before);
+    let mut after = Datagrams::at(&service, 22, here);
+    after.meet(1, Role::Subscriber, "A/B");
+    await_count(&service, Counter::TempoSessions, 1);
+    let mut publisher = Stream::publishing(&service, 31, "A/B");
+    publisher.publish(1, 1, b"once");
+    publisher.publish(1, 2, b"twice");
+    assert_eq!([after.message().1, after.message().1], [b"once".to_vec(), b"twice".to_vec()]);
+}
+
+#[test]
+fn a_broker_that_ends_says_bye() {
+    let service = start();
+    let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
+    let mut publisher = Stream::publishing(&service, 31, "A/B");
+    service.shutdown();
+    assert_eq!(subscriber.answer().1, Got::Bye(Role::Publisher));
+    assert_eq!(publisher.answer().1, Got::Bye(Role::Subscriber));
+}
+
 // ---- other doors ----
 
 #[test]

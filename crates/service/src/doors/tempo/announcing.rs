@@ -42,6 +42,9 @@ impl Worker {
             Place::Datagram(address) => cookies.is_ours(announcement.returned, address, header.session),
         };
         if !is_proven {
+            if announcement.given == 0 && self.core.is_there_yet(place, header, announcement.role) {
+                return;
+            }
             return self.core.answer_unproven(address, header, announcement, name);
         }
         let Some(session) = self.session_at(place, address, header.session) else { return };
@@ -68,6 +71,11 @@ impl Worker {
         if self.core.office.draining.has_begun() {
             return None;
         }
+        if let Some(former) = sessions.at(place) {
+            // Whoever was there has begun anew.
+            self.core.give_up_session(former);
+        }
+        let sessions = &mut self.core.doors.tempo.sessions;
         let account = self.clients.addresses.as_mut()?.open(address.ip());
         let slice = self.core.io.slices.arrive(account.ip());
         let session = sessions.insert(Session::new(number, place, account, slice));
@@ -106,6 +114,16 @@ impl Door {
 
 impl Core {
     // ---- what is announced here ----
+
+    /// Whether who announces something to all, and asks for no answer, is known here: it is there yet.
+    fn is_there_yet(&mut self, place: Place, header: &Header, role: Role) -> bool {
+        let now = self.clock.now.0;
+        let sessions = &mut self.doors.tempo.sessions;
+        let session = sessions.find(header.session, place).and_then(|session| sessions.get(session));
+        let part = session.and_then(|session| session.part(header.topic, role));
+        let known = part.and_then(|part| sessions.part_mut(part)).map(|part| part.presence.touch(now));
+        known.is_some()
+    }
 
     /// Answers who has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
     fn answer_unproven(&mut self, from: SocketAddr, header: &Header, asked: &Announcement<'_>, name: Name<'_>) {
@@ -282,6 +300,15 @@ impl Core {
         self.remove_part(part);
     }
 
+    /// All that a session has announced is given up.
+    pub(super) fn give_up_session(&mut self, session: Token) {
+        let sessions = &self.doors.tempo.sessions;
+        let parts: Vec<Token> = sessions.get(session).map(|session| session.parts().collect()).unwrap_or_default();
+        for part in parts {
+            self.give_up_part(part);
+        }
+    }
+
     /// Forgets a part, and what was kept for it.
     pub(super) fn remove_part(&mut self, part: Token) {
         let Door { sessions, topics, .. } = &mut self.doors.tempo;
@@ -299,9 +326,18 @@ impl Core {
             topics.note_rate(session.account.ip(), Some(gone.presence.announced().rate), None);
         }
         self.dismiss_part(&gone, part);
-        self.doors.tempo.topics.forget_unneeded(gone.topic);
+        self.forget_topic_if_unneeded(gone.topic);
         self.forget_session_if_empty(gone.session);
         self.note_tempo_levels();
+    }
+
+    /// Forgets a topic that nobody needs.
+    pub(super) fn forget_topic_if_unneeded(&mut self, topic: Token) {
+        let waited = self.doors.tempo.topics.forget_unneeded(topic);
+        if !waited.is_empty() {
+            self.doors.tempo.starved.extend(waited);
+            self.clock.plan_sweep();
+        }
     }
 
     /// Forgets a session that has nothing left.
@@ -335,8 +371,12 @@ impl Core {
         let now = self.clock.now.0;
         for _ in 0..DUE_PER_ROUND {
             let Some(part) = self.doors.tempo.next_part_due(now) else { return };
-            let Door { sessions, chance, settings, .. } = &mut self.doors.tempo;
-            let Some(known) = sessions.part_mut(part) else { continue };
+            let Door { sessions, chance, settings, out, .. } = &mut self.doors.tempo;
+            let Some((known, session)) = sessions.both(part) else { continue };
+            if known.presence.is_gone(now) && out.is_unread(session) {
+                // What it says waits in its socket, since it is not read.
+                known.presence.touch(now);
+            }
             if known.presence.is_gone(now) {
                 self.counters.add(Counter::TempoExpired, 1);
                 self.give_up_part(part);
@@ -382,6 +422,22 @@ impl Core {
         let header = Header { session: *own, topic: topic.number, sequence: 0, sent: 0, priority: 0, by_broker: true };
         let frame = Frame { header, payload: Payload::Announcement(announcement) };
         send(out, sessions, to, &frame, &mut self.io.spares);
+    }
+
+    /// Says bye to all who have announced something, as far as their sockets take that at once.
+    pub(super) fn say_bye(&mut self) {
+        for to in self.doors.tempo.sessions.all() {
+            let session = self.doors.tempo.sessions.get(to);
+            let parts: Vec<Token> = session.map(|session| session.parts().collect()).unwrap_or_default();
+            for part in parts {
+                let Door { sessions, topics, .. } = &self.doors.tempo;
+                let Some(known) = sessions.part(part) else { continue };
+                let Some(topic) = topics.get(known.topic) else { continue };
+                let (role, header) = (known.role().counterpart(), self.doors.tempo.header(topic.number));
+                self.send_tempo_frame(to, &Frame { header, payload: Payload::Bye(role) });
+            }
+            self.send_packets(to);
+        }
     }
 
     /// Tells a publisher what has come of its topic, here and at the subscribers.

@@ -54,6 +54,12 @@ impl Out {
         }
     }
 
+    /// Whether what a session has sent waits to be read, as far as is known.
+    pub(super) fn is_unread(&self, session: &Session) -> bool {
+        let Place::Stream(connection) = session.place else { return false };
+        self.connections.get(connection).is_some_and(|connection| connection.is_stalled() || connection.is_paused())
+    }
+
     /// Whether messages may be written for a session.
     fn has_room(&self, session: &Session) -> bool {
         match session.place {
@@ -210,7 +216,7 @@ impl Core {
     }
 
     /// Sends the datagrams that were gathered for a session.
-    fn send_packets(&mut self, token: Token) {
+    pub(super) fn send_packets(&mut self, token: Token) {
         let Door { out, sessions, .. } = &mut self.doors.tempo;
         let Some(session) = sessions.get_mut(token) else { return };
         let (Place::Datagram(to), Some(socket)) = (session.place, &out.socket) else { return };

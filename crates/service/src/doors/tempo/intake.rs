@@ -21,13 +21,13 @@ use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::run::{Core, Worker};
-use accounts::{Account, Resource};
+use accounts::{Account, Resource, Spent};
 
 /// Messages handed in between two looks at the clock, and how long they are handed in before the sockets are looked at again.
 const MESSAGES_PER_LOOK: usize = 16;
 const SERVED_FOR: Duration = Duration::from_micros(200);
 /// The smallest fragment, but for the last of its message.
-const FRAGMENT_MIN: usize = 1_024;
+const FRAGMENT_MIN: usize = 256;
 /// A buffer for fragments that is kept for the publisher's next message.
 const KEPT_BYTES: usize = 64 << 10;
 
@@ -71,7 +71,7 @@ impl Core {
             return Some(part.topic);
         }
         let account = &sessions.get(part.session)?.account;
-        let Err(spent) = account.take(Resource::InputBytes, takes as u64) else {
+        let Err(spent) = claim_room(account, takes) else {
             account.give(Resource::InputBytes, takes as u64);
             return None;
         };
@@ -82,7 +82,11 @@ impl Core {
     /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
     pub(super) fn is_in_order(&mut self, part: Token, number: u32) -> bool {
         let now = self.clock.now.0;
-        let Some(part) = self.doors.tempo.sessions.part_mut(part) else { return false };
+        let Some((part, session)) = self.doors.tempo.sessions.both(part) else { return false };
+        if let Place::Stream(_) = session.place {
+            // There announcements wait behind data.
+            part.presence.touch(now);
+        }
         let period = part.presence.period();
         let Some(publisher) = part.publisher() else { return false };
         let arrival = publisher.sequence.take(now, period, number);
@@ -120,7 +124,7 @@ impl Core {
         if !has_room {
             return self.discard(part, Counter::TempoInputFull);
         }
-        if let Err(spent) = session.account.take(Resource::InputBytes, takes as u64) {
+        if let Err(spent) = claim_room(&session.account, takes) {
             self.counters.add(Counter::of_refusal(spent), 1);
             return self.discard(part, Counter::TempoInputFull);
         }
@@ -303,6 +307,18 @@ impl Core {
     }
 }
 
+/// Charges what a message takes of what may wait. Where nothing else does, one may have any size.
+pub(super) fn claim_room(account: &Account, octets: usize) -> Result<(), Spent> {
+    let octets = octets as u64;
+    account.take(Resource::InputBytes, octets).or_else(|spent| {
+        if account.accounts().used(Resource::InputBytes) > 0 {
+            return Err(spent);
+        }
+        account.take_anyway(Resource::InputBytes, octets);
+        Ok(())
+    })
+}
+
 const fn said_of(header: &Header, content: Content) -> Said {
     Said { content, priority: header.priority, sent: header.sent }
 }
@@ -328,7 +344,7 @@ impl Worker {
         }
         self.core.settle_message(claim.part);
         self.core.go_on_with_input(claim.topic);
-        self.core.doors.tempo.topics.forget_unneeded(claim.topic);
+        self.core.forget_topic_if_unneeded(claim.topic);
     }
 }
 

@@ -7,6 +7,7 @@ use super::Door;
 use super::delivery::{send, shown};
 use super::hearing::Heard;
 use super::input::Waiting;
+use super::intake::claim_room;
 use super::sessions::{Is, Place};
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
@@ -48,9 +49,7 @@ impl Core {
         let probe = Probe { prober: own, topic: number, to, hops: 1, echoed_by: 0, ..probe };
         let waiting = Waiting::probe(header.priority, part, probe, 0);
         let takes = waiting.octets;
-        if !topic.input.has_room(takes, settings.bounds)
-            || session.account.take(Resource::InputBytes, takes as u64).is_err()
-        {
+        if !topic.input.has_room(takes, settings.bounds) || claim_room(&session.account, takes).is_err() {
             self.discard(part, Counter::TempoInputFull);
             return Heard::Done;
         }

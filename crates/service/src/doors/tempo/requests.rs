@@ -163,7 +163,9 @@ impl Core {
         match made {
             Ok(key) => {
                 proxy.key = Some(key);
-                let (blocked, parts) = (proxy.blocked.take(), self.parts_with(peer));
+                let blocked = proxy.blocked.take();
+                self.doors.tempo.said.of_proxies = false;
+                let parts = self.parts_with(peer);
                 for part in parts {
                     self.let_in(part);
                     self.announce(part);

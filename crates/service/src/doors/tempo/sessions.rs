@@ -143,11 +143,13 @@ pub(crate) enum Purpose {
 pub(crate) struct Sessions {
     sessions: Slots<Session>,
     parts: Slots<Part>,
-    by_place: HashMap<(u32, Place), Token>,
+    /// One at each place: another that proves itself there replaces it.
+    by_place: HashMap<Place, Token>,
     /// The first session with a number, of those that there are.
     by_number: HashMap<u32, Token>,
     /// Parts, by session, topic and role.
     by_topic: HashMap<(Token, Token, Role), Token>,
+    count: usize,
     /// How many parts there are.
     pub(crate) announced: usize,
 }
@@ -277,7 +279,13 @@ impl Sessions {
 
     /// The session with that number at a place.
     pub(crate) fn find(&self, number: u32, place: Place) -> Option<Token> {
-        self.by_place.get(&(number, place)).copied()
+        let there = self.at(place)?;
+        self.sessions.get(there).filter(|session| session.number == number).map(|_| there)
+    }
+
+    /// The session at a place.
+    pub(crate) fn at(&self, place: Place) -> Option<Token> {
+        self.by_place.get(&place).copied()
     }
 
     /// Some session with that number.
@@ -294,35 +302,46 @@ impl Sessions {
     }
 
     /// How many there are.
-    pub(crate) fn len(&self) -> usize {
-        self.by_place.len()
+    pub(crate) const fn len(&self) -> usize {
+        self.count
     }
 
     pub(crate) fn insert(&mut self, session: Session) -> Token {
         let (number, place) = (session.number, session.place);
         let token = self.sessions.insert(session);
-        self.by_place.insert((number, place), token);
+        self.by_place.insert(place, token);
+        self.count += 1;
         self.by_number.entry(number).or_insert(token);
         token
     }
 
-    /// A session is at another address from now on. False if one with its number is there already.
+    /// A session is at another address from now on. False if one is there already.
     pub(crate) fn relocate(&mut self, token: Token, to: SocketAddr) -> bool {
         let Some(session) = self.sessions.get_mut(token) else { return false };
         let place = Place::Datagram(to);
-        if self.by_place.contains_key(&(session.number, place)) {
+        if self.by_place.contains_key(&place) {
             return false;
         }
-        self.by_place.remove(&(session.number, session.place));
-        self.by_place.insert((session.number, place), token);
+        if self.by_place.get(&session.place) == Some(&token) {
+            self.by_place.remove(&session.place);
+        }
+        self.by_place.insert(place, token);
         (session.place, session.moving) = (place, None);
         true
+    }
+
+    /// All of them. (An allocation: it is when the service ends.)
+    pub(crate) fn all(&self) -> Vec<Token> {
+        self.sessions.iter().map(|(token, _)| token).collect()
     }
 
     /// Forgets a session, which has no parts.
     pub(crate) fn remove(&mut self, token: Token) -> Option<Session> {
         let session = self.sessions.remove(token)?;
-        self.by_place.remove(&(session.number, session.place));
+        self.count -= 1;
+        if self.by_place.get(&session.place) == Some(&token) {
+            self.by_place.remove(&session.place);
+        }
         if self.by_number.get(&session.number) == Some(&token) {
             self.by_number.remove(&session.number);
         }

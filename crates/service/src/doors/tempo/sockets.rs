@@ -9,9 +9,9 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::{Core, Worker};
 
-/// Times that the socket is read in one round, of up to 32 buffers each. What has arrived is to be sorted before others have their turn, or
-/// one topic's flood would fill the socket and have the system discard another topic's datagrams.
-const READS_PER_ROUND: usize = 32;
+/// Datagrams that are read in one round, or some more that came together. What has arrived is to be sorted before others have their turn, or one
+/// topic's flood would fill the socket and have the system discard another topic's datagrams.
+const DATAGRAMS_PER_ROUND: u64 = 1_024;
 
 impl Worker {
     /// Reads the datagrams that have arrived.
@@ -24,17 +24,19 @@ impl Worker {
             return;
         }
         let mut received = core::mem::take(&mut self.core.doors.tempo.received);
-        for number in 0..READS_PER_ROUND {
+        let mut all = 0;
+        while all < DATAGRAMS_PER_ROUND {
             let Some(socket) = &self.core.doors.tempo.out.socket else { break };
             let Ok(more) = socket.receive(&mut received) else { break };
             // Where nothing else has come, and nothing waits, a message need not wait either.
-            let is_single = number == 0 && !more && received.is_single();
+            let is_single = all == 0 && !more && received.is_single();
             let mut count = 0;
             for (from, datagram) in received.iter() {
                 count += 1;
                 self.hear_datagram(from, datagram, is_single);
             }
             self.core.counters.add(Counter::TempoDatagramsIn, count);
+            all += count;
             if !more {
                 break;
             }

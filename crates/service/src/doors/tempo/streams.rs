@@ -422,11 +422,7 @@ impl Core {
         connection.output.clear(&mut self.io.spares);
         self.release_written();
         for session in connection.sessions {
-            let parts: Vec<Token> =
-                self.doors.tempo.sessions.get(session).map(|session| session.parts().collect()).unwrap_or_default();
-            for part in parts {
-                self.give_up_part(part);
-            }
+            self.give_up_session(session);
         }
         self.io.slices.leave(connection.slice);
         self.doors.tempo.out.open -= 1;
@@ -437,6 +433,11 @@ impl Core {
 
     /// The service ends.
     pub(crate) fn close_all_tempo(&mut self) {
+        self.say_bye();
+        for (_, connection) in self.doors.tempo.out.connections.iter_mut() {
+            // As much as its socket takes.
+            let _ = connection.output.flush(&connection.stream, &mut self.io.spares, usize::MAX);
+        }
         let all: Vec<Token> = self.doors.tempo.out.connections.iter().map(|(token, _)| token).collect();
         for token in all {
             self.close_stream(token);

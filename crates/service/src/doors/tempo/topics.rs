@@ -232,15 +232,15 @@ impl Topics {
         token
     }
 
-    /// Forgets a topic if nobody needs it.
-    pub(crate) fn forget_unneeded(&mut self, token: Token) {
+    /// Forgets a topic if nobody needs it. Connections that waited for room there need not wait any more.
+    pub(crate) fn forget_unneeded(&mut self, token: Token) -> Vec<Token> {
         if self.topics.get(token).is_none_or(Topic::is_needed) {
-            return;
+            return Vec::new();
         }
-        if let Some(topic) = self.topics.remove(token) {
-            self.by_name.remove(&topic.text);
-            self.by_number.remove(&topic.number);
-        }
+        let Some(topic) = self.topics.remove(token) else { return Vec::new() };
+        self.by_name.remove(&topic.text);
+        self.by_number.remove(&topic.number);
+        topic.input.connections
     }
 
     // ---- shares ----
@@ -322,7 +322,7 @@ mod tests {
         let topic = topics.find_or_add(name("A/B"));
         assert_eq!((topics.get(topic).unwrap().number, topics.numbered(told)), (told, Some(topic)));
         assert_eq!((topics.find_or_add(name("@0/A/B")), topics.len()), (topic, 1));
-        topics.forget_unneeded(topic);
+        assert!(topics.forget_unneeded(topic).is_empty());
         assert_eq!((topics.len(), topics.numbered(told)), (0, None));
     }
 }

@@ -108,13 +108,14 @@ fn half_a_frame_over_tcp_waits_for_its_rest_and_not_for_ever() {
 
 /// A service with a second channel whose events may take little memory, and small inputs.
 fn small() -> service::Service {
+    small_as(|config| config.tempo.input_messages = 16)
+}
+
+fn small_as(change: impl FnOnce(&mut service::Config)) -> service::Service {
     start_as(|config| {
-        config.channels = vec![DeclaredChannel {
-            name: "Flooded".into(),
-            properties: [("MemoryBudget".into(), service::DeclaredValue::Number(64 << 10))].into(),
-            lane: Vec::new(),
-        }];
-        config.tempo.input_messages = 16;
+        let properties = [("MemoryBudget".into(), service::DeclaredValue::Number(64 << 10))].into();
+        config.channels = vec![DeclaredChannel { name: "Flooded".into(), properties, lane: Vec::new() }];
+        change(config);
     })
 }
 
@@ -153,7 +154,10 @@ fn a_flood_on_one_topic_takes_no_datagram_of_another() {
 fn a_connection_is_not_read_while_its_topic_has_no_room_and_nothing_of_it_is_lost() {
     let service = small();
     let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
-    let publisher = Stream::publishing(&service, 32, "@1/Flood/All");
+    let mut publisher = Stream::new(&service, 32);
+    let said = announcement(Role::Publisher, "@1/Flood/All");
+    publisher.meet_as(1, tempo::wire::Announcement { period_ms: 1_000, ..said });
+    let mut other = Datagrams::subscribed(&service, 23, "A/B");
     let mut writing = publisher.stream.try_clone().unwrap();
     // Far more than sockets keep.
     const COUNT: u32 = 20_000;
@@ -165,6 +169,9 @@ fn a_connection_is_not_read_while_its_topic_has_no_room_and_nothing_of_it_is_los
         }
     });
     wait_until("it to wait", || read(&service, Counter::TempoConnectionsWaited) > 0);
+    // What it announces waits behind the rest: for longer than that would hold, it is there yet. (Once in 50 ms.)
+    (0..80).for_each(|_| drop(other.announced("A/B")));
+    assert_eq!(read(&service, Counter::TempoExpired), 0);
     for number in 1..=COUNT {
         let (header, octets) = stuck.message();
         assert_eq!((header.sequence, &octets[..4]), (number, &number.to_le_bytes()[..]));
@@ -239,4 +246,28 @@ fn connections_beyond_the_limit_are_closed() {
     await_count(&service, Counter::TempoConnectionsOpen, 0);
     Stream::publishing(&service, 41, "A/B");
     assert_eq!(read(&service, Counter::TempoConnectionsAccepted), 5);
+}
+
+#[test]
+fn what_waits_of_all_topics_is_bounded_and_a_connection_that_would_add_to_it_goes_on_when_there_is_room() {
+    for (percent, spent) in [(75, Counter::InputBytesShare), (100, Counter::InputBytesLimit)] {
+        let service = small_as(|config| {
+            (config.limits.memory_bytes, config.limits.client_share_percent) = (Some(64 << 20), percent);
+            (config.tempo.input_messages, config.tempo.input_bytes) = (1 << 20, 1 << 30);
+        });
+        let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
+        let publisher = Stream::publishing(&service, 32, "@1/Flood/All");
+        let mut writing = publisher.stream.try_clone().unwrap();
+        const COUNT: u32 = 400;
+        let writer = std::thread::spawn(move || {
+            for sequence in 1..=COUNT {
+                let header = Header { session: 32, topic: 1, sequence, sent: 0, priority: 0, by_broker: false };
+                writing.write_all(&frame(header, data(&[0; 60_000]))).unwrap();
+            }
+        });
+        wait_until("what waits to be as much as may", || read(&service, spent) > 0);
+        (0..COUNT).for_each(|_| assert_eq!(stuck.message().1.len(), 60_000));
+        writer.join().unwrap();
+        assert_eq!([Counter::TempoInputFull, Counter::TempoLost].map(|counter| read(&service, counter)), [0, 0]);
+    }
 }
