@@ -32,7 +32,9 @@ pub(crate) mod topics;
 pub(crate) mod types;
 
 use core::cmp::Reverse;
+use core::hash::{BuildHasher, Hasher};
 use std::collections::BinaryHeap;
+use std::hash::RandomState;
 
 use engine::{Peer, Time};
 use hashbrown::HashMap;
@@ -99,11 +101,17 @@ struct Said {
     of_proxies: bool,
 }
 
+/// A number that nobody can foresee: what hash maps are keyed with comes from the system's randomness. (`fastrand` is quick, and whoever sees some
+/// of its numbers can work out the others.)
+fn unpredictable() -> u64 {
+    RandomState::new().build_hasher().finish()
+}
+
 impl Door {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             session: fastrand::u32(1..),
-            cookies: Cookies::new((fastrand::u64(..), fastrand::u64(..))),
+            cookies: Cookies::new((unpredictable(), unpredictable())),
             settings,
             out: Out::default(),
             sessions: Sessions::default(),
