@@ -233,7 +233,9 @@ impl Worker {
             if now >= release {
                 polling.begin(now, net::processor_time());
                 self.core.counters.add(Counter::LanePeriods, 1);
-                if !self.wait_for_sockets(Some(Duration::ZERO)) {
+                // What was found when the last budget was spent comes first. Where more sockets are ready than a poll tells of, those
+                // would otherwise have lost their turn with each look.
+                if self.core.io.poll.len() == 0 && !self.wait_for_sockets(Some(Duration::ZERO)) {
                     return false;
                 }
                 self.round();
@@ -248,7 +250,6 @@ impl Worker {
         if !has_more {
             polling.end();
         } else if polling.is_spent(net::processor_time()) {
-            // The poll tells of the same sockets again at the next release.
             polling.end();
             self.core.counters.add(Counter::LaneBudgetsSpent, 1);
         } else {

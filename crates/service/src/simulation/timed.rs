@@ -43,6 +43,11 @@ fn until_turn() -> Option<Duration> {
     LANES.with_borrow_mut(|lanes| lanes[0].as_mut().and_then(|lane| lane.until_turn()))
 }
 
+/// Whether its poll has found something that it has not served.
+fn has_found() -> bool {
+    LANES.with_borrow(|lanes| lanes[0].as_ref().is_some_and(|lane| lane.core.io.poll.len() > 0))
+}
+
 fn time() -> Duration {
     net(|net| net.time())
 }
@@ -192,6 +197,9 @@ fn flood_is_cut_at_the_budget_and_goes_on_in_the_next_period() {
     while taken < u64::from(EVENTS) {
         let release = next_release();
         go_to(release);
+        let (polls, has_found) = (net(|net| net.waits()), has_found());
+        assert!(run_lane(0));
+        assert_eq!(net(|net| net.waits()) == polls, has_found, "what the last look found comes first");
         timed.run_until_it_sleeps();
         let (used, now_taken) = (time() - release, timed.read(Counter::EventsIn));
         assert!(now_taken > taken, "each period takes some");
