@@ -339,6 +339,24 @@ fn a_property_of_the_wrong_type_is_counted_as_an_exception_of_administration() {
     assert_eq!(read(&service, Counter::RequestExceptions), before + 1);
 }
 
+/// One address could fill the registry for all, with callbacks of programs that are gone.
+#[test]
+fn reconnection_callbacks_beyond_a_share_are_refused_and_counted_and_one_that_cannot_be_reached_gives_way() {
+    let service = start_limited(Limits { client_share_percent: 1, ..Limits::default() });
+    let orb = Orb::new(OrbOptions::default());
+    let factory = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
+    let register = |number: u32| {
+        // Nobody listens there.
+        let callback = orb.resolve(&format!("corbaloc::127.0.0.1:1/Callback{number}")).unwrap();
+        factory.invoke("register_callback", |w| callback.ior().write(w)).map(drop)
+    };
+    let granted = (0..).find_map(|number| Some((number, register(number).err()?)));
+    let (granted, refused) = granted.unwrap();
+    assert_eq!((granted, kind(&refused)), (64, Some(Kind::NoResources)));
+    assert!(read(&service, Counter::RegistrationsShare) >= 1);
+    wait_until("one to be found out of reach and to give way", || register(granted).is_ok());
+}
+
 // ---- what is written and not read ----
 
 /// A service of which one client floods a channel with events of 60 KB until its suppliers are held, or 64 MB have come.
