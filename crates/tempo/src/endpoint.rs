@@ -12,6 +12,50 @@
 //! by priority and then arrival in blocks of 256 octets that the topics share: half of them are divided up among the topics, so
 //! that one that cannot send leaves room to the others.
 //!
+//! ```
+//! use tempo::endpoint::{Channel, Endpoint, Message, Order, Place, Receive, Settings, To, TopicSettings};
+//! use tempo::wire::{Content, Role};
+//!
+//! struct Print;
+//!
+//! impl Receive for Print {
+//!     fn message(&mut self, message: Message<'_>) {
+//!         println!("{} octets", message.octets.len());
+//!     }
+//! }
+//!
+//! // A connection with the number 0 at either end; what one sends is handed to the other.
+//! let mut publisher = Endpoint::<1, 4, 16, 0, 0>::new(Settings::new(1, (5, 6), Channel::Peer(Place::Stream(0))));
+//! let mut subscriber = Endpoint::<1, 4, 0, 2048, 1>::new(Settings::new(2, (7, 8), Channel::None));
+//! let wind = TopicSettings {
+//!     name: "Weather/Wind",
+//!     role: Role::Publisher,
+//!     rate: 10_000,
+//!     deadline_us: 0,
+//!     largest: 0,
+//!     order: Order::Priorities,
+//! };
+//! let topic = publisher.add_topic(0, wind)?;
+//! let subscription = subscriber.add_topic(0, TopicSettings { role: Role::Subscriber, ..wind })?;
+//! publisher.stream_opened(0, 0);
+//! subscriber.stream_opened(0, 0);
+//! let mut out = [0; 1472];
+//! for now in 0..10 {
+//!     publisher.handle_timeout(now, &mut Print);
+//!     subscriber.handle_timeout(now, &mut Print);
+//!     publisher.publish(now, topic, 0, Content::Octets, b"11.5 m/s")?;
+//!     while let Some(transmit) = publisher.poll_transmit(now, &mut out) {
+//!         assert_eq!(transmit.to, To::Place(Place::Stream(0)));
+//!         subscriber.handle(now, Place::Stream(0), &out[..transmit.octets], &mut Print);
+//!     }
+//!     while let Some(transmit) = subscriber.poll_transmit(now, &mut out) {
+//!         publisher.handle(now, Place::Stream(0), &out[..transmit.octets], &mut Print);
+//!     }
+//! }
+//! assert!(subscriber.subscribed(subscription).received >= 8);
+//! # Ok::<(), tempo::endpoint::Refused>(())
+//! ```
+//!
 //! Its size is in its type: `size_of::<Endpoint<8, 16, 96, 4096, 2>>()` is less than 64 KiB.
 
 mod peers;
