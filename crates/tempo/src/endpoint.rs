@@ -12,6 +12,50 @@
 //! by priority and then arrival in blocks of 256 octets that the topics share: half of them are divided up among the topics, so
 //! that one that cannot send leaves room to the others.
 //!
+//! ```
+//! use tempo::endpoint::{Channel, Endpoint, Message, Order, Place, Receive, Settings, To, TopicSettings};
+//! use tempo::wire::{Content, Role};
+//!
+//! struct Print;
+//!
+//! impl Receive for Print {
+//!     fn message(&mut self, message: Message<'_>) {
+//!         println!("{} octets", message.octets.len());
+//!     }
+//! }
+//!
+//! // A connection with the number 0 at either end; what one sends is handed to the other.
+//! let mut publisher = Endpoint::<1, 4, 16, 0, 0>::new(Settings::new(1, (5, 6), Channel::Peer(Place::Stream(0))));
+//! let mut subscriber = Endpoint::<1, 4, 0, 2048, 1>::new(Settings::new(2, (7, 8), Channel::None));
+//! let wind = TopicSettings {
+//!     name: "Weather/Wind",
+//!     role: Role::Publisher,
+//!     rate: 10_000,
+//!     deadline_us: 0,
+//!     largest: 0,
+//!     order: Order::Priorities,
+//! };
+//! let topic = publisher.add_topic(0, wind)?;
+//! let subscription = subscriber.add_topic(0, TopicSettings { role: Role::Subscriber, ..wind })?;
+//! publisher.stream_opened(0, 0);
+//! subscriber.stream_opened(0, 0);
+//! let mut out = [0; 1472];
+//! for now in 0..10 {
+//!     publisher.handle_timeout(now, &mut Print);
+//!     subscriber.handle_timeout(now, &mut Print);
+//!     publisher.publish(now, topic, 0, Content::Octets, b"11.5 m/s")?;
+//!     while let Some(transmit) = publisher.poll_transmit(now, &mut out) {
+//!         assert_eq!(transmit.to, To::Place(Place::Stream(0)));
+//!         subscriber.handle(now, Place::Stream(0), &out[..transmit.octets], &mut Print);
+//!     }
+//!     while let Some(transmit) = subscriber.poll_transmit(now, &mut out) {
+//!         publisher.handle(now, Place::Stream(0), &out[..transmit.octets], &mut Print);
+//!     }
+//! }
+//! assert!(subscriber.subscribed(subscription).received >= 8);
+//! # Ok::<(), tempo::endpoint::Refused>(())
+//! ```
+//!
 //! Its size is in its type: `size_of::<Endpoint<8, 16, 96, 4096, 2>>()` is less than 64 KiB.
 
 mod peers;
@@ -20,18 +64,17 @@ mod receiving;
 mod replies;
 mod reports;
 mod sending;
+mod settings;
 mod streams;
 mod topics;
 mod unfinished;
-
-use core::net::SocketAddr;
 
 use turns::VirtualTime;
 
 use crate::Nanos;
 use crate::cookies::Cookies;
 use crate::presence::{Chance, PERIODS_UNTIL_GONE, Summary, period_nanos};
-use crate::wire::{self, Content, PERIODS_MS, Role};
+use crate::wire::{self, Content, Role};
 
 use peers::{Due, Entry, Kind, Peers};
 use queue::{Blocks, Waiting};
@@ -45,47 +88,8 @@ pub use receiving::Handled;
 pub use reports::{
     Counters, Delay, Gone, Message, Notice, Peer, Place, PublisherReport, Receive, SubscriberReport, To, Transmit,
 };
+pub use settings::{Channel, Refused, Settings};
 pub use topics::{Order, TopicSettings};
-
-/// Datagrams have room for the longest announcement.
-const DATAGRAMS: core::ops::RangeInclusive<usize> = 512..=65_507;
-
-/// The only thing that tells the four ways of running apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Channel {
-    /// It waits for those that announce themselves here.
-    None,
-    /// It announces itself to a peer, or a broker.
-    Peer(Place),
-    /// It announces itself and sends to a multicast group, or a broadcast address.
-    Group(SocketAddr),
-}
-
-/// What an end point is to be.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// A number drawn at random when the process begins; 0 counts as 1.
-    pub session: u32,
-    /// Drawn at random when the process begins: makes cookies that nobody else can make.
-    pub secret: (u64, u64),
-    /// Whom it announces itself to.
-    pub channel: Channel,
-    /// Milliseconds between two announcements: 10 to 60,000; by default 1,000.
-    pub period_ms: u16,
-    /// Octets of a datagram: 512 to 65,507; by default [`wire::DATAGRAM`].
-    pub datagram: usize,
-    /// For what is left to chance: when exactly to announce, and with which number to begin.
-    pub seed: u64,
-}
-
-impl Settings {
-    /// The usual ones.
-    #[must_use]
-    pub const fn new(session: u32, secret: (u64, u64), channel: Channel) -> Self {
-        let seed = secret.0 ^ session as u64;
-        Self { session, secret, channel, period_ms: 1_000, datagram: wire::DATAGRAM, seed }
-    }
-}
 
 /// A topic of an end point, in one role. When it has been removed, it is nobody's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,45 +97,6 @@ pub struct TopicId {
     at: u16,
     number: u32,
 }
-
-/// Why something is refused.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Refused {
-    /// There are as many topics as there is room for (one that was removed stays until everybody has been told).
-    TooManyTopics,
-    /// The name is empty, longer than 255 octets, or has control characters.
-    Name,
-    /// The topic is there already, in that role.
-    Exists,
-    /// There is no such topic any more.
-    UnknownTopic,
-    /// Only publishers publish.
-    Role,
-    /// The message is larger than its topic's largest, or than all blocks.
-    TooLarge {
-        /// Octets that it may have.
-        largest: usize,
-    },
-    /// There is no room for it at the moment. Nothing of it is kept.
-    Full,
-}
-
-impl core::fmt::Display for Refused {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::TooManyTopics => f.write_str("this end point has as many topics as it has room for"),
-            Self::Name => f.write_str("a topic's name has 1 to 255 octets and no control characters"),
-            Self::Exists => f.write_str("the topic is there already, in this role"),
-            Self::UnknownTopic => f.write_str("the topic has been removed"),
-            Self::Role => f.write_str("only a publisher can publish"),
-            Self::TooLarge { largest } => write!(f, "the message is too large: {largest} octets at most"),
-            Self::Full => f.write_str("no room is left for messages that wait to be sent"),
-        }
-    }
-}
-
-impl core::error::Error for Refused {}
 
 /// Publishers and subscribers of one process.
 ///
@@ -167,21 +132,9 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 {
     /// An end point without topics. Settings outside their range count as the nearest within.
     #[must_use]
-    pub const fn new(mut settings: Settings) -> Self {
+    pub const fn new(settings: Settings) -> Self {
         const { assert!(TOPICS < u16::MAX as usize, "topics are numbered in 16 bits") };
-        if settings.session == 0 {
-            settings.session = 1;
-        }
-        if settings.period_ms < *PERIODS_MS.start() {
-            settings.period_ms = *PERIODS_MS.start();
-        } else if settings.period_ms > *PERIODS_MS.end() {
-            settings.period_ms = *PERIODS_MS.end();
-        }
-        if settings.datagram < *DATAGRAMS.start() {
-            settings.datagram = *DATAGRAMS.start();
-        } else if settings.datagram > *DATAGRAMS.end() {
-            settings.datagram = *DATAGRAMS.end();
-        }
+        let settings = settings.within_ranges();
         Self {
             settings,
             cookies: Cookies::new(settings.secret),

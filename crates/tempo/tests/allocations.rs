@@ -42,6 +42,9 @@ type Small = Endpoint<8, 16, 96, 4096, 2>;
 /// The largest that a device of 64 KiB might have.
 const SMALL_MAX: usize = 64 * 1024;
 
+/// It can be where a device has its memory.
+static STATIC: std::sync::Mutex<Small> = std::sync::Mutex::new(Endpoint::new(Settings::new(1, (2, 3), Channel::None)));
+
 #[derive(Default)]
 struct Counted {
     messages: u64,
@@ -154,6 +157,7 @@ fn a_small_end_point_fits_into_a_small_device_and_the_page_says_how() {
     println!("an unfinished message: {}", size_of::<Endpoint<8, 16, 96, 4096, 3>>() - size);
     println!("the rest: {}", size_of::<Endpoint<0, 0, 0, 0, 0>>());
     assert!(size <= SMALL_MAX, "{size}");
+    assert_eq!(STATIC.lock().unwrap().session(), 1);
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tempo.md")).unwrap();
     let kib = size.div_ceil(1024);
     assert!(page.contains(&format!("is {kib} KiB")), "docs/tempo.md does not say that it is {kib} KiB ({size} octets)");
