@@ -14,6 +14,8 @@ pub(crate) struct Serve {
     stdout: BufReader<ChildStdout>,
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
+    /// The same of its door for Tempo, if it has one.
+    pub(crate) tempo: String,
 }
 
 impl Serve {
@@ -40,7 +42,7 @@ impl Serve {
 
     fn of(mut child: Child) -> Self {
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut serve = Self { child, stdout, address: String::new() };
+        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new() };
         serve.wait_until_ready();
         serve
     }
@@ -49,13 +51,15 @@ impl Serve {
     pub(crate) fn spawn_waiting(command: &mut Command) -> (Self, String) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut serve = Self { child, stdout, address: String::new() };
+        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new() };
         let line = serve.line();
         (serve, line)
     }
 
     pub(crate) fn wait_until_ready(&mut self) {
         let line = self.line();
+        let of_tempo = line.split_once("; Tempo at ").map_or("", |(_, rest)| rest);
+        self.tempo = of_tempo.split([';', ' ', '\n']).next().unwrap_or_default().to_owned();
         self.address = line
             .strip_prefix("campanile: ready at ")
             .and_then(|rest| rest.split_once(','))

@@ -1,6 +1,6 @@
 //! `campanile tempo` as a user runs it, from peer to peer.
 
-use crate::support::{Ended, PROGRAM, text};
+use crate::support::{Ended, PROGRAM, Serve, text};
 use crate::{campanile, json, refusal};
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::UdpSocket;
@@ -246,6 +246,33 @@ fn probe_hz_and_bw_measure() {
     assert!(hz.len() == 2 && hz.iter().all(|line| line["messages"].as_u64().is_some_and(|count| count > 0)), "{hz:?}");
     let bw = measure("bw");
     assert_eq!((bw.len(), &bw[1]["smallest"], &bw[1]["largest"]), (2, &100.into(), &100.into()));
+}
+
+#[test]
+fn a_broker_stands_between_many_and_only_the_address_differs() {
+    let options = ["--listen", "127.0.0.1:0", "--tempo-listen", "127.0.0.1:0", "--log", "error"];
+    let serve = Serve::start_with(&options);
+    for transport in ["udp", "tcp"] {
+        let at = format!("{transport}://{}", serve.tempo);
+        let topic = format!("Weather/{transport}");
+        let subs: Vec<Running> = ["-n3", "-n3"]
+            .map(|count| Running::start(&["sub", &topic, "--from", &at, count, "--json", "--period", "0.05"]))
+            .into();
+        assert!(subs[0].said.starts_with("campanile: subscribed at "), "{}", subs[0].said);
+        // The broker knows both, and each of them sends probes back.
+        let probe = campanile(&["tempo", "probe", &topic, "--to", &at, "-i", "0.05", "-n", "20", "--json"]);
+        assert!(probe.status.success(), "{}", text(&probe.stderr));
+        let echoed: std::collections::BTreeSet<String> =
+            text(&probe.stdout).lines().map(|line| json(line)["subscriber"].to_string()).collect();
+        assert_eq!(echoed.len(), 2, "{echoed:?}");
+        let output = publish(&[&topic, "n{n}", "--to", &at, "--count", "3", "--period", "0.05"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        for sub in subs {
+            let ended = sub.wait();
+            let texts: Vec<_> = ended.stdout.lines().map(|line| json(line)["text"].to_string()).collect();
+            assert_eq!((texts, ended.code), (["\"n1\"", "\"n2\"", "\"n3\""].map(str::to_owned).into(), Some(0)));
+        }
+    }
 }
 
 #[test]

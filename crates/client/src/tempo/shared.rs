@@ -77,9 +77,19 @@ impl Shared {
 
     /// Sends what there is to send, and lets go of the lock. Wakes the end point's thread if it would sleep for too long.
     pub(super) fn send(&self, mut state: MutexGuard<'_, State>, now: Nanos) {
-        let is_earlier = state.transmit(now, self.datagrams.as_ref());
+        let waits_otherwise = state.transmit(now, self.datagrams.as_ref());
+        let is_earlier = state.core.next_timeout().is_some_and(|due| due < state.wakes_at);
         drop(state);
-        if is_earlier {
+        if waits_otherwise || is_earlier {
+            self.wake.wake();
+        }
+    }
+
+    /// As [`send`](Self::send), after nothing but messages has been handed over: by them nothing is due sooner.
+    fn send_messages(&self, mut state: MutexGuard<'_, State>, now: Nanos) {
+        let waits_otherwise = state.transmit(now, self.datagrams.as_ref());
+        drop(state);
+        if waits_otherwise {
             self.wake.wake();
         }
     }
@@ -120,12 +130,8 @@ impl Shared {
         octets: &[u8],
         patience: Duration,
     ) -> Result<(), Error> {
-        let (mut state, now) = self.hand_over(self.state(), topic, (priority, content), octets, patience)?;
-        let is_earlier = state.transmit(now, self.datagrams.as_ref());
-        drop(state);
-        if is_earlier {
-            self.wake.wake();
-        }
+        let (state, now) = self.hand_over(self.state(), topic, (priority, content), octets, patience)?;
+        self.send_messages(state, now);
         Ok(())
     }
 
@@ -142,7 +148,7 @@ impl Shared {
         for message in messages {
             (state, now) = self.hand_over(state, topic, (priority, content), message.as_ref(), patience)?;
         }
-        self.send(state, now);
+        self.send_messages(state, now);
         Ok(())
     }
 
@@ -164,11 +170,11 @@ impl Shared {
                 Err(refused) => return Err(refused.into()),
             }
             // What was gathered leaves; that may be all there is to do.
-            let is_earlier = state.transmit(time, self.datagrams.as_ref());
+            let waits_otherwise = state.transmit(time, self.datagrams.as_ref());
             if state.core.publish(time, topic, priority, content, octets).is_ok() {
                 return Ok((state, time));
             }
-            if is_earlier {
+            if waits_otherwise {
                 self.wake.wake();
             }
             let began = *began.get_or_insert_with(Instant::now);
@@ -233,16 +239,15 @@ impl Shared {
 }
 
 impl State {
-    /// Sends what there is to send, as far as sockets take it. Says whether the end point's thread would wake too late for what is
-    /// to be done now, or has to wait for other sockets.
+    /// Sends what there is to send, as far as sockets take it. Says whether the end point's thread has to wait for other sockets than
+    /// before.
     pub(super) fn transmit(&mut self, now: Nanos, datagrams: Option<&Datagrams>) -> bool {
         let was_blocked = self.gather.is_blocked();
         if !was_blocked {
             self.send_all(now, datagrams);
         }
         let outputs_changed = self.outputs.flush(now);
-        let due = self.core.next_timeout().unwrap_or(Nanos::MAX);
-        due < self.wakes_at || outputs_changed || was_blocked != self.gather.is_blocked()
+        outputs_changed || was_blocked != self.gather.is_blocked()
     }
 
     /// The socket takes more.

@@ -104,7 +104,8 @@ impl SubscriberBuilder {
     }
 
     /// Begins to announce the subscription. Messages are taken by `taker`, one after the other, on the end point's thread, which does
-    /// nothing else meanwhile. It may publish, also at the same end point.
+    /// nothing else meanwhile. It may publish, also at the same end point. If it panics, that thread ends, and with it all that the end
+    /// point does by itself.
     ///
     /// # Errors
     /// As [`open`](Self::open).
