@@ -333,18 +333,14 @@ impl Pair {
 
     /// Waits until all that was sent has come, or nothing has for a tenth of a second; how many never came.
     pub(super) fn settle(&self) -> Result<u64, BenchError> {
-        let mut before = self.intake.received();
-        loop {
-            if before >= self.sent {
-                return Ok(0);
-            }
-            clock::sleep_until(clock::now() + clock::SECOND / 10)?;
+        let (mut before, mut idle_looks) = (self.intake.received(), 0);
+        while before < self.sent && idle_looks < 100 {
+            clock::sleep_until(clock::now() + clock::SECOND / 1_000)?;
             let now = self.intake.received();
-            if now == before {
-                return Ok(self.sent.saturating_sub(now));
-            }
+            idle_looks = if now == before { idle_looks + 1 } else { 0 };
             before = now;
         }
+        Ok(self.sent.saturating_sub(before))
     }
 }
 
