@@ -3,6 +3,7 @@
 mod configure;
 mod operate;
 mod past;
+mod plan;
 mod store;
 
 pub(crate) use configure::{
@@ -10,6 +11,7 @@ pub(crate) use configure::{
 };
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
+pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use store::{StoreCommand, StoreOptions};
 
 use crate::bench;
@@ -176,31 +178,6 @@ Examples:
 The papers' experiments, and the service beside floors, peers and attacks, are
 another program: campanile-bench.";
 
-const PLAN_EXAMPLES: &str = "\
-Examples:
-  campanile plan activities.toml
-  campanile plan activities.toml --policy edf
-  campanile plan activities.toml --json | jq '.activities[] | select(.late_by_ns)'
-  campanile plan activities.toml --out lanes.toml
-
-A file of activities, each a stream of events of one type on one channel:
-  [[activity]]
-  name = \"trigger\"
-  type = \"Telescope/Trigger\"
-  channel = 0                 # default: 0
-  period = \"10ms\"           # or minimum_interval; ns, us, ms, s, min
-  execution_time = \"200us\"  # the longest that an event occupies its lane
-  deadline = \"2ms\"          # default: the period
-  jitter = \"1ms\"            # how late an event may come; default: 0
-  blocking = \"50us\"         # by what is less urgent; default: 0
-  criticality = 1             # larger is more; default: 0
-Before them may stand policy, cpus and lanes_max. config/plan.toml is one.
-
-rm and dm give each activity a lane with a priority; edf, llf and muf are the
-discipline of one lane, which takes events one at a time.
-Exit status: 0 every deadline is met; 1 one may be missed, or that cannot be
-said; 2 the file, or what is asked, makes no sense.";
-
 const TOP_EXAMPLES: &str = "\
 Examples:
   campanile top
@@ -291,8 +268,8 @@ pub(crate) enum Command {
     #[command(hide = true, name = load::leash::COMMAND)]
     LeashedProcess(load::LeashedOptions),
     /// Assign priorities to declared activities, and say whether they meet their deadlines
-    #[command(after_help = PLAN_EXAMPLES)]
-    Plan(PlanOptions),
+    #[command(after_help = plan::PLAN_EXAMPLES)]
+    Plan(PlanRequest),
     /// Find what stands between this machine and real time, with the command that mends it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorOptions),
@@ -526,25 +503,6 @@ pub(crate) struct FilterTestOptions {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PlanOptions {
-    /// The activities, in TOML
-    #[arg(value_name = "FILE")]
-    pub(crate) file: PathBuf,
-    /// Which events come first [default: the file's, else dm where a deadline is shorter than its period, else rm]
-    #[arg(long, value_name = "POLICY", value_enum)]
-    pub(crate) policy: Option<PlanPolicy>,
-    /// Processors on which lanes may be pinned, 1 to 64 [default: the file's, else 1]
-    #[arg(long, value_name = "N")]
-    pub(crate) cpus: Option<u16>,
-    /// Write the lanes and the settings of event types to this file, in TOML
-    #[arg(long, value_name = "FILE")]
-    pub(crate) out: Option<PathBuf>,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct DoctorOptions {
     /// Seconds to measure wake-up latency for
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
@@ -555,23 +513,6 @@ pub(crate) struct DoctorOptions {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// Policies of `campanile plan`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum PlanPolicy {
-    /// dm where a deadline is shorter than its period, else rm
-    Auto,
-    /// Rate monotonic: the shortest period first
-    Rm,
-    /// Deadline monotonic: the shortest deadline first
-    Dm,
-    /// Earliest deadline first
-    Edf,
-    /// Least laxity first
-    Llf,
-    /// Maximum urgency first: criticality, then laxity
-    Muf,
 }
 
 /// `DOMAIN/NAME`.

@@ -1,6 +1,8 @@
 //! `campanile plan`: declared activities put into lanes, and whether they meet their deadlines.
 
-use crate::args::{PlanOptions, PlanPolicy};
+mod tempo;
+
+use crate::args::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest};
 use crate::failure::Failure;
 use crate::show;
 use planning::{
@@ -12,11 +14,20 @@ use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 
+/// Analyses what a file says.
+pub(crate) fn run(request: &PlanRequest) -> Result<(), Failure> {
+    match request {
+        PlanRequest { command: Some(PlanCommand::Tempo(options)), .. } => tempo::run(options),
+        PlanRequest { options: Some(options), .. } => plan_activities(options),
+        // The command line is refused without a file.
+        PlanRequest { .. } => Err(Failure::Usage("name the file of activities".to_owned())),
+    }
+}
+
 /// Analyses a file of activities; succeeds if every deadline is shown to be met.
-pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
+fn plan_activities(options: &PlanOptions) -> Result<(), Failure> {
     let file = &options.file;
-    let text =
-        fs::read_to_string(file).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))?;
+    let text = read(file)?;
     let wrong = |error| Failure::Usage(format!("{}: {error}", file.display()));
     let set = PlanningFile::parse(&text).map_err(wrong)?;
     let mut request = set.request;
@@ -37,6 +48,10 @@ pub(crate) fn run(options: &PlanOptions) -> Result<(), Failure> {
     };
     io::stdout().write_all(said.as_bytes())?;
     if analysis.outcome == Outcome::Feasible { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+fn read(file: &Path) -> Result<String, Failure> {
+    fs::read_to_string(file).map_err(|error| Failure::Usage(format!("cannot read {}: {error}", file.display())))
 }
 
 /// The policy of that name; `None` for the one that fits.
@@ -128,7 +143,7 @@ fn describe(activities: &[Activity], analysis: &Analysis, plan: &Plan) -> String
         .filter_map(|index| Some(row(activities.get(*index)?, analysis.findings.get(*index)?, several)))
         .collect();
     let mut text = String::new();
-    table(&mut text, &rows);
+    table(&mut text, &HEADINGS, &[0, 2, 9], &rows);
     let _ = writeln!(text);
     let _ = writeln!(text, "{}: {}", analysis.policy, analysis.explain(activities));
     for (cpu, utilisation) in analysis.utilisation.iter().enumerate() {
@@ -181,27 +196,29 @@ fn row(activity: &Activity, finding: &Finding, several_cpus: bool) -> [String; 1
     ]
 }
 
-/// Columns as wide as what is in them; those with nothing in them are left out.
-fn table(text: &mut String, rows: &[[String; 10]]) {
-    let headings = HEADINGS.map(str::to_owned);
+/// Columns as wide as what is in them; those with nothing in them are left out. Names are to the left, figures to the right.
+fn table<Row: AsRef<[String]>>(text: &mut String, headings: &[&str], names: &[usize], rows: &[Row]) {
     let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
+        let cells = rows.iter().filter_map(|row| row.as_ref().get(column));
         let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
-        let heading = HEADINGS.get(column).map_or(0, |heading| heading.chars().count());
+        let heading = headings.get(column).map_or(0, |heading| heading.chars().count());
         if widest == 0 { None } else { Some(widest.max(heading)) }
     };
-    let widths: Vec<Option<usize>> = (0..HEADINGS.len()).map(width).collect();
-    for row in std::iter::once(&headings).chain(rows) {
+    let widths: Vec<Option<usize>> = (0..headings.len()).map(width).collect();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
         let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+        for (column, (cell, width)) in cells.zip(&widths).enumerate() {
             let Some(width) = *width else { continue };
-            // Names to the left, figures to the right.
-            let _ = if matches!(column, 0 | 2 | 9) {
+            let _ = if names.contains(&column) {
                 write!(line, "{cell:<width$}  ")
             } else {
                 write!(line, "{cell:>width$}  ")
             };
         }
         let _ = writeln!(text, "{}", line.trim_end());
+    };
+    line(&mut headings.iter().copied());
+    for row in rows {
+        line(&mut row.as_ref().iter().map(String::as_str));
     }
 }

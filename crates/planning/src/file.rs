@@ -144,7 +144,7 @@ fn activity(raw: RawActivity) -> Result<Activity, (usize, String)> {
     })
 }
 
-fn line_of(text: &str, offset: usize) -> usize {
+pub(super) fn line_of(text: &str, offset: usize) -> usize {
     text.bytes().take(offset).filter(|octet| *octet == b'\n').count() + 1
 }
 

@@ -6,8 +6,10 @@
 //! laxity, maximum urgency). [`Plan`] puts the result into lanes: which channel needs which priorities, and which event type
 //! has which.
 //!
-//! Everything here is pure and exact in integers of nanoseconds; an analysis takes a bounded number of steps
+//! The analysis of activities is pure and exact in integers of nanoseconds; an analysis takes a bounded number of steps
 //! ([`AnalysisLimits`]) and says [`Outcome::Undecided`] where that is not enough.
+//!
+//! [`tempo`] is about topics with shares instead: what rates they are guaranteed, and how long their messages take as queues.
 //!
 //! What the service's lanes are to the theory:
 //!
@@ -24,6 +26,7 @@ mod file;
 mod fixed;
 mod placement;
 mod plan;
+pub mod tempo;
 #[cfg(test)]
 mod tests;
 

@@ -16,6 +16,10 @@
 #![no_std]
 
 pub mod cookies;
+pub mod endpoint;
+pub mod presence;
+pub mod reassembly;
+pub mod sequence;
 pub mod wire;
 
 /// Nanoseconds of the caller's monotonic clock.

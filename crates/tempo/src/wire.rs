@@ -395,6 +395,24 @@ impl<'b> Frame<'b> {
     }
 }
 
+/// Writes the head of data whose octets the caller puts behind it, and says how many octets the head has. Nothing if there is no
+/// room for both, or if they are more than a frame can have.
+#[must_use]
+pub fn write_data_head(
+    header: Header,
+    fragment: Option<Fragment>,
+    content: Content,
+    octets: usize,
+    out: &mut [u8],
+) -> Option<usize> {
+    let head = Frame { header, payload: Payload::Data(Data { fragment, content, octets: &[] }) }.write(out)?;
+    let length = (head - HEADER).checked_add(octets).filter(|&length| length <= PAYLOAD_MAX)?;
+    out.get(..head.checked_add(octets)?)?;
+    let place = out.get_mut(28..HEADER)?;
+    place.copy_from_slice(&u32::try_from(length).ok()?.to_le_bytes());
+    Some(head)
+}
+
 impl<'b> Announcement<'b> {
     fn read(payload: &'b [u8]) -> Option<Self> {
         let name = payload.get(ANNOUNCEMENT..)?;

@@ -109,3 +109,86 @@ fn bad_input_is_told_with_its_line_and_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("--out"));
 }
+
+const TEMPO_EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/tempo.toml");
+
+/// The example of the paper: 10,000 messages/s guaranteed, 250 arrive.
+const TEMPO: &str = "service_time_us = 25
+[[topic]]
+name = \"orders\"
+rate = 1000
+arrival = 250
+[[topic]]
+name = \"rest\"
+rate = 3000
+";
+
+#[test]
+fn topics_of_the_paper_have_the_papers_response_times() {
+    let file = File::new("topics.toml", TEMPO);
+    let output = plan(&["tempo", file.path()]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    let words: Vec<&str> = said.lines().nth(1).unwrap().split_whitespace().collect();
+    // On average 0.1 ms, 99.9 % within 0.7 ms; three messages of the other topic go before, at 40,000 a second.
+    let row = [
+        "orders", "1000", "250", "10000", "2.5", "%", "103us", "71.1us", "236us", "472us", "708us", "75us", "<", "1ms",
+    ];
+    assert_eq!(words, row, "{said}");
+    let output = plan(&["tempo", file.path(), "--json", "--percentiles", "99.9,5"]);
+    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+    let orders = &told["topics"][0];
+    let within = orders["percentiles"].as_array().unwrap();
+    assert_eq!(within.iter().map(|each| each["q"].as_f64().unwrap()).collect::<Vec<_>>(), [99.9, 5.0]);
+    assert_eq!(within[0]["response_us"].as_f64().unwrap().round(), 708.0);
+    assert_eq!((&told["feasible"], &told["server"], &told["threads"]), (&true.into(), &Json::Null, &Json::Null));
+}
+
+#[test]
+fn topics_beside_other_applications_are_judged_with_them() {
+    let output = plan(&["tempo", TEMPO_EXAMPLE]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.contains("\nrate monotonic: every deadline is met\n"), "{said}");
+    assert!(said.contains("time-driven: 4ms of each 10ms, 40.0 % of every rate"), "{said}");
+    let crowded =
+        std::fs::read_to_string(TEMPO_EXAMPLE).unwrap().replace("execution_us = 12000", "execution_us = 17000");
+    let file = File::new("crowded.toml", &crowded);
+    let output = plan(&["tempo", file.path(), "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["feasible"], Json::Bool(false));
+    assert!(told["explanation"].as_str().unwrap().contains("\"display\""), "{told}");
+    let carried = &told["topics"][1]["nothing_carried_over"];
+    assert!((0.9..1.0).contains(&carried.as_f64().unwrap()), "{told}");
+}
+
+#[test]
+fn topic_that_is_not_stable_is_told_by_its_name() {
+    let file = File::new("unstable.toml", &TEMPO.replace("arrival = 250", "arrival = 10001"));
+    let output = plan(&["tempo", file.path()]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.lines().nth(1).unwrap().ends_with("UNSTABLE") && said.contains("\"orders\" falls behind"), "{said}");
+}
+
+#[test]
+fn topics_that_make_no_sense_are_told_with_their_line_and_what_to_do() {
+    for (content, said) in [
+        (TEMPO.replacen("rate = 1000", "rate = -1", 1), "line 2: the rate of \"orders\" is -1"),
+        (TEMPO.replacen("arrival = 250", "deadline_us = 1001", 1), "at most 1/rate, 1000.000 us: shorten it"),
+        (format!("{TEMPO}[server]\nperiod_us = 10\nbudget_us = 11\n"), "line 9: the server's budget is 11 us"),
+        ("mu = 10\n".to_owned(), "there are no topics; write at least one [[topic]]"),
+        (format!("{TEMPO}{}", "[[topic]]\nname = \"x\"\nrate = 1\n".repeat(1_000_000)), "may have 4194304"),
+    ] {
+        let file = File::new("bad.toml", &content);
+        let output = plan(&["tempo", file.path()]);
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(said), "{error}");
+        assert!(output.stdout.is_empty());
+    }
+    let output = plan(&["tempo", TEMPO_EXAMPLE, "--percentiles", "50,100"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("100 is no percentage of messages"), "{}", text(&output.stderr));
+}

@@ -4,6 +4,7 @@ mod files;
 mod limits;
 mod published;
 mod simulated;
+mod tempo;
 
 use super::{Activity, Analysis, AnalysisLimits, Policy, Request, Response, analyse};
 

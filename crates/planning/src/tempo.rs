@@ -1,0 +1,237 @@
+//! The analysis of "Tempo: A Simple Time-Sensitive Messaging System" (Bauer, Garcés-Erice and Rooney), section IV.E: topics with
+//! shares of one messaging system, what each is guaranteed, and how long its messages take.
+//!
+//! [`Queue`], [`PollingServer`], [`guaranteed_rate`] and [`wait_for_turn_s`] are the formulas, with numbers in seconds and
+//! messages per second; [`forecast`] applies them to a [`Question`], which [`TempoFile`] reads from a file.
+
+mod file;
+mod forecast;
+mod polling;
+mod queue;
+
+pub use file::{TempoFile, TempoFileError};
+pub use forecast::{Forecast, TopicForecast, forecast};
+pub use polling::{PollingServer, Probability};
+pub use queue::{Queue, Turns, guaranteed_rate, wait_for_turn_s};
+
+use core::fmt;
+
+/// Topics that are analysed together, at most.
+pub const TOPICS_MAX: usize = 4096;
+/// Other applications beside a polling server, at most.
+pub const APPLICATIONS_MAX: usize = 63;
+/// The highest rate, in messages per second, and the inverse of the lowest.
+pub const RATE_MAX: f64 = 1e9;
+/// The longest time of a file, in microseconds: about three years, as [`crate::TIME_MAX`].
+const TIME_US_MAX: f64 = 1e14;
+/// What the server is called among the other applications.
+pub const SERVER_NAME: &str = "polling server";
+
+/// How messages come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Arrivals {
+    /// Independently of each other; services take times that are distributed exponentially (M/M/1).
+    #[default]
+    Poisson,
+    /// One after the other at the same distance; services take equally long (D/D/1).
+    Periodic,
+}
+
+impl Arrivals {
+    /// `poisson` or `periodic`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Poisson => "poisson",
+            Self::Periodic => "periodic",
+        }
+    }
+}
+
+/// A topic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Topic {
+    /// What it is called; unique.
+    pub name: String,
+    /// S: its share, in messages per second.
+    pub rate: f64,
+    /// λ: how many messages per second arrive.
+    pub arrival: f64,
+    /// d: by when a message is to be served, in seconds, at most 1/`rate`; just that without it.
+    pub deadline_s: Option<f64>,
+    /// How they arrive.
+    pub arrivals: Arrivals,
+}
+
+/// A thread beside the server's, periodic too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Application {
+    /// What it is called; unique.
+    pub name: String,
+    /// Its period, and its deadline, in nanoseconds.
+    pub period: u64,
+    /// How long it runs in each period, in nanoseconds.
+    pub execution_time: u64,
+}
+
+/// What is asked: a messaging system, its topics, and what runs beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Question {
+    /// μ: messages per second that the messaging system would carry if it ran by itself.
+    pub service_rate: f64,
+    /// The topics.
+    pub topics: Vec<Topic>,
+    /// How it runs: time-driven if there is one, else load-driven, whenever there is something to do.
+    pub server: Option<Server>,
+    /// What else runs on the processor. Only beside a server: a load-driven system is more urgent than everything else, and
+    /// nothing bounds what it takes.
+    pub applications: Vec<Application>,
+}
+
+/// The messaging system's thread as the analysis of schedules has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// P, in nanoseconds.
+    pub period: u64,
+    /// T, in nanoseconds; from 1 to P.
+    pub budget: u64,
+}
+
+impl Server {
+    /// The same for what is computed of queues.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a part in 10^15 of a time")]
+    pub fn polling(self) -> PollingServer {
+        PollingServer { period_s: self.period as f64 / 1e9, budget_s: self.budget as f64 / 1e9 }
+    }
+}
+
+/// Why a question makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QuestionError {
+    /// For a topic, by its place.
+    Topic {
+        /// Its place, counted from 0.
+        index: usize,
+        /// What is wrong with it, and what it has to be.
+        why: String,
+    },
+    /// For an application, by its place.
+    Application {
+        /// Its place, counted from 0.
+        index: usize,
+        /// What is wrong with it, and what it has to be.
+        why: String,
+    },
+    /// For the server.
+    Server(String),
+    /// For all of it.
+    Whole(String),
+}
+
+impl fmt::Display for QuestionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Topic { index, why } => write!(f, "topic {index}: {why}"),
+            Self::Application { index, why } => write!(f, "application {index}: {why}"),
+            Self::Server(why) | Self::Whole(why) => f.write_str(why),
+        }
+    }
+}
+
+impl core::error::Error for QuestionError {}
+
+impl Question {
+    /// Whether it makes sense.
+    ///
+    /// # Errors
+    /// [`QuestionError`] with what is wrong and what it has to be.
+    pub fn check(&self) -> Result<(), QuestionError> {
+        if self.topics.is_empty() {
+            return Err(QuestionError::Whole(
+                "there are no topics; write at least one [[topic]] with a name and a rate".into(),
+            ));
+        }
+        if self.topics.len() > TOPICS_MAX {
+            return Err(QuestionError::Whole(format!(
+                "there are {} topics, and {TOPICS_MAX} may be analysed together: put those that are alike into one, with the sum \
+                 of their rates",
+                self.topics.len()
+            )));
+        }
+        check_rate("mu, the service rate,", self.service_rate).map_err(QuestionError::Whole)?;
+        let mut names = std::collections::BTreeSet::new();
+        for (index, topic) in self.topics.iter().enumerate() {
+            let is_new = names.insert(topic.name.as_str());
+            topic.check(is_new).map_err(|why| QuestionError::Topic { index, why })?;
+        }
+        self.check_threads()
+    }
+
+    fn check_threads(&self) -> Result<(), QuestionError> {
+        let Some(server) = self.server else {
+            let none = "other applications are judged beside a time-driven system: add [server] with period_us and budget_us, or \
+                        leave them out";
+            return if self.applications.is_empty() { Ok(()) } else { Err(QuestionError::Whole(none.into())) };
+        };
+        let us = |time: u64| format!("{} us", Server { period: time, budget: 0 }.polling().period_s * 1e6);
+        if server.budget == 0 || server.budget > server.period {
+            return Err(QuestionError::Server(format!(
+                "the server's budget is {}, and has to be more than 0 and at most its period, which is {}",
+                us(server.budget),
+                us(server.period)
+            )));
+        }
+        if self.applications.len() > APPLICATIONS_MAX {
+            return Err(QuestionError::Whole(format!(
+                "there are {} applications, and {APPLICATIONS_MAX} may be analysed beside the server: leave out those on other \
+                 processors, or put those with the same period into one",
+                self.applications.len()
+            )));
+        }
+        let mut names = std::collections::BTreeSet::from([SERVER_NAME]);
+        for (index, application) in self.applications.iter().enumerate() {
+            let name = application.name.as_str();
+            if name.is_empty() || !names.insert(name) {
+                let why = format!("its name is {name:?}; it has to have one, and one that nothing else has");
+                return Err(QuestionError::Application { index, why });
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Topic {
+    fn check(&self, is_new: bool) -> Result<(), String> {
+        let Self { name, rate, arrival, deadline_s, arrivals: _ } = self;
+        if name.is_empty() {
+            return Err("it has no name".to_owned());
+        }
+        if !is_new {
+            return Err(format!("another topic is called {name:?}, too; names have to differ"));
+        }
+        check_rate(&format!("the rate of {name:?}"), *rate)?;
+        check_rate(&format!("the arrival of {name:?}"), *arrival)?;
+        let Some(deadline_s) = deadline_s else { return Ok(()) };
+        // A deadline that is 1/rate, as far as people write it, is one.
+        if *deadline_s > 0.0 && deadline_s * rate <= 1.0 + 1e-6 {
+            return Ok(());
+        }
+        Err(format!(
+            "the deadline of {name:?} is {} us, and has to be more than 0 and at most 1/rate, {:.3} us: shorten it, or lower the \
+             rate",
+            deadline_s * 1e6,
+            1e6 / rate
+        ))
+    }
+}
+
+fn check_rate(what: &str, rate: f64) -> Result<(), String> {
+    if (1.0 / RATE_MAX..=RATE_MAX).contains(&rate) {
+        return Ok(());
+    }
+    Err(format!(
+        "{what} is {rate}, and has to be a number of messages per second, from {} to {RATE_MAX}",
+        1.0 / RATE_MAX
+    ))
+}

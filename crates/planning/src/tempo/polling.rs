@@ -1,0 +1,166 @@
+//! The messaging system as a polling server (section IV.A): it runs for its budget in each period, and not between.
+
+use super::Queue;
+
+/// A thread that is released each period, and then runs for its budget at most.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PollingServer {
+    /// P, in seconds.
+    pub period_s: f64,
+    /// T, in seconds; at most P.
+    pub budget_s: f64,
+}
+
+/// A probability, and by how much the exact one may be another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probability {
+    /// What was computed.
+    pub value: f64,
+    /// The exact value is not further from it than this.
+    pub error_max: f64,
+}
+
+impl PollingServer {
+    /// T/P: the part of a processor that it has.
+    #[must_use]
+    pub fn fraction(&self) -> f64 {
+        self.budget_s / self.period_s
+    }
+
+    /// What is left of a guaranteed service rate: μ·T/P.
+    #[must_use]
+    pub fn reduced(&self, service_rate: f64) -> f64 {
+        service_rate * self.fraction()
+    }
+
+    /// How long a message waits for the release that serves it, on average, if it comes at any moment alike: P/2. With
+    /// arrivals and services that are periodic, and a queue that is stable, that is the whole time in the system (D/D/1).
+    #[must_use]
+    pub fn mean_wait_s(&self) -> f64 {
+        self.period_s / 2.0
+    }
+
+    /// How long at most: P.
+    #[must_use]
+    pub fn longest_wait_s(&self) -> f64 {
+        self.period_s
+    }
+
+    /// The probability that the end of a budget finds nothing waiting, so that no message is carried over to the next period;
+    /// the period before had left nothing. `queue` has the rate of service while the server runs: not reduced.
+    ///
+    /// As in the paper: k messages that came while it did not run, which is Poisson with mean λ(P−T), are what an M/M/1 queue
+    /// begins with that then runs for T. Exactly: let n messages arrive in T, and let there be m services that are completed
+    /// or would be if something waited; both are Poisson (λT, μT). Nothing waits at the end if, backwards from there, services
+    /// are never fewer than arrivals, and suffice for k too. All orders of the n + m being equally likely, the first has the
+    /// probability (m−n+1)/(m+1) (the ballot theorem), so that
+    ///
+    /// P = Σ_m Σ_{n≤m} Poisson(m; μT) Poisson(n; λT) (m−n+1)/(m+1) Pr[k ≤ m−n].
+    ///
+    /// All terms are positive. The sum leaves out the ends of the distributions; their probability, and what rounding may have
+    /// added up to, is [`Probability::error_max`], some 1e-12.
+    ///
+    /// `None` if that takes more than `steps` terms; what it takes is taken from `steps`. A thousand messages in each budget
+    /// take some 400,000, a million of them some 400 million.
+    #[must_use]
+    pub fn nothing_carried_over(&self, queue: &Queue, steps: &mut u64) -> Option<Probability> {
+        let mean = |rate: f64, time: f64| (rate * time).max(0.0);
+        let services = Poisson::new(mean(queue.service_rate, self.budget_s), steps)?;
+        let arrivals = Poisson::new(mean(queue.arrival_rate, self.budget_s), steps)?;
+        let backlog = Poisson::new(mean(queue.arrival_rate, self.period_s - self.budget_s), steps)?;
+        let terms = (services.weights.len() as u64).checked_mul(arrivals.weights.len() as u64)?;
+        *steps = steps.checked_sub(terms)?;
+        let at_most = backlog.cumulated();
+        let mut value = 0.0;
+        for (m, of_m) in services.counted() {
+            let mut given = 0.0;
+            for (n, of_n) in arrivals.counted().take_while(|(n, _)| *n <= m) {
+                let spare = m - n;
+                given += of_n * whole(spare + 1) * backlog.cumulative(&at_most, spare);
+            }
+            value += of_m * given / whole(m + 1);
+        }
+        let additions = [&services, &arrivals, &backlog].iter().map(|each| each.weights.len() as u64).sum();
+        let rounding = 4.0 * f64::EPSILON * whole(additions);
+        let error_max = services.left_out + arrivals.left_out + backlog.left_out + rounding;
+        Some(Probability { value: value.clamp(0.0, 1.0), error_max })
+    }
+}
+
+/// Weights below this part of the largest are left out.
+const NEGLIGIBLE: f64 = 1e-18;
+
+/// The probabilities of so many events, where that is not negligible. Computed outwards from the most likely number, so that
+/// neither the factorial nor exp(−mean) is needed, which do not fit a float.
+struct Poisson {
+    first: u64,
+    weights: Vec<f64>,
+    /// How probable it is that the number is another, at most.
+    left_out: f64,
+}
+
+impl Poisson {
+    fn new(mean: f64, steps: &mut u64) -> Option<Self> {
+        // Beyond it numbers of events are no longer whole; it would be too many steps long before.
+        if mean >= 1e15 {
+            return None;
+        }
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "from 0 to 1e15")]
+        let mode = mean as u64;
+        let mut weights = Vec::new();
+        let (mut number, mut weight) = (mode, 1.0);
+        while number > 0 && weight > NEGLIGIBLE {
+            *steps = steps.checked_sub(1)?;
+            weight *= whole(number) / mean;
+            number -= 1;
+            weights.push(weight);
+        }
+        // Each further weight is less than the one before by the factor of this one at least, so that their sum is less than a
+        // geometric series's.
+        let below = if number == 0 { 0.0 } else { tail(weight, whole(number) / mean) };
+        let first = number;
+        weights.reverse();
+        weights.push(1.0);
+        (number, weight) = (mode, 1.0);
+        while weight > NEGLIGIBLE {
+            *steps = steps.checked_sub(1)?;
+            number += 1;
+            weight *= mean / whole(number);
+            weights.push(weight);
+        }
+        let above = tail(weight, mean / whole(number + 1));
+        let sum: f64 = weights.iter().sum();
+        weights.iter_mut().for_each(|weight| *weight /= sum);
+        Some(Self { first, weights, left_out: (below + above) / sum })
+    }
+
+    fn counted(&self) -> impl Iterator<Item = (u64, f64)> {
+        (self.first..).zip(self.weights.iter().copied())
+    }
+
+    /// The sums of the weights up to each.
+    fn cumulated(&self) -> Vec<f64> {
+        let mut sum = 0.0;
+        let up_to = |weight: &f64| {
+            sum += weight;
+            sum
+        };
+        self.weights.iter().map(up_to).collect()
+    }
+
+    /// The probability of `number` or fewer, given the sums above.
+    fn cumulative(&self, cumulated: &[f64], number: u64) -> f64 {
+        let Some(place) = number.checked_sub(self.first) else { return 0.0 };
+        usize::try_from(place).ok().and_then(|place| cumulated.get(place)).copied().unwrap_or(1.0)
+    }
+}
+
+/// What follows a weight if each is less than the one before by this factor.
+fn tail(weight: f64, factor: f64) -> f64 {
+    weight * factor / (1.0 - factor)
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of messages are below 2^53")]
+fn whole(number: u64) -> f64 {
+    number as f64
+}

@@ -1,0 +1,596 @@
+//! Publishers and subscribers of one process, as a state machine that allocates nothing.
+//!
+//! Whoever drives it [hands it](Endpoint::handle) what has come, calls [`Endpoint::handle_timeout`] when
+//! [`Endpoint::next_timeout`] has come, and after each of its calls sends what [`Endpoint::poll_transmit`] gives until that gives
+//! nothing more. A connection that has no room is [told](Endpoint::set_ready), and told again when it has.
+//!
+//! **What is kept of strangers: nothing.** An announcement from an address that has not proven itself is answered from what it says,
+//! with a cookie, and forgotten. Only who returns the cookie becomes a peer; so `PEERS` are taken by those that are where they
+//! say, and when all are taken, others are refused and counted.
+//!
+//! **Turns.** Topics take turns by fair shares in virtual time, a message to all its subscribers at a time. Messages of a topic wait
+//! by priority and then arrival in blocks of 256 octets that the topics share: half of them are divided up among the topics, so
+//! that one that cannot send leaves room to the others.
+//!
+//! Its size is in its type: `size_of::<Endpoint<8, 16, 96, 4096, 2>>()` is less than 64 KiB.
+
+mod peers;
+mod queue;
+mod receiving;
+mod replies;
+mod reports;
+mod sending;
+mod streams;
+mod topics;
+mod unfinished;
+
+use core::net::SocketAddr;
+
+use turns::VirtualTime;
+
+use crate::Nanos;
+use crate::cookies::Cookies;
+use crate::presence::{Chance, PERIODS_UNTIL_GONE, Summary, period_nanos};
+use crate::wire::{self, Content, PERIODS_MS, Role};
+
+use peers::{Due, Entry, Kind, Peers};
+use queue::{Blocks, Waiting};
+use replies::{Replies, Reply};
+use streams::Streams;
+use topics::Topics;
+use unfinished::Unfinished;
+
+pub use queue::BLOCK;
+pub use receiving::Handled;
+pub use reports::{
+    Counters, Delay, Gone, Message, Notice, Peer, Place, PublisherReport, Receive, SubscriberReport, To, Transmit,
+};
+pub use topics::{Order, TopicSettings};
+
+/// Datagrams have room for the longest announcement.
+const DATAGRAMS: core::ops::RangeInclusive<usize> = 512..=65_507;
+
+/// The only thing that tells the four ways of running apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Channel {
+    /// It waits for those that announce themselves here.
+    None,
+    /// It announces itself to a peer, or a broker.
+    Peer(Place),
+    /// It announces itself and sends to a multicast group, or a broadcast address.
+    Group(SocketAddr),
+}
+
+/// What an end point is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// A number drawn at random when the process begins; 0 counts as 1.
+    pub session: u32,
+    /// Drawn at random when the process begins: makes cookies that nobody else can make.
+    pub secret: (u64, u64),
+    /// Whom it announces itself to.
+    pub channel: Channel,
+    /// Milliseconds between two announcements: 10 to 60,000; by default 1,000.
+    pub period_ms: u16,
+    /// Octets of a datagram: 512 to 65,507; by default [`wire::DATAGRAM`].
+    pub datagram: usize,
+    /// For what is left to chance: when exactly to announce, and with which number to begin.
+    pub seed: u64,
+}
+
+impl Settings {
+    /// The usual ones.
+    #[must_use]
+    pub const fn new(session: u32, secret: (u64, u64), channel: Channel) -> Self {
+        let seed = secret.0 ^ session as u64;
+        Self { session, secret, channel, period_ms: 1_000, datagram: wire::DATAGRAM, seed }
+    }
+}
+
+/// A topic of an end point, in one role. When it has been removed, it is nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TopicId {
+    at: u16,
+    number: u32,
+}
+
+/// Why something is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Refused {
+    /// There are as many topics as there is room for (one that was removed stays until everybody has been told).
+    TooManyTopics,
+    /// The name is empty, longer than 255 octets, or has control characters.
+    Name,
+    /// The topic is there already, in that role.
+    Exists,
+    /// There is no such topic any more.
+    UnknownTopic,
+    /// Only publishers publish.
+    Role,
+    /// The message is larger than its topic's largest, or than all blocks.
+    TooLarge {
+        /// Octets that it may have.
+        largest: usize,
+    },
+    /// There is no room for it at the moment. Nothing of it is kept.
+    Full,
+}
+
+impl core::fmt::Display for Refused {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::TooManyTopics => f.write_str("this end point has as many topics as it has room for"),
+            Self::Name => f.write_str("a topic's name has 1 to 255 octets and no control characters"),
+            Self::Exists => f.write_str("the topic is there already, in this role"),
+            Self::UnknownTopic => f.write_str("the topic has been removed"),
+            Self::Role => f.write_str("only a publisher can publish"),
+            Self::TooLarge { largest } => write!(f, "the message is too large: {largest} octets at most"),
+            Self::Full => f.write_str("no room is left for messages that wait to be sent"),
+        }
+    }
+}
+
+impl core::error::Error for Refused {}
+
+/// Publishers and subscribers of one process.
+///
+/// `TOPICS` it has, counterparts (`PEERS`: sessions times topics), `BLOCKS` of 256 octets for messages that wait to be sent, octets
+/// of the largest `MESSAGE` that may come in fragments, and how many of those may be `UNFINISHED` at a time.
+#[derive(Debug)]
+pub struct Endpoint<
+    const TOPICS: usize,
+    const PEERS: usize,
+    const BLOCKS: usize,
+    const MESSAGE: usize,
+    const UNFINISHED: usize,
+> {
+    settings: Settings,
+    cookies: Cookies,
+    chance: Chance,
+    /// A channel that is a connection: whether it is there.
+    is_channel_open: bool,
+    topics: Topics<TOPICS>,
+    peers: Peers<PEERS>,
+    replies: Replies<PEERS>,
+    streams: Streams<PEERS>,
+    queue: Blocks<BLOCKS>,
+    time: VirtualTime,
+    /// The topic whose turn it is.
+    turn: Option<usize>,
+    unfinished: Unfinished<MESSAGE, UNFINISHED>,
+    counters: Counters,
+}
+
+impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE: usize, const UNFINISHED: usize>
+    Endpoint<TOPICS, PEERS, BLOCKS, MESSAGE, UNFINISHED>
+{
+    /// An end point without topics. Settings outside their range count as the nearest within.
+    #[must_use]
+    pub const fn new(mut settings: Settings) -> Self {
+        const { assert!(TOPICS < u16::MAX as usize, "topics are numbered in 16 bits") };
+        if settings.session == 0 {
+            settings.session = 1;
+        }
+        if settings.period_ms < *PERIODS_MS.start() {
+            settings.period_ms = *PERIODS_MS.start();
+        } else if settings.period_ms > *PERIODS_MS.end() {
+            settings.period_ms = *PERIODS_MS.end();
+        }
+        if settings.datagram < *DATAGRAMS.start() {
+            settings.datagram = *DATAGRAMS.start();
+        } else if settings.datagram > *DATAGRAMS.end() {
+            settings.datagram = *DATAGRAMS.end();
+        }
+        Self {
+            settings,
+            cookies: Cookies::new(settings.secret),
+            chance: Chance::new(settings.seed),
+            is_channel_open: !matches!(settings.channel, Channel::Peer(Place::Stream(_))),
+            topics: Topics::new(),
+            peers: Peers::new(),
+            replies: Replies::new(),
+            streams: Streams::new(),
+            queue: Blocks::new(),
+            time: VirtualTime::new(),
+            turn: None,
+            unfinished: Unfinished::new(),
+            counters: Counters::new(),
+        }
+    }
+
+    /// The session.
+    #[must_use]
+    pub const fn session(&self) -> u32 {
+        self.settings.session
+    }
+
+    // ---- what is wanted ----
+
+    /// Publishes or subscribes. It is announced at once.
+    ///
+    /// # Errors
+    /// When the name is none, the topic is there in this role, or there is no room for one more.
+    pub fn add_topic(&mut self, now: Nanos, settings: TopicSettings<'_>) -> Result<TopicId, Refused> {
+        if !wire::is_name(settings.name) {
+            return Err(Refused::Name);
+        }
+        if self.topics.find(settings.name, settings.role).is_some() {
+            return Err(Refused::Exists);
+        }
+        // Numbers begin anywhere, so that no receiver gets to rely on where.
+        let first = u32::try_from(self.chance.below(1 << 32)).unwrap_or(0);
+        self.topics.add(now, &settings, first).ok_or(Refused::TooManyTopics)
+    }
+
+    /// Takes a topic back, and says bye. Messages of it that wait are discarded and counted.
+    pub fn remove_topic(&mut self, topic: TopicId) {
+        let Some(at) = self.topics.at(topic) else { return };
+        self.discard_messages(at);
+        let is_group = matches!(self.settings.channel, Channel::Group(_));
+        let Some(topic) = self.topics.get_mut(at) else { return };
+        topic.is_leaving = true;
+        topic.announce_at = Nanos::MAX;
+        topic.is_due_to_channel = true;
+        self.topics.is_due_to_channel = true;
+        for entry in 0..PEERS {
+            let Some(peer) = self.peers.get_mut(entry).filter(|peer| peer.topic == at) else { continue };
+            let has_room = match peer.place {
+                Place::Stream(stream) => self.streams.has_room(stream),
+                Place::Datagram(_) => true,
+            };
+            if is_group || !has_room {
+                // A group is told once, and who has no room notices the silence.
+                self.peers.remove(entry);
+                self.unfinished.release(entry);
+            } else {
+                peer.due = Due { bye: true, ..Due::NOTHING };
+                peer.due_later = Due::NOTHING;
+                self.peers.is_due = true;
+            }
+        }
+    }
+
+    /// Another rate, in messages in 1,000 s. It is announced at once.
+    pub fn set_rate(&mut self, topic: TopicId, rate: u32) {
+        self.change(topic, |topic| topic.rate = rate);
+    }
+
+    /// Another deadline, in microseconds. It is announced at once.
+    pub fn set_deadline(&mut self, topic: TopicId, deadline_us: u32) {
+        self.change(topic, |topic| topic.deadline_us = deadline_us);
+    }
+
+    fn change(&mut self, topic: TopicId, change: impl FnOnce(&mut topics::Topic)) {
+        let Some(at) = self.topics.at(topic) else { return };
+        let Some(topic) = self.topics.get_mut(at) else { return };
+        let before = (topic.rate, topic.deadline_us);
+        change(topic);
+        if before != (topic.rate, topic.deadline_us) {
+            topic.weigh();
+            self.announce(at);
+        }
+    }
+
+    /// A message for all subscribers that there are now. If there are none it is discarded and counted.
+    ///
+    /// # Errors
+    /// When the topic is not there or no publisher's, or the message is too large, or there is no room for it now.
+    pub fn publish(
+        &mut self,
+        now: Nanos,
+        topic: TopicId,
+        priority: i16,
+        content: Content,
+        message: &[u8],
+    ) -> Result<(), Refused> {
+        let at = self.topics.at(topic).ok_or(Refused::UnknownTopic)?;
+        let topic = self.topics.get(at).ok_or(Refused::UnknownTopic)?;
+        if topic.role != Role::Publisher {
+            return Err(Refused::Role);
+        }
+        let (told, listeners) = (topic.largest, topic.counterparts);
+        let possible = self.topics.possible(BLOCKS) * BLOCK;
+        let largest = match usize::try_from(told) {
+            Ok(0) | Err(_) => possible,
+            Ok(largest) => largest.min(possible),
+        };
+        let largest = usize::try_from(wire::MESSAGE_MAX).map_or(largest, |most| largest.min(most));
+        if message.len() > largest {
+            return Err(Refused::TooLarge { largest });
+        }
+        let topic = self.topics.get_mut(at).ok_or(Refused::UnknownTopic)?;
+        if listeners == 0 {
+            topic.tally.unheard += 1;
+            return Ok(());
+        }
+        if !self.enqueue(at, Waiting::new(queue::Kind::Message(content), now, priority), message) {
+            if let Some(topic) = self.topics.get_mut(at) {
+                topic.tally.refused += 1;
+            }
+            return Err(Refused::Full);
+        }
+        Ok(())
+    }
+
+    fn enqueue(&mut self, at: usize, message: Waiting, octets: &[u8]) -> bool {
+        if !self.topics.may_take(at, Blocks::<BLOCKS>::needed(octets.len()), BLOCKS) {
+            return false;
+        }
+        let Some(topic) = self.topics.get_mut(at) else { return false };
+        let was_busy = topic.is_busy();
+        let mut message = message;
+        if topic.order == Order::Arrival {
+            message.rank = 0;
+        }
+        if !self.queue.put(&mut topic.lane, message, octets) {
+            return false;
+        }
+        if !was_busy {
+            topic.share.awake(&self.time);
+            self.topics.busy += 1;
+        }
+        true
+    }
+
+    fn discard_messages(&mut self, at: usize) {
+        let Some(topic) = self.topics.get_mut(at) else { return };
+        if !topic.is_busy() {
+            return;
+        }
+        if let Some(sending) = topic.sending.take() {
+            self.queue.release(&mut topic.lane, sending.message);
+            self.counters.abandoned += 1;
+        }
+        while let Some(message) = self.queue.take(&mut topic.lane) {
+            self.queue.release(&mut topic.lane, message);
+            self.counters.abandoned += 1;
+        }
+        self.topic_rests();
+    }
+
+    /// A topic has nothing to send any more.
+    fn topic_rests(&mut self) {
+        self.topics.busy = self.topics.busy.saturating_sub(1);
+        self.turn = None;
+        if self.topics.busy == 0 {
+            self.time.rest();
+        }
+    }
+
+    // ---- connections ----
+
+    /// A connection has been made. If it is the channel, all topics are announced on it at once.
+    pub fn stream_opened(&mut self, now: Nanos, stream: u32) {
+        self.streams.set(stream, true);
+        if self.settings.channel == Channel::Peer(Place::Stream(stream)) {
+            self.is_channel_open = true;
+            for topic in self.topics.iter_mut().filter(|topic| !topic.is_leaving) {
+                topic.announce_at = now;
+            }
+        }
+    }
+
+    /// A connection is gone, and with it who was there.
+    pub fn stream_closed(&mut self, stream: u32, to: &mut impl Receive) {
+        if self.settings.channel == Channel::Peer(Place::Stream(stream)) {
+            self.is_channel_open = false;
+        }
+        self.streams.set(stream, true);
+        self.forget_at(Place::Stream(stream), Gone::Closed, to, |_| true);
+    }
+
+    /// A connection has room for more, or none. What is for it waits, and so does what comes after that on its topics.
+    pub fn set_ready(&mut self, place: Place, is_ready: bool) {
+        let Place::Stream(stream) = place else { return };
+        if !self.streams.set(stream, is_ready) || !is_ready {
+            return;
+        }
+        for peer in self.peers.at_mut(place) {
+            peer.due = peer.due.and(core::mem::take(&mut peer.due_later));
+        }
+        self.peers.is_due = true;
+        self.topics.is_due_to_channel = true;
+        for topic in self.topics.iter_mut() {
+            topic.is_blocked = false;
+        }
+    }
+
+    fn has_room(&self, place: Place) -> bool {
+        match place {
+            Place::Datagram(_) => true,
+            Place::Stream(stream) => self.streams.has_room(stream),
+        }
+    }
+
+    // ---- time ----
+
+    /// When [`Self::handle_timeout`] is to be called next.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Nanos> {
+        let announcements = self.topics.iter().map(|(_, topic)| topic.announce_at).min().unwrap_or(Nanos::MAX);
+        let next = announcements.min(self.peers.next_gone());
+        (next != Nanos::MAX).then_some(next)
+    }
+
+    /// Forgets who is silent, and lets announce, probe and report what is due.
+    pub fn handle_timeout(&mut self, now: Nanos, to: &mut impl Receive) {
+        if self.peers.next_gone() <= now {
+            for at in 0..PEERS {
+                if self.peers.get(at).is_some_and(|peer| peer.presence.is_gone(now)) {
+                    self.forget(at, Gone::Expired, to);
+                }
+            }
+            self.peers.look_ahead();
+        }
+        let period = period_nanos(self.settings.period_ms);
+        for at in 0..PEERS {
+            if let Some(stream) = self.streams.stalled(at, now, PERIODS_UNTIL_GONE * period) {
+                let is_subscriber = |peer: &Entry| matches!(peer.kind, Kind::Subscriber(_));
+                self.forget_at(Place::Stream(stream), Gone::Stalled, to, is_subscriber);
+            }
+        }
+        for at in 0..TOPICS {
+            let Some(topic) = self.topics.get_mut(at).filter(|topic| !topic.is_leaving) else { continue };
+            // A clock that was put back must not make it silent.
+            if topic.announce_at > now && topic.announce_at - now <= period {
+                continue;
+            }
+            topic.announce_at = self.chance.next_announcement(now, self.settings.period_ms);
+            self.period_begins(now, at);
+            to.noticed(Notice::Period { topic: self.topics.id(at) });
+        }
+    }
+
+    /// A topic is announced to everybody on it, with the next that is sent.
+    fn announce(&mut self, at: usize) {
+        let is_group = matches!(self.settings.channel, Channel::Group(_));
+        for peer in self.peers.of_mut(at).filter(|_| !is_group) {
+            peer.due.announcement = true;
+        }
+        self.peers.is_due = true;
+        self.topics.is_due_to_channel = true;
+        if let Some(topic) = self.topics.get_mut(at) {
+            topic.is_due_to_channel = true;
+        }
+    }
+
+    fn period_begins(&mut self, now: Nanos, at: usize) {
+        self.announce(at);
+        for peer in self.peers.of_mut(at) {
+            peer.due.report |= matches!(peer.kind, Kind::Publisher(_));
+        }
+        let Some(topic) = self.topics.get(at) else { return };
+        if topic.role == Role::Subscriber || topic.counterparts == 0 {
+            return;
+        }
+        if topic.is_probe_waiting {
+            self.counters.probes_left_out += 1;
+            return;
+        }
+        let mut probes = topic.probes;
+        let number = probes.begin(now);
+        if self.enqueue(at, Waiting::new(queue::Kind::Probe { number }, now, 0), &[]) {
+            if let Some(topic) = self.topics.get_mut(at) {
+                topic.probes = probes;
+                topic.is_probe_waiting = true;
+            }
+        } else {
+            self.counters.probes_left_out += 1;
+        }
+    }
+
+    // ---- peers that go ----
+
+    fn forget_at(&mut self, place: Place, why: Gone, to: &mut impl Receive, is_it: impl Fn(&Entry) -> bool) {
+        for at in 0..PEERS {
+            if self.peers.get(at).is_some_and(|peer| peer.place == place && is_it(peer)) {
+                self.forget(at, why, to);
+            }
+        }
+    }
+
+    fn forget(&mut self, at: usize, why: Gone, to: &mut impl Receive) {
+        let Some(peer) = self.peers.remove(at) else { return };
+        self.counters.unfinished += u64::from(self.unfinished.release(at));
+        match why {
+            Gone::Expired => self.counters.peers_expired += 1,
+            Gone::Replaced => self.counters.peers_replaced += 1,
+            Gone::Rebound => self.counters.peers_rebound += 1,
+            Gone::Stalled => self.counters.peers_stalled += 1,
+            Gone::Bye | Gone::Closed => {}
+        }
+        let Some(topic) = self.topics.get_mut(peer.topic) else { return };
+        topic.counterparts = topic.counterparts.saturating_sub(1);
+        // What is being sent may have waited for nobody else.
+        topic.is_blocked = false;
+        if let Kind::Publisher(heard) = &peer.kind {
+            topic.tally.add(heard);
+        }
+        if topic.is_leaving {
+            self.topics.is_due_to_channel = true;
+        }
+        to.noticed(Notice::Gone { topic: self.topics.id(peer.topic), peer: peer.told(), why });
+    }
+
+    // ---- what is known ----
+
+    /// What a publisher knows of its topic; nothing of one that is none any more.
+    #[must_use]
+    pub fn published(&self, topic: TopicId) -> PublisherReport {
+        let mut report = PublisherReport::default();
+        let Some((at, topic)) = self.topic_of(topic, Role::Publisher) else { return report };
+        for peer in self.peers.of(at) {
+            report.subscribers += 1;
+            report.announced.add(peer.presence.announced());
+            if let Kind::Subscriber(listener) = &peer.kind {
+                report.received = report.received.saturating_add(listener.received);
+                report.lost = report.lost.saturating_add(listener.lost);
+            }
+        }
+        report.delay = topic.delays.told();
+        report.slowest_ns = topic.probes.slowest();
+        report.sent = topic.tally.sent;
+        report.probes = topic.tally.probes;
+        report.refused = topic.tally.refused;
+        report.unheard = topic.tally.unheard;
+        let waiting = topic.lane.messages() + usize::from(topic.sending.is_some());
+        report.waiting = u32::try_from(waiting).unwrap_or(u32::MAX);
+        report
+    }
+
+    /// What a subscriber knows of its topic; nothing of one that is none any more.
+    #[must_use]
+    pub fn subscribed(&self, topic: TopicId) -> SubscriberReport {
+        let Some((at, topic)) = self.topic_of(topic, Role::Subscriber) else { return SubscriberReport::default() };
+        let (mut tally, mut announced, mut publishers) = (topic.tally, Summary::default(), 0);
+        for peer in self.peers.of(at) {
+            publishers += 1;
+            announced.add(peer.presence.announced());
+            if let Kind::Publisher(heard) = &peer.kind {
+                tally.add(heard);
+            }
+        }
+        let topics::Tally { received, lost, late, repeated, .. } = tally;
+        SubscriberReport { publishers, announced, received, lost, late, repeated }
+    }
+
+    /// The subscribers that a publisher knows.
+    pub fn subscribers(&self, topic: TopicId) -> impl Iterator<Item = Peer> {
+        self.counterparts(topic, Role::Publisher)
+    }
+
+    /// The publishers that a subscriber knows.
+    pub fn publishers(&self, topic: TopicId) -> impl Iterator<Item = Peer> {
+        self.counterparts(topic, Role::Subscriber)
+    }
+
+    fn counterparts(&self, topic: TopicId, role: Role) -> impl Iterator<Item = Peer> {
+        let at = self.topic_of(topic, role).map(|(at, _)| at);
+        at.into_iter().flat_map(|at| self.peers.of(at)).map(Entry::told)
+    }
+
+    fn topic_of(&self, topic: TopicId, role: Role) -> Option<(usize, &topics::Topic)> {
+        let at = self.topics.at(topic)?;
+        self.topics.get(at).filter(|topic| topic.role == role).map(|topic| (at, topic))
+    }
+
+    /// What was discarded and refused, and why.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Octets of the largest message that is taken on a topic: what is kept of one that comes in fragments, or comes in a datagram.
+    fn largest_taken(&self, largest: u32) -> u32 {
+        let possible = MESSAGE.max(self.settings.datagram - wire::HEADER);
+        let possible = u32::try_from(possible).unwrap_or(u32::MAX).min(wire::MESSAGE_MAX);
+        if largest == 0 { possible } else { largest.min(possible) }
+    }
+
+    fn reply(&mut self, reply: Reply) {
+        if !self.replies.push(reply) {
+            self.counters.replies_dropped += 1;
+        }
+    }
+}

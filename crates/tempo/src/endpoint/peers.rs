@@ -1,0 +1,195 @@
+//! Counterparts that have proven themselves: one entry for each session and topic.
+
+use super::queue::Progress;
+use super::reports::{Delays, Peer, Place};
+use crate::Nanos;
+use crate::presence::Presence;
+use crate::sequence::Sequence;
+use crate::wire::Role;
+
+/// What is to be sent to a peer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Due {
+    pub(super) announcement: bool,
+    pub(super) report: bool,
+    pub(super) bye: bool,
+}
+
+impl Due {
+    pub(super) const NOTHING: Self = Self { announcement: false, report: false, bye: false };
+
+    pub(super) fn is_any(self) -> bool {
+        self != Self::NOTHING
+    }
+
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self {
+            announcement: self.announcement || other.announcement,
+            report: self.report || other.report,
+            bye: self.bye || other.bye,
+        }
+    }
+}
+
+/// What has come of a publisher.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Heard {
+    pub(super) sequence: Sequence,
+    /// Without probes.
+    pub(super) messages: u64,
+    /// What was last reported, and when.
+    pub(super) reported: u64,
+    pub(super) reported_at: Nanos,
+}
+
+/// What a subscriber gets, and tells.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Listener {
+    /// It has the message that is being sent on its topic, or is not to have it.
+    pub(super) is_served: bool,
+    /// How far that has been sent, if not from the beginning; and in fragments of which size.
+    pub(super) progress: Option<(Progress, usize)>,
+    pub(super) delays: Delays,
+    pub(super) echoed: Option<u32>,
+    pub(super) received: u64,
+    pub(super) lost: u64,
+}
+
+impl Listener {
+    pub(super) const fn new() -> Self {
+        Self { is_served: true, progress: None, delays: Delays::new(), echoed: None, received: 0, lost: 0 }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Kind {
+    Publisher(Heard),
+    Subscriber(Listener),
+}
+
+/// One session on one topic.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// Where our topic is.
+    pub(super) topic: usize,
+    pub(super) session: u32,
+    /// Its number for the topic.
+    pub(super) number: u32,
+    pub(super) place: Place,
+    pub(super) is_broker: bool,
+    pub(super) presence: Presence,
+    /// What it gave us to return.
+    pub(super) cookie: u64,
+    pub(super) due: Due,
+    /// What is due as soon as its connection has room.
+    pub(super) due_later: Due,
+    pub(super) kind: Kind,
+}
+
+impl Entry {
+    pub(super) fn told(&self) -> Peer {
+        let (role, delay, received, lost) = match &self.kind {
+            Kind::Publisher(heard) => (Role::Publisher, None, heard.messages, heard.sequence.lost()),
+            Kind::Subscriber(listener) => (Role::Subscriber, listener.delays.told(), listener.received, listener.lost),
+        };
+        Peer {
+            session: self.session,
+            place: self.place,
+            role,
+            is_broker: self.is_broker,
+            announced: *self.presence.announced(),
+            delay,
+            received,
+            lost,
+        }
+    }
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(super) struct Peers<const N: usize> {
+    entries: [Option<Entry>; N],
+    /// Who was looked for last is often looked for next.
+    last_found: usize,
+    /// Nobody is gone before this.
+    next_gone: Nanos,
+    /// Something may be due to somebody.
+    pub(super) is_due: bool,
+}
+
+impl<const N: usize> Peers<N> {
+    pub(super) const fn new() -> Self {
+        Self { entries: [None; N], last_found: 0, next_gone: Nanos::MAX, is_due: false }
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Entry> {
+        self.entries.get(at)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Entry> {
+        self.entries.get_mut(at)?.as_mut()
+    }
+
+    /// A session on one of our topics.
+    pub(super) fn find(&self, topic: usize, session: u32) -> Option<usize> {
+        self.position(|entry| entry.topic == topic && entry.session == session)
+    }
+
+    /// A publisher by its own number for its topic.
+    pub(super) fn publisher(&mut self, session: u32, number: u32) -> Option<usize> {
+        let is_it = |entry: &Entry| {
+            entry.session == session && entry.number == number && matches!(entry.kind, Kind::Publisher(_))
+        };
+        let last = self.last_found;
+        let at = if self.get(last).is_some_and(is_it) { last } else { self.position(is_it)? };
+        self.last_found = at;
+        Some(at)
+    }
+
+    pub(super) fn position(&self, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
+        self.entries.iter().position(|entry| entry.as_ref().is_some_and(&is_it))
+    }
+
+    /// The first one at or behind an index, with its own.
+    pub(super) fn next(&self, from: usize, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
+        let behind = self.entries.get(from..)?;
+        behind.iter().position(|entry| entry.as_ref().is_some_and(&is_it)).map(|at| from + at)
+    }
+
+    pub(super) fn insert(&mut self, entry: Entry) -> Option<usize> {
+        let at = self.entries.iter().position(Option::is_none)?;
+        self.next_gone = self.next_gone.min(entry.presence.until());
+        *self.entries.get_mut(at)? = Some(entry);
+        Some(at)
+    }
+
+    pub(super) fn remove(&mut self, at: usize) -> Option<Entry> {
+        self.entries.get_mut(at)?.take()
+    }
+
+    pub(super) fn of(&self, topic: usize) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().flatten().filter(move |entry| entry.topic == topic)
+    }
+
+    pub(super) fn of_mut(&mut self, topic: usize) -> impl Iterator<Item = &mut Entry> {
+        self.entries.iter_mut().flatten().filter(move |entry| entry.topic == topic)
+    }
+
+    pub(super) fn at_mut(&mut self, place: Place) -> impl Iterator<Item = &mut Entry> {
+        self.entries.iter_mut().flatten().filter(move |entry| entry.place == place)
+    }
+
+    /// Somebody is announced until then; that may be sooner than it was.
+    pub(super) fn renewed(&mut self, until: Nanos) {
+        self.next_gone = self.next_gone.min(until);
+    }
+
+    pub(super) const fn next_gone(&self) -> Nanos {
+        self.next_gone
+    }
+
+    /// Finds out anew when the next one is gone.
+    pub(super) fn look_ahead(&mut self) {
+        self.next_gone = self.entries.iter().flatten().map(|entry| entry.presence.until()).min().unwrap_or(Nanos::MAX);
+    }
+}

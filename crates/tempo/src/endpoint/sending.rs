@@ -1,0 +1,496 @@
+//! What goes next: answers and echoes, then announcements, reports and byes that are due, then messages in their topics' turns.
+
+use super::peers::{Due, Entry, Kind};
+use super::queue::{self, Progress, Waiting};
+use super::replies::Reply;
+use super::reports::{Place, To, Transmit};
+use super::topics::Sending;
+use super::{Channel, Endpoint};
+use crate::Nanos;
+use crate::wire::{
+    Announcement, Content, Fragment, Frame, HEADER, Header, Payload, Probe, Report, Role, write_data_head,
+};
+
+/// Octets in front of a fragment.
+const FRAGMENT_HEAD: usize = HEADER + 8;
+
+/// What became of a frame.
+enum Put {
+    /// It is behind what was there.
+    There(Transmit),
+    /// It begins the next transmission: it goes elsewhere, or what there is leaves too little room.
+    Next,
+    /// It does not fit into any.
+    Never,
+}
+
+/// The buffer, and what is in it.
+struct Outgoing<'o> {
+    out: &'o mut [u8],
+    so_far: Option<Transmit>,
+    datagram: usize,
+}
+
+impl Outgoing<'_> {
+    /// Octets of the largest transmission to there.
+    fn limit(&self, to: To) -> usize {
+        match to {
+            To::Place(Place::Stream(_)) => self.out.len(),
+            To::Place(Place::Datagram(_)) | To::Group(_) => self.out.len().min(self.datagram),
+        }
+    }
+
+    /// The room behind what there is, if that goes there, too.
+    fn room(&mut self, to: To) -> Option<&mut [u8]> {
+        let used = match self.so_far {
+            None => 0,
+            Some(so_far) if so_far.to == to => so_far.octets,
+            Some(_) => return None,
+        };
+        let limit = self.limit(to);
+        self.out.get_mut(used..limit)
+    }
+
+    fn put(&mut self, to: To, frame: &Frame<'_>) -> Put {
+        let Some(room) = self.room(to) else { return Put::Next };
+        let written = frame.write(room);
+        self.put_octets(to, written)
+    }
+
+    /// So many octets have been put into the room that there was.
+    fn put_octets(&mut self, to: To, written: Option<usize>) -> Put {
+        match (written, self.so_far) {
+            (Some(octets), None) => Put::There(Transmit { to, octets }),
+            (Some(octets), Some(so_far)) => Put::There(Transmit { to, octets: so_far.octets + octets }),
+            (None, Some(_)) => Put::Next,
+            (None, None) => Put::Never,
+        }
+    }
+}
+
+impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE: usize, const UNFINISHED: usize>
+    Endpoint<TOPICS, PEERS, BLOCKS, MESSAGE, UNFINISHED>
+{
+    /// What is to be sent next, in a buffer that has room for a datagram, and has the same length each time. Frames for the same
+    /// place that follow each other are sent together.
+    pub fn poll_transmit(&mut self, now: Nanos, out: &mut [u8]) -> Option<Transmit> {
+        let mut outgoing = Outgoing { out, so_far: None, datagram: self.settings.datagram };
+        loop {
+            let put = self.put_reply(now, &mut outgoing);
+            let put = put.or_else(|| self.put_due_to_peer(now, &mut outgoing));
+            let put = put.or_else(|| self.put_due_to_channel(now, &mut outgoing));
+            match put.or_else(|| self.put_message(&mut outgoing)) {
+                Some(Put::There(transmit)) => outgoing.so_far = Some(transmit),
+                Some(Put::Never) => self.counters.buffer_too_short += 1,
+                Some(Put::Next) | None => return outgoing.so_far,
+            }
+        }
+    }
+
+    fn header(&self, now: Nanos, topic: u32) -> Header {
+        Header { session: self.settings.session, topic, sequence: 0, sent: now, priority: 0, by_broker: false }
+    }
+
+    // ---- at once ----
+
+    fn put_reply(&mut self, now: Nanos, outgoing: &mut Outgoing<'_>) -> Option<Put> {
+        loop {
+            let reply = self.replies.first()?;
+            let (Reply::Announcement { to, .. } | Reply::Echo { to, .. }) = reply;
+            let put = match reply {
+                _ if !self.has_room(to) => None,
+                Reply::Announcement { topic, number, to, session, returned } => {
+                    let is_there =
+                        self.topics.get(topic).is_some_and(|topic| topic.number == number && !topic.is_leaving);
+                    is_there.then(|| self.put_announcement(now, topic, To::Place(to), session, returned, outgoing))
+                }
+                Reply::Echo { to, probe } => {
+                    let frame = Frame { header: self.header(now, probe.topic), payload: Payload::Echo(probe) };
+                    Some(outgoing.put(To::Place(to), &frame))
+                }
+            };
+            if !matches!(put, Some(Put::Next)) {
+                self.replies.pop();
+            }
+            match put {
+                Some(put) => return Some(put),
+                None => self.counters.replies_dropped += 1,
+            }
+        }
+    }
+
+    /// Our announcement of a topic, for a session at a place; 0 if it is not known who is there.
+    fn put_announcement(
+        &self,
+        now: Nanos,
+        topic: usize,
+        to: To,
+        session: u32,
+        returned: u64,
+        outgoing: &mut Outgoing<'_>,
+    ) -> Put {
+        let Some(topic) = self.topics.get(topic) else { return Put::Never };
+        let given = match to {
+            To::Place(Place::Datagram(address)) if session != 0 => self.cookies.cookie(address, session),
+            To::Place(_) | To::Group(_) => 0,
+        };
+        let largest = match topic.role {
+            Role::Publisher => topic.largest,
+            Role::Subscriber => self.largest_taken(topic.largest),
+        };
+        let announcement = Announcement {
+            given,
+            returned,
+            rate: topic.rate,
+            highest_rate: topic.rate,
+            deadline_us: topic.deadline_us,
+            end_points: 1,
+            largest,
+            period_ms: self.settings.period_ms,
+            role: topic.role,
+            name: topic.name(),
+        };
+        let header = self.header(now, topic.number);
+        outgoing.put(to, &Frame { header, payload: Payload::Announcement(announcement) })
+    }
+
+    // ---- once in a period ----
+
+    fn put_due_to_peer(&mut self, now: Nanos, outgoing: &mut Outgoing<'_>) -> Option<Put> {
+        if !self.peers.is_due {
+            return None;
+        }
+        let mut next = 0;
+        while let Some(at) = self.peers.next(next, |peer| peer.due.is_any()) {
+            next = at + 1;
+            let peer = self.peers.get(at)?;
+            if !self.has_room(peer.place) {
+                let peer = self.peers.get_mut(at)?;
+                peer.due_later = peer.due_later.and(core::mem::take(&mut peer.due));
+                continue;
+            }
+            let to = To::Place(peer.place);
+            if peer.due.bye {
+                let put = self.put_bye(now, peer.topic, to, outgoing);
+                if !matches!(put, Put::Next) {
+                    self.peers.remove(at);
+                    self.unfinished.release(at);
+                    self.topics.is_due_to_channel = true;
+                }
+                return Some(put);
+            }
+            if peer.due.announcement {
+                let put = self.put_announcement(now, peer.topic, to, peer.session, peer.cookie, outgoing);
+                self.done(at, &put, |due| due.announcement = false);
+                return Some(put);
+            }
+            let put = self.put_report(now, at, outgoing)?;
+            self.done(at, &put, |due| due.report = false);
+            return Some(put);
+        }
+        self.peers.is_due = false;
+        None
+    }
+
+    fn done(&mut self, at: usize, put: &Put, done: impl Fn(&mut Due)) {
+        if let Some(peer) = self.peers.get_mut(at).filter(|_| !matches!(put, Put::Next)) {
+            done(&mut peer.due);
+        }
+    }
+
+    fn put_bye(&self, now: Nanos, topic: usize, to: To, outgoing: &mut Outgoing<'_>) -> Put {
+        let Some(topic) = self.topics.get(topic) else { return Put::Never };
+        outgoing.put(to, &Frame { header: self.header(now, topic.number), payload: Payload::Bye(topic.role) })
+    }
+
+    fn put_report(&mut self, now: Nanos, at: usize, outgoing: &mut Outgoing<'_>) -> Option<Put> {
+        let peer = self.peers.get(at)?;
+        let to = To::Place(peer.place);
+        let header = self.header(now, peer.number);
+        let Kind::Publisher(heard) = &mut self.peers.get_mut(at)?.kind else { return Some(Put::Never) };
+        let came = u128::from(heard.messages - heard.reported);
+        let nanos = u128::from(now.saturating_sub(heard.reported_at)).max(1);
+        let rate = u32::try_from(came.saturating_mul(1_000_000_000_000) / nanos).unwrap_or(u32::MAX);
+        let report = Report { received: heard.messages, lost: heard.sequence.lost(), rate, end_points: 1 };
+        let put = outgoing.put(to, &Frame { header, payload: Payload::Report(report) });
+        if matches!(put, Put::There(_)) {
+            heard.reported = heard.messages;
+            heard.reported_at = now;
+        }
+        Some(put)
+    }
+
+    fn put_due_to_channel(&mut self, now: Nanos, outgoing: &mut Outgoing<'_>) -> Option<Put> {
+        if !self.topics.is_due_to_channel {
+            return None;
+        }
+        for at in 0..TOPICS {
+            let Some(topic) = self.topics.get(at) else { continue };
+            let is_leaving = topic.is_leaving;
+            if !topic.is_due_to_channel {
+                if is_leaving && self.peers.of(at).next().is_none() {
+                    self.topics.free(at);
+                }
+                continue;
+            }
+            let put = match self.channel(at) {
+                // The last word is not waited with: who has no room notices the silence.
+                Some(To::Place(place)) if !self.has_room(place) && is_leaving => None,
+                Some(To::Place(place)) if !self.has_room(place) => continue,
+                Some(to) if is_leaving => Some(self.put_bye(now, at, to, outgoing)),
+                Some(to) => Some(self.put_announcement(now, at, to, 0, 0, outgoing)),
+                None => None,
+            };
+            if matches!(put, Some(Put::Next)) {
+                return put;
+            }
+            if let Some(topic) = self.topics.get_mut(at) {
+                topic.is_due_to_channel = false;
+            }
+            if is_leaving && self.peers.of(at).next().is_none() {
+                self.topics.free(at);
+            }
+            if put.is_some() {
+                return put;
+            }
+        }
+        self.topics.is_due_to_channel = false;
+        None
+    }
+
+    /// Where to announce a topic beside its peers: not if the channel is one of them.
+    fn channel(&self, topic: usize) -> Option<To> {
+        match self.settings.channel {
+            Channel::Group(group) => Some(To::Group(group)),
+            Channel::Peer(place) if self.is_channel_open && !self.peers.of(topic).any(|peer| peer.place == place) => {
+                Some(To::Place(place))
+            }
+            Channel::Peer(_) | Channel::None => None,
+        }
+    }
+
+    // ---- messages ----
+
+    fn put_message(&mut self, outgoing: &mut Outgoing<'_>) -> Option<Put> {
+        loop {
+            let topic = self.topic_whose_turn_it_is()?;
+            let put = match self.settings.channel {
+                Channel::Group(group) => self.put_to_group(topic, group, outgoing),
+                Channel::Peer(_) | Channel::None => self.put_to_next(topic, outgoing),
+            };
+            if let Some(put) = put {
+                return Some(put);
+            }
+            self.sent_to_all(topic);
+        }
+    }
+
+    /// A topic with a message that is being sent.
+    fn topic_whose_turn_it_is(&mut self) -> Option<usize> {
+        while self.topics.busy > 0 {
+            let is_at_it =
+                |at: &usize| self.topics.get(*at).is_some_and(|topic| topic.sending.is_some() && !topic.is_blocked);
+            if let Some(at) = self.turn.filter(is_at_it) {
+                return Some(at);
+            }
+            let ready = self.topics.iter().filter(|(_, topic)| topic.is_busy() && !topic.is_blocked);
+            let (at, _) = ready.min_by_key(|(_, topic)| topic.share.deadline())?;
+            self.turn = Some(at);
+            self.begin_message(at);
+        }
+        None
+    }
+
+    fn begin_message(&mut self, at: usize) {
+        let Some(topic) = self.topics.get_mut(at).filter(|topic| topic.sending.is_none()) else { return };
+        let Some(first) = self.queue.take(&mut topic.lane) else { return };
+        self.time.serve(&mut topic.share);
+        let kind = self.queue.message(first).map(|message| message.kind);
+        let is_message = matches!(kind, Some(queue::Kind::Message(_)));
+        topic.is_probe_waiting &= is_message;
+        if topic.counterparts == 0 {
+            self.queue.release(&mut topic.lane, first);
+            topic.tally.unheard += u64::from(is_message);
+            if !topic.is_busy() {
+                self.topic_rests();
+            }
+            return;
+        }
+        *(if is_message { &mut topic.tally.sent } else { &mut topic.tally.probes }) += 1;
+        topic.sending = Some(Sending {
+            message: first,
+            number: topic.next_number,
+            next_peer: 0,
+            is_one_waiting: false,
+            group: None,
+            is_group_served: false,
+        });
+        topic.next_number = topic.next_number.wrapping_add(1);
+        for peer in self.peers.of_mut(at) {
+            if let Kind::Subscriber(listener) = &mut peer.kind {
+                listener.is_served = false;
+                listener.progress = None;
+            }
+        }
+    }
+
+    fn put_to_group(&mut self, at: usize, group: core::net::SocketAddr, outgoing: &mut Outgoing<'_>) -> Option<Put> {
+        let topic = self.topics.get(at)?;
+        let sending = topic.sending.filter(|sending| !sending.is_group_served)?;
+        let part = self.part(sending, topic.number, sending.group, To::Group(group), outgoing)?;
+        let sending = self.topics.get_mut(at)?.sending.as_mut()?;
+        match part {
+            Part::Done(put) => {
+                sending.is_group_served = true;
+                Some(put)
+            }
+            Part::Begun(put, progress) => {
+                sending.group = Some(progress);
+                Some(put)
+            }
+            Part::Next => Some(Put::Next),
+        }
+    }
+
+    /// The message, or its next fragment, to the next subscriber that is to have it and has room.
+    fn put_to_next(&mut self, at: usize, outgoing: &mut Outgoing<'_>) -> Option<Put> {
+        loop {
+            let topic = self.topics.get(at)?;
+            let sending = topic.sending?;
+            let is_next = |peer: &Entry| {
+                peer.topic == at && matches!(&peer.kind, Kind::Subscriber(listener) if !listener.is_served)
+            };
+            let next = self.peers.next(sending.next_peer, is_next)?;
+            let peer = self.peers.get(next)?;
+            let Kind::Subscriber(listener) = &peer.kind else { return None };
+            let octets = self.queue.message(sending.message).map_or(0, |message| message.octets);
+            let largest = usize::try_from(peer.presence.announced().largest).unwrap_or(usize::MAX);
+            let (is_too_large, has_room) = (largest != 0 && octets > largest, self.has_room(peer.place));
+            let part = if is_too_large || !has_room {
+                None
+            } else {
+                self.part(sending, topic.number, listener.progress, To::Place(peer.place), outgoing)
+            };
+            let sending = self.topics.get_mut(at)?.sending.as_mut()?;
+            let Kind::Subscriber(listener) = &mut self.peers.get_mut(next)?.kind else { return None };
+            match part {
+                Some(Part::Done(put)) => {
+                    listener.is_served = true;
+                    sending.next_peer = next + 1;
+                    return Some(put);
+                }
+                Some(Part::Begun(put, progress)) => {
+                    listener.progress = Some(progress);
+                    return Some(put);
+                }
+                Some(Part::Next) => return Some(Put::Next),
+                None => {
+                    sending.next_peer = next + 1;
+                    if is_too_large {
+                        listener.is_served = true;
+                        self.counters.too_large_for_peer += 1;
+                    } else {
+                        sending.is_one_waiting = true;
+                    }
+                }
+            }
+        }
+    }
+
+    /// All that can have it have the message of a topic. If others wait for room, it is kept, and the topic blocked meanwhile.
+    fn sent_to_all(&mut self, at: usize) {
+        self.turn = None;
+        let Some(topic) = self.topics.get_mut(at) else { return };
+        let Some(sending) = topic.sending.as_mut() else { return };
+        let message = sending.message;
+        if core::mem::take(&mut sending.is_one_waiting) {
+            sending.next_peer = 0;
+            // Meanwhile they may have got room, or have gone.
+            let (mut is_one_left, mut has_one_room) = (false, false);
+            for peer in self.peers.of(at) {
+                if matches!(&peer.kind, Kind::Subscriber(listener) if !listener.is_served) {
+                    is_one_left = true;
+                    has_one_room |= match peer.place {
+                        Place::Stream(stream) => self.streams.has_room(stream),
+                        Place::Datagram(_) => true,
+                    };
+                }
+            }
+            topic.is_blocked = is_one_left && !has_one_room;
+            if is_one_left {
+                return;
+            }
+        }
+        topic.sending = None;
+        self.queue.release(&mut topic.lane, message);
+        if !topic.is_busy() {
+            self.topic_rests();
+        }
+    }
+
+    /// Writes what of a message is next for somebody.
+    fn part(
+        &self,
+        sending: Sending,
+        number: u32,
+        progress: Option<(Progress, usize)>,
+        to: To,
+        outgoing: &mut Outgoing<'_>,
+    ) -> Option<Part> {
+        let waiting = self.queue.message(sending.message)?;
+        let &Waiting { kind, sent, priority, octets, .. } = waiting;
+        let header = Header { sequence: sending.number, priority, ..self.header(sent, number) };
+        let content = match kind {
+            queue::Kind::Message(content) => content,
+            queue::Kind::Probe { number: count } => {
+                let prober = self.settings.session;
+                let probe = Probe { sent, prober, topic: number, number: count, to: None, hops: 0, echoed_by: 0 };
+                return Some(match outgoing.put(to, &Frame { header, payload: Payload::Probe(probe) }) {
+                    Put::Next => Part::Next,
+                    put => Part::Done(put),
+                });
+            }
+        };
+        Some(self.part_of_data(&header, content, (octets, sending.message), progress, to, outgoing))
+    }
+
+    fn part_of_data(
+        &self,
+        header: &Header,
+        content: Content,
+        (octets, first): (usize, u16),
+        progress: Option<(Progress, usize)>,
+        to: To,
+        outgoing: &mut Outgoing<'_>,
+    ) -> Part {
+        let limit = outgoing.limit(to).min(HEADER + crate::wire::PAYLOAD_MAX);
+        let (from, size) = progress.unwrap_or((Progress::beginning(first), limit.saturating_sub(FRAGMENT_HEAD)));
+        let is_whole = progress.is_none() && octets + HEADER <= limit;
+        let length = if is_whole { octets } else { size.min(octets - from.at) };
+        let fragment = match (u32::try_from(octets), u32::try_from(from.at)) {
+            (Ok(total), Ok(at)) if !is_whole => Some(Fragment { total, at }),
+            _ => None,
+        };
+        let Some(room) = outgoing.room(to) else { return Part::Next };
+        let head = write_data_head(*header, fragment, content, length, room);
+        let mut then = from;
+        if let Some(place) = head.and_then(|head| room.get_mut(head..head + length)) {
+            then = self.queue.copy(from, place);
+        }
+        match outgoing.put_octets(to, head.map(|head| head + length)) {
+            Put::Next => Part::Next,
+            Put::There(transmit) if then.at < octets => Part::Begun(Put::There(transmit), (then, size)),
+            put => Part::Done(put),
+        }
+    }
+}
+
+/// What became of a part of a message.
+enum Part {
+    /// It was the last.
+    Done(Put),
+    /// There is more, from here on, in fragments of this size.
+    Begun(Put, (Progress, usize)),
+    /// It does not fit to what is being sent.
+    Next,
+}

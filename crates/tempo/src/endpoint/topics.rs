@@ -1,0 +1,297 @@
+//! The topics of this end point, each in one role.
+
+use core::time::Duration;
+
+use turns::Share;
+
+use super::TopicId;
+use super::peers::Heard;
+use super::queue::{Lane, Progress};
+use super::reports::Delays;
+use crate::Nanos;
+use crate::wire::{NAME_MAX, Role};
+
+/// In which order the messages of a topic go that wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Those with the larger priority first, and then as they were published.
+    #[default]
+    Priorities,
+    /// As they were published. Priorities are sent along.
+    Arrival,
+}
+
+/// What a topic is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct TopicSettings<'n> {
+    /// Its name: 1 to 255 octets without control characters, by convention `Domain/Name`.
+    pub name: &'n str,
+    /// What this end point is on it.
+    pub role: Role,
+    /// Messages in 1,000 s that are to be sent, or that are wished for; 0: not told. Topics take turns by their rates; one without
+    /// counts as one message a second.
+    pub rate: u32,
+    /// Microseconds within which a message ought to be forwarded; 0: none. Beyond 1/rate it means nothing.
+    pub deadline_us: u32,
+    /// Octets of the largest message; 0: as large as there is room for.
+    pub largest: u32,
+    /// Which message goes first.
+    pub order: Order,
+}
+
+/// A message that is being sent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sending {
+    pub(super) message: u16,
+    pub(super) number: u32,
+    /// Subscribers before this one have been looked at.
+    pub(super) next_peer: usize,
+    /// One of those has no room.
+    pub(super) is_one_waiting: bool,
+    /// To a group: how far.
+    pub(super) group: Option<(Progress, usize)>,
+    pub(super) is_group_served: bool,
+}
+
+/// The last probes: only they are known again.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probes {
+    number: u32,
+    sent: [Option<(u32, Nanos)>; 4],
+    /// The longest that the last one took that was echoed.
+    slowest: (u32, Nanos),
+}
+
+impl Probes {
+    /// The number of a probe that begins now.
+    pub(super) fn begin(&mut self, now: Nanos) -> u32 {
+        self.number = self.number.wrapping_add(1);
+        self.sent.rotate_right(1);
+        if let Some(first) = self.sent.first_mut() {
+            *first = Some((self.number, now));
+        }
+        self.number
+    }
+
+    /// How long it took, if it was ours.
+    pub(super) fn echoed(&mut self, now: Nanos, number: u32, sent: Nanos) -> Option<Nanos> {
+        self.sent.iter().flatten().find(|&&probe| probe == (number, sent))?;
+        let delay = now.saturating_sub(sent);
+        let (of, slowest) = self.slowest;
+        // An older one does not take the place of a newer one.
+        if of == number {
+            self.slowest.1 = slowest.max(delay);
+        } else if self.number.wrapping_sub(number) < self.number.wrapping_sub(of) {
+            self.slowest = (number, delay);
+        }
+        Some(delay)
+    }
+
+    pub(super) const fn slowest(&self) -> Nanos {
+        self.slowest.1
+    }
+}
+
+/// What was counted of a topic. What a subscriber counts is here when its publisher is gone.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    pub(super) sent: u64,
+    pub(super) probes: u64,
+    pub(super) refused: u64,
+    pub(super) unheard: u64,
+    pub(super) received: u64,
+    pub(super) lost: u64,
+    pub(super) late: u64,
+    pub(super) repeated: u64,
+}
+
+impl Tally {
+    /// What was counted of a publisher counts here.
+    pub(super) fn add(&mut self, heard: &Heard) {
+        let sequence = &heard.sequence;
+        for (sum, of_it) in [
+            (&mut self.received, heard.messages),
+            (&mut self.lost, sequence.lost()),
+            (&mut self.late, sequence.late()),
+            (&mut self.repeated, sequence.repeated()),
+        ] {
+            *sum = sum.saturating_add(of_it);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Topic {
+    name: [u8; NAME_MAX],
+    name_octets: u8,
+    pub(super) number: u32,
+    pub(super) role: Role,
+    pub(super) rate: u32,
+    pub(super) deadline_us: u32,
+    pub(super) largest: u32,
+    pub(super) order: Order,
+    pub(super) announce_at: Nanos,
+    /// Something is due to the channel: an announcement, or the last word.
+    pub(super) is_due_to_channel: bool,
+    /// It was removed, and stays until everybody has been told.
+    pub(super) is_leaving: bool,
+    /// Peers on it.
+    pub(super) counterparts: u32,
+    pub(super) lane: Lane,
+    pub(super) share: Share,
+    pub(super) sending: Option<Sending>,
+    /// All that are left for what is being sent have no room.
+    pub(super) is_blocked: bool,
+    pub(super) next_number: u32,
+    pub(super) probes: Probes,
+    /// One at a time is enough.
+    pub(super) is_probe_waiting: bool,
+    pub(super) delays: Delays,
+    pub(super) tally: Tally,
+}
+
+impl Topic {
+    pub(super) fn name(&self) -> &str {
+        let octets = self.name.get(..usize::from(self.name_octets)).unwrap_or_default();
+        core::str::from_utf8(octets).unwrap_or_default()
+    }
+
+    /// Whether anything waits or is being sent.
+    pub(super) const fn is_busy(&self) -> bool {
+        self.lane.messages() > 0 || self.sending.is_some()
+    }
+
+    pub(super) fn weigh(&mut self) {
+        let (rate, deadline) = weight(self.rate, self.deadline_us);
+        self.share.set(rate, deadline);
+    }
+}
+
+/// The share and the deadline of a topic in virtual time, of which a second is 1,000 s of the rates: so that no fraction of a rate
+/// is lost.
+fn weight(rate: u32, deadline_us: u32) -> (u32, Option<Duration>) {
+    let rate = if rate == 0 { 1_000 } else { rate };
+    let deadline = Duration::from_nanos(u64::from(deadline_us));
+    let is_of_use = deadline_us != 0 && u64::from(deadline_us).saturating_mul(u64::from(rate)) < 1_000_000_000;
+    (rate, is_of_use.then_some(deadline))
+}
+
+#[derive(Debug)]
+pub(super) struct Topics<const N: usize> {
+    topics: [Option<Topic>; N],
+    numbers: u32,
+    /// How many have something to send.
+    pub(super) busy: usize,
+    /// Something may be due to the channel.
+    pub(super) is_due_to_channel: bool,
+}
+
+impl<const N: usize> Topics<N> {
+    pub(super) const fn new() -> Self {
+        Self { topics: [const { None }; N], numbers: 0, busy: 0, is_due_to_channel: false }
+    }
+
+    pub(super) fn add(&mut self, now: Nanos, settings: &TopicSettings<'_>, first_number: u32) -> Option<TopicId> {
+        let at = self.topics.iter().position(Option::is_none)?;
+        let place = self.topics.get_mut(at)?;
+        let mut name = [0; NAME_MAX];
+        name.get_mut(..settings.name.len())?.copy_from_slice(settings.name.as_bytes());
+        let &TopicSettings { name: _, role, rate, deadline_us, largest, order } = settings;
+        let (share, deadline) = weight(rate, deadline_us);
+        // Numbers are not used again: what is under way under an old one is discarded.
+        self.numbers = self.numbers.wrapping_add(1);
+        let id = TopicId { at: u16::try_from(at).ok()?, number: self.numbers };
+        *place = Some(Topic {
+            name,
+            name_octets: u8::try_from(settings.name.len()).ok()?,
+            number: self.numbers,
+            role,
+            rate,
+            deadline_us,
+            largest,
+            order,
+            announce_at: now,
+            is_due_to_channel: false,
+            is_leaving: false,
+            counterparts: 0,
+            lane: Lane::new(),
+            share: Share::new(share, deadline),
+            sending: None,
+            is_blocked: false,
+            next_number: first_number,
+            is_probe_waiting: false,
+            probes: Probes { number: 0, sent: [None; 4], slowest: (0, 0) },
+            delays: Delays::new(),
+            tally: Tally::default(),
+        });
+        Some(id)
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<&Topic> {
+        self.topics.get(at)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Topic> {
+        self.topics.get_mut(at)?.as_mut()
+    }
+
+    pub(super) fn free(&mut self, at: usize) {
+        if let Some(place) = self.topics.get_mut(at) {
+            *place = None;
+        }
+    }
+
+    /// Where a topic is, if it is still there.
+    pub(super) fn at(&self, id: TopicId) -> Option<usize> {
+        let at = usize::from(id.at);
+        self.get(at).filter(|topic| topic.number == id.number && !topic.is_leaving).map(|_| at)
+    }
+
+    pub(super) fn id(&self, at: usize) -> TopicId {
+        TopicId { at: u16::try_from(at).unwrap_or(u16::MAX), number: self.get(at).map_or(0, |topic| topic.number) }
+    }
+
+    pub(super) fn find(&self, name: &str, role: Role) -> Option<usize> {
+        self.position(|topic| !topic.is_leaving && topic.role == role && topic.name() == name)
+    }
+
+    pub(super) fn numbered(&self, number: u32, role: Role) -> Option<usize> {
+        self.position(|topic| !topic.is_leaving && topic.role == role && topic.number == number)
+    }
+
+    pub(super) fn position(&self, is_it: impl Fn(&Topic) -> bool) -> Option<usize> {
+        self.topics.iter().position(|topic| topic.as_ref().is_some_and(&is_it))
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Topic)> {
+        self.topics.iter().enumerate().filter_map(|(at, topic)| Some((at, topic.as_ref()?)))
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Topic> {
+        self.topics.iter_mut().flatten()
+    }
+
+    /// Half of all blocks are divided up among the topics that publish, the other half is for whoever comes first: so that one
+    /// that cannot send leaves room to the others. Says how many each has of its own, and how many are for all.
+    fn parts(&self, all: usize) -> (usize, usize) {
+        let publishers = self.iter().filter(|(_, topic)| topic.role == Role::Publisher).count().max(1);
+        let own = all / (2 * publishers);
+        (own, all - own * publishers)
+    }
+
+    /// Blocks that a topic can have if no other has any.
+    pub(super) fn possible(&self, all: usize) -> usize {
+        let (own, common) = self.parts(all);
+        own + common
+    }
+
+    /// Whether a topic may have so many blocks more of all there are.
+    pub(super) fn may_take(&self, at: usize, needed: usize, all: usize) -> bool {
+        let (own, common) = self.parts(all);
+        let beyond = |(other, topic): (usize, &Topic)| {
+            (topic.lane.blocks() + if other == at { needed } else { 0 }).saturating_sub(own)
+        };
+        let is_within = self.get(at).is_some_and(|topic| topic.lane.blocks() + needed <= own);
+        is_within || self.iter().map(beyond).sum::<usize>() <= common
+    }
+}

@@ -1,0 +1,129 @@
+//! Messages that come in fragments: a few at a time, one at most of each publisher's topic.
+
+use crate::Nanos;
+use crate::reassembly::{Piece, Reassembly, Unfit};
+use crate::wire::Fragment;
+
+/// A message of which nothing came for so long gives way to another one.
+const GIVES_WAY_AFTER: Nanos = 100_000_000;
+
+/// Fragments of a message, at most: 1,024.
+const MARKS: usize = 16;
+
+#[derive(Debug)]
+struct Slot<const MESSAGE: usize> {
+    message: Reassembly<[u8; MESSAGE], [u64; MARKS]>,
+    /// Which entry among the peers.
+    peer: Option<usize>,
+    last_came: Nanos,
+}
+
+impl<const MESSAGE: usize> Slot<MESSAGE> {
+    const fn new() -> Self {
+        Self { message: Reassembly::new([0; MESSAGE], [0; MARKS]), peer: None, last_came: 0 }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Unfinished<const MESSAGE: usize, const N: usize> {
+    slots: [Slot<MESSAGE>; N],
+}
+
+/// What became of a fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// The message is complete: it is in this slot.
+    Complete(usize),
+    Kept,
+    Repeated,
+    /// A later message of the publisher has been begun.
+    Late,
+    Unfit(Unfit),
+    /// All slots are taken.
+    Refused,
+}
+
+impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
+    pub(super) const fn new() -> Self {
+        Self { slots: [const { Slot::new() }; N] }
+    }
+
+    /// A fragment has come. Counts one up for each message that is let go of for it.
+    pub(super) fn take(
+        &mut self,
+        now: Nanos,
+        peer: usize,
+        number: u32,
+        fragment: Fragment,
+        octets: &[u8],
+        let_go: &mut u64,
+    ) -> Outcome {
+        if usize::try_from(fragment.total).is_ok_and(|total| total > MESSAGE) {
+            return Outcome::Unfit(Unfit::TooLarge);
+        }
+        let Some((at, slot)) = self.slot(now, peer) else { return Outcome::Refused };
+        if slot.peer != Some(peer) {
+            *let_go += u64::from(slot.message.clear());
+            slot.peer = Some(peer);
+        }
+        match slot.message.number() {
+            Some(before) if before != number => {
+                if number.wrapping_sub(before) >= 1 << 31 {
+                    return Outcome::Late;
+                }
+                *let_go += u64::from(slot.message.clear());
+            }
+            _ => {}
+        }
+        slot.last_came = now;
+        match slot.message.take(number, fragment, octets) {
+            Ok(Piece::Kept) => Outcome::Kept,
+            Ok(Piece::Repeated) => Outcome::Repeated,
+            Ok(Piece::Complete) => Outcome::Complete(at),
+            Err(unfit) => {
+                if slot.message.number().is_none() {
+                    slot.peer = None;
+                }
+                Outcome::Unfit(unfit)
+            }
+        }
+    }
+
+    /// A message that is complete.
+    pub(super) fn message(&self, at: usize) -> &[u8] {
+        self.slots.get(at).map_or(&[], |slot| slot.message.message())
+    }
+
+    /// A message of a peer is handed on: one that is not later is let go of. Says whether it was unfinished.
+    pub(super) fn release_until(&mut self, peer: usize, number: u32) -> bool {
+        let slot = self.slots.iter().find(|slot| slot.peer == Some(peer));
+        let is_later = |begun: u32| (1..1 << 31).contains(&begun.wrapping_sub(number));
+        match slot.and_then(|slot| slot.message.number()) {
+            Some(begun) if is_later(begun) => false,
+            _ => self.release(peer),
+        }
+    }
+
+    /// A peer is gone: says whether a message of it was unfinished.
+    pub(super) fn release(&mut self, peer: usize) -> bool {
+        match self.slots.iter_mut().find(|slot| slot.peer == Some(peer)) {
+            Some(slot) => {
+                slot.peer = None;
+                slot.message.clear()
+            }
+            None => false,
+        }
+    }
+
+    /// The slot that a peer has, or may have.
+    fn slot(&mut self, now: Nanos, peer: usize) -> Option<(usize, &mut Slot<MESSAGE>)> {
+        let own = self.slots.iter().position(|slot| slot.peer == Some(peer));
+        let free = || self.slots.iter().position(|slot| slot.peer.is_none());
+        let oldest = || {
+            let (at, slot) = self.slots.iter().enumerate().min_by_key(|(_, slot)| slot.last_came)?;
+            (now.saturating_sub(slot.last_came) >= GIVES_WAY_AFTER).then_some(at)
+        };
+        let at = own.or_else(free).or_else(oldest)?;
+        self.slots.get_mut(at).map(|slot| (at, slot))
+    }
+}

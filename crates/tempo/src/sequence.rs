@@ -1,0 +1,253 @@
+//! The order in which the messages of one publisher's topic are handed on, and how many of them were lost.
+//!
+//! Numbers of 32 bits count up by one and wrap. A number ahead of the last one is handed on, and those between are lost. A number
+//! behind it is not: it is *late* if it was counted as lost, which is then taken off again, and otherwise *repeated*. So
+//! `received + late + lost` is always how many numbers there have been since the first. Only the last 64 numbers are remembered
+//! one by one; what is further behind counts as repeated.
+
+use crate::Nanos;
+
+/// A number so far from the last one is no loss and no repetition: the publisher counts anew.
+pub const JUMP: u32 = 65_536;
+
+/// What a number that came means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is to be handed on. So many before it were skipped.
+    Next {
+        /// How many; 0 if it follows the one before.
+        lost: u32,
+    },
+    /// It is to be handed on: the first, or so far from the one before that numbers begin anew.
+    Anew,
+    /// It was counted as lost, and others have been handed on since.
+    Late,
+    /// It has been here, or is so far behind that this cannot be told.
+    Repeated,
+}
+
+impl Arrival {
+    /// Whether the message is to be handed on.
+    #[must_use]
+    pub const fn is_handed_on(self) -> bool {
+        matches!(self, Self::Next { .. } | Self::Anew)
+    }
+}
+
+/// What has come of one publisher's topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sequence {
+    last: Option<u32>,
+    last_came: Nanos,
+    /// Bit n: the number n + 1 before the last one is missing, and was counted as lost.
+    missing: u64,
+    received: u64,
+    lost: u64,
+    late: u64,
+    repeated: u64,
+    begun_anew: u64,
+}
+
+impl Sequence {
+    /// Nothing has come.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { last: None, last_came: 0, missing: 0, received: 0, lost: 0, late: 0, repeated: 0, begun_anew: 0 }
+    }
+
+    /// What a number would mean that came now, from a publisher with this announcement period. Counts nothing.
+    #[must_use]
+    pub fn look(&self, now: Nanos, period: Nanos, number: u32) -> Arrival {
+        let Some(last) = self.last else { return Arrival::Anew };
+        let ahead = number.wrapping_sub(last);
+        if ahead == 0 {
+            return Arrival::Repeated;
+        }
+        let behind = last.wrapping_sub(number);
+        if ahead < 1 << 31 {
+            let periods = now.saturating_sub(self.last_came).checked_div(period).unwrap_or(0).saturating_add(1);
+            if u64::from(ahead) >= periods.saturating_mul(u64::from(JUMP)) {
+                return Arrival::Anew;
+            }
+            return Arrival::Next { lost: ahead - 1 };
+        }
+        if behind >= JUMP {
+            Arrival::Anew
+        } else if 1_u64.checked_shl(behind - 1).is_some_and(|bit| self.missing & bit != 0) {
+            Arrival::Late
+        } else {
+            Arrival::Repeated
+        }
+    }
+
+    /// A number has come, of a publisher with this announcement period. Of a message in fragments: when it is complete.
+    pub fn take(&mut self, now: Nanos, period: Nanos, number: u32) -> Arrival {
+        let arrival = self.look(now, period, number);
+        match arrival {
+            Arrival::Next { lost } => {
+                let skipped = lost.checked_add(1).and_then(|ahead| self.missing.checked_shl(ahead)).unwrap_or(0);
+                // The bits of the numbers between; the last one itself was not missing.
+                let between = 1_u64.checked_shl(lost).map_or(u64::MAX, |bit| bit - 1);
+                self.missing = skipped | between;
+                self.lost = self.lost.saturating_add(u64::from(lost));
+                self.received = self.received.saturating_add(1);
+            }
+            Arrival::Anew => {
+                self.missing = 0;
+                self.received = self.received.saturating_add(1);
+                self.begun_anew = self.begun_anew.saturating_add(u64::from(self.last.is_some()));
+            }
+            Arrival::Late => {
+                let behind = self.last.map_or(0, |last| last.wrapping_sub(number));
+                self.missing &= !1_u64.checked_shl(behind.wrapping_sub(1)).unwrap_or(0);
+                self.lost = self.lost.saturating_sub(1);
+                self.late = self.late.saturating_add(1);
+            }
+            Arrival::Repeated => self.repeated = self.repeated.saturating_add(1),
+        }
+        if arrival.is_handed_on() {
+            self.last = Some(number);
+            self.last_came = now;
+        }
+        arrival
+    }
+
+    /// The number that was handed on last.
+    #[must_use]
+    pub const fn last(&self) -> Option<u32> {
+        self.last
+    }
+
+    /// How many have been handed on.
+    #[must_use]
+    pub const fn received(&self) -> u64 {
+        self.received
+    }
+
+    /// How many numbers were skipped and have not come since.
+    #[must_use]
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// How many came when a later one had been handed on already.
+    #[must_use]
+    pub const fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// How many came again, or so late that this cannot be told.
+    #[must_use]
+    pub const fn repeated(&self) -> u64 {
+        self.repeated
+    }
+
+    /// How often numbers began anew.
+    #[must_use]
+    pub const fn begun_anew(&self) -> u64 {
+        self.begun_anew
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::collections::BTreeSet;
+    use std::vec::Vec;
+
+    use super::*;
+
+    const PERIOD: Nanos = 1_000_000_000;
+
+    /// What becomes of numbers that come at once.
+    fn arrivals(numbers: &[u32]) -> (Vec<Arrival>, Sequence) {
+        let mut sequence = Sequence::new();
+        (numbers.iter().map(|&number| sequence.take(0, PERIOD, number)).collect(), sequence)
+    }
+
+    #[test]
+    fn numbers_that_follow_each_other_are_handed_on_over_the_end_of_the_range() {
+        let (arrivals, sequence) = arrivals(&[u32::MAX - 1, u32::MAX, 0, 1]);
+        assert_eq!(arrivals[0], Arrival::Anew);
+        assert_eq!(arrivals[1..], [Arrival::Next { lost: 0 }; 3]);
+        assert_eq!((sequence.received(), sequence.lost()), (4, 0));
+    }
+
+    #[test]
+    fn what_is_skipped_is_lost_until_it_comes_late_after_all() {
+        let (arrivals, sequence) = arrivals(&[u32::MAX, 3, 1, 1, 3, u32::MAX]);
+        let expected = [
+            Arrival::Anew,
+            Arrival::Next { lost: 3 },
+            Arrival::Late,
+            Arrival::Repeated,
+            Arrival::Repeated,
+            Arrival::Repeated,
+        ];
+        assert_eq!(arrivals, expected);
+        assert_eq!((sequence.received(), sequence.lost(), sequence.late(), sequence.repeated()), (2, 2, 1, 3));
+    }
+
+    #[test]
+    fn what_is_too_far_behind_to_be_remembered_stays_lost() {
+        for (behind, expected) in [(63, Arrival::Late), (64, Arrival::Late), (65, Arrival::Repeated)] {
+            let (arrivals, _) = arrivals(&[0, 200, 200 - behind]);
+            assert_eq!(arrivals[2], expected, "{behind} behind");
+        }
+    }
+
+    #[test]
+    fn a_jump_counts_nothing_and_begins_anew() {
+        for (from, to) in [(0, JUMP), (0, 1 << 31), (JUMP, 0), (5, JUMP + 5), (0, u32::MAX - JUMP)] {
+            let (arrivals, sequence) = arrivals(&[from, to, to.wrapping_add(1)]);
+            assert_eq!(arrivals[1..], [Arrival::Anew, Arrival::Next { lost: 0 }], "{from} to {to}");
+            assert_eq!((sequence.lost(), sequence.begun_anew()), (0, 1));
+        }
+        let (arrivals, _) = arrivals(&[0, JUMP - 1, 0]);
+        assert_eq!(arrivals[1..], [Arrival::Next { lost: JUMP - 2 }, Arrival::Repeated]);
+    }
+
+    #[test]
+    fn a_publisher_that_was_silent_for_periods_may_have_lost_more_in_them() {
+        let mut sequence = Sequence::new();
+        sequence.take(0, PERIOD, 0);
+        assert_eq!(sequence.look(2 * PERIOD - 1, PERIOD, 2 * JUMP), Arrival::Anew);
+        assert_eq!(sequence.look(2 * PERIOD, PERIOD, 2 * JUMP), Arrival::Next { lost: 2 * JUMP - 1 });
+        // A clock that stood still or went back, and a period of nothing, are no reason to fall.
+        assert_eq!(sequence.look(0, 0, 1), Arrival::Next { lost: 0 });
+        assert_eq!(sequence.look(Nanos::MAX, 1, (1 << 31) - 1), Arrival::Next { lost: (1 << 31) - 2 });
+    }
+
+    #[test]
+    fn received_late_and_lost_are_all_numbers_there_were_whatever_the_network_did() {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let first = random.u32(..);
+            let mut numbers = Vec::new();
+            for at in 0..500_u32 {
+                let copies = [1, 1, 1, 0, 2][random.usize(0..5)];
+                for _ in 0..copies {
+                    numbers.push((at + random.u32(0..40), at));
+                }
+            }
+            // The first one comes first, so that all others are ahead of it.
+            numbers.sort_unstable();
+            let mut sequence = Sequence::new();
+            sequence.take(0, PERIOD, first.wrapping_sub(1));
+            let mut handed_on = Vec::new();
+            for &(_, at) in &numbers {
+                if sequence.take(0, PERIOD, first.wrapping_add(at)).is_handed_on() {
+                    handed_on.push(at);
+                }
+            }
+            assert!(handed_on.is_sorted_by(|a, b| a < b), "seed {seed}");
+            let came: BTreeSet<u32> = numbers.iter().map(|&(_, at)| at).collect();
+            let last = u64::from(*handed_on.last().unwrap());
+            let (received, late) = (sequence.received() - 1, sequence.late());
+            assert_eq!(received + late + sequence.lost(), last + 1, "seed {seed}");
+            assert_eq!(received + late, came.len() as u64, "seed {seed}");
+            assert_eq!(received + late + sequence.repeated(), numbers.len() as u64, "seed {seed}");
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! End points on a simulated network.
+
+#[cfg(test)]
+mod network;
+
+#[cfg(test)]
+mod ways;
