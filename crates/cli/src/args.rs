@@ -5,6 +5,7 @@ mod operate;
 mod past;
 mod plan;
 mod store;
+mod tempo;
 
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
@@ -13,6 +14,10 @@ pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use store::{StoreCommand, StoreOptions};
+pub(crate) use tempo::{
+    MeetOptions, TempoCommand, TempoGaugeOptions, TempoProbeOptions, TempoPubOptions, TempoSubOptions,
+    TempoTopicsOptions,
+};
 
 use crate::bench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -258,6 +263,9 @@ pub(crate) enum Command {
     /// Publish again what was recorded, or a channel's past
     #[command(after_help = past::REPLAY_EXAMPLES)]
     Replay(ReplayOptions),
+    /// Publish and subscribe by the small protocol, over UDP or TCP, with or without a service
+    #[command(subcommand, after_help = tempo::EXAMPLES)]
+    Tempo(TempoCommand),
     /// Explain a filter's constraint, or try it on events
     #[command(subcommand, after_help = FILTER_EXAMPLES)]
     Filter(FilterCommand),

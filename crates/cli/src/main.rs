@@ -28,6 +28,7 @@ mod store;
 mod subscribe;
 mod supervisor;
 mod tao_notify;
+mod tempo;
 mod terminal;
 mod top;
 mod topology;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         Command::Sub(options) => subscribe::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
+        Command::Tempo(command) => tempo::run(&command),
         Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::LeashedProcess(options) => bench::run_leashed(&options),

@@ -114,19 +114,19 @@ impl Tally {
     }
 }
 
-/// When the next event is due.
-struct Pace {
+/// When the next event or message is due.
+pub(crate) struct Pace {
     rate: Option<f64>,
     since: Instant,
-    events: u64,
+    pub(crate) events: u64,
 }
 
 impl Pace {
-    fn new(rate: Option<f64>) -> Self {
+    pub(crate) fn new(rate: Option<f64>) -> Self {
         Self { rate, since: Instant::now(), events: 0 }
     }
 
-    fn wait(&self) -> Duration {
+    pub(crate) fn wait(&self) -> Duration {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 events")]
         let due = self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.events as f64 / rate));
         due.saturating_sub(self.since.elapsed())
@@ -311,7 +311,8 @@ fn any(options: &PubOptions, body: Option<AnyValue>, number: &Number) -> Result<
     }
 }
 
-enum Input {
+/// What standard input has.
+pub(crate) enum Input {
     Line(String),
     End,
     Stopped,
@@ -319,7 +320,7 @@ enum Input {
 }
 
 /// Reads standard input on a thread of its own, so that a signal is noticed while nothing comes.
-fn read_lines() -> Receiver<io::Result<String>> {
+pub(crate) fn read_lines() -> Receiver<io::Result<String>> {
     let (sender, receiver) = sync_channel(LINES_AHEAD);
     thread::spawn(move || {
         for line in io::stdin().lock().lines() {
@@ -331,7 +332,8 @@ fn read_lines() -> Receiver<io::Result<String>> {
     receiver
 }
 
-fn next_line(lines: &Receiver<io::Result<String>>, waiter: &Waiter) -> Input {
+/// The next line, or why there is none.
+pub(crate) fn next_line(lines: &Receiver<io::Result<String>>, waiter: &Waiter) -> Input {
     loop {
         match lines.recv_timeout(SIGNAL_CHECK) {
             Ok(Ok(line)) => return Input::Line(line),

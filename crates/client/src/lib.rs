@@ -31,6 +31,7 @@ pub mod scheduling;
 mod servant;
 mod server;
 mod simple;
+pub mod tempo;
 
 pub use error::{FORWARDS_MAX, InvokeError, UserException};
 pub use object::{Arguments, ObjectRef, ReplyBody};

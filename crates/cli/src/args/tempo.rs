@@ -1,0 +1,272 @@
+//! Options of `campanile tempo …`.
+
+use super::seconds;
+use clap::{Args, Subcommand};
+use client::tempo::Address;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  campanile tempo sub Weather/Wind                  in one terminal
+  campanile tempo pub Weather/Wind '11.5 m/s'       in another one
+  campanile tempo sub Weather/Wind --from udp://239.1.2.3:2811
+  campanile tempo topics udp://239.1.2.3:2811
+  campanile tempo probe Weather/Wind --to tcp://broker.example.org:2811
+
+Addresses are udp://HOST:PORT or tcp://HOST:PORT: of a peer, a broker
+(`campanile serve --tempo-listen`), a multicast group, or a broadcast address;
+nothing else differs. udp://@:2811 waits for peers at that port instead.
+
+Without an address the commands meet at udp://127.0.0.1:2811: whichever comes
+first waits there, unless a broker does, and the others turn to it. That is for
+one publisher with many subscribers, or one subscriber with many publishers; for
+more, start a broker there, or name a group.";
+
+const PUB_EXAMPLES: &str = "\
+Examples:
+  campanile tempo pub Weather/Wind '11.5 m/s'
+  campanile tempo pub Weather/Wind 'sample {\x1b[0mn}' --count 1000 --rate 100 --report
+  campanile tempo pub Weather/Wind --size 128 --count 0 --rate 250
+  journalctl -f | campanile tempo pub Log/Lines - --to udp://239.1.2.3:2811
+
+{\x1b[0mn} stands for the message's number, counted from 1; - for the lines of standard
+input, each a message. Before the first one it is waited for a subscriber, but not
+with --count 0, which goes on until Ctrl-C whether anybody listens or not.
+
+--rate is kept to, and announced; what is lost over UDP is not sent again.
+Exit status: 0 all messages were sent to somebody; 1 not all, or nobody listened;
+2 wrong usage.";
+
+const SUB_EXAMPLES: &str = "\
+Examples:
+  campanile tempo sub Weather/Wind
+  campanile tempo sub Weather/Wind -n 1 --wait 10 && echo there is wind
+  campanile tempo sub Weather/Wind --json | jq -r .text
+  campanile tempo sub Camera/Frames --raw -n 1 > frame.bin
+  campanile tempo sub Weather/Wind --from tcp://10.0.0.7:2811 --report
+
+In a pipe each message is one line, without the time; what is no text is
+hexadecimal behind 0x. With --json each is one object a line with the members
+received, topic, publisher, sequence, priority, and text or octets (hexadecimal).
+--raw writes the octets and nothing else. Losses are told on standard error.
+Exit status: 0 after -n messages, or when stopped without -n; 1 if fewer came;
+2 wrong usage.";
+
+const TOPICS_EXAMPLES: &str = "\
+Examples:
+  campanile tempo topics
+  campanile tempo topics udp://239.1.2.3:2811 --seconds 10
+  campanile tempo topics --json | jq -r 'select(.role == \"publisher\") | .topic'
+
+Listens to announcements, and shows who publishes and subscribes what, with rates
+and deadlines. Announcements go to a group, or to whoever waits at an address: of
+an address it can be told only where nobody waits there. A broker's topics are
+what `campanile stats tempo` and `campanile top` show.
+Exit status: 0 somebody announced something; 1 nobody did; 2 wrong usage.";
+
+const PROBE_EXAMPLES: &str = "\
+Examples:
+  campanile tempo probe Weather/Wind
+  campanile tempo probe Weather/Wind -n 100 --interval 0.1
+  campanile tempo probe Weather/Wind --to udp://239.1.2.3:2811 --json
+
+Publishes nothing but probes, which go where messages go, through all queues, and
+which each subscriber sends back at once: what they take is more than what a
+message takes, by the way back. The other end need not know of it.
+Exit status: 0 a probe came back; 1 none did; 2 wrong usage.";
+
+const HZ_EXAMPLES: &str = "\
+Examples:
+  campanile tempo hz Weather/Wind
+  campanile tempo hz Weather/Wind --interval 10 --json
+
+Every interval: messages a second, the shortest, mean and longest time between
+two of them, their standard deviation, and what was lost.
+Exit status: 0 messages came; 1 none did; 2 wrong usage.";
+
+const BW_EXAMPLES: &str = "\
+Examples:
+  campanile tempo bw Camera/Frames
+  campanile tempo bw Camera/Frames --from udp://239.1.2.3:2811 -n 3
+
+Every interval: octets a second, and the smallest, mean and largest message.
+Exit status: 0 messages came; 1 none did; 2 wrong usage.";
+
+/// `campanile tempo …`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TempoCommand {
+    /// Publish messages on a topic
+    #[command(after_help = PUB_EXAMPLES)]
+    Pub(TempoPubOptions),
+    /// Subscribe to a topic and print what comes
+    #[command(after_help = SUB_EXAMPLES)]
+    Sub(TempoSubOptions),
+    /// Show who publishes and subscribes what
+    #[command(after_help = TOPICS_EXAMPLES)]
+    Topics(TempoTopicsOptions),
+    /// Measure the delay to each subscriber of a topic
+    #[command(after_help = PROBE_EXAMPLES)]
+    Probe(TempoProbeOptions),
+    /// Show how often messages come
+    #[command(after_help = HZ_EXAMPLES)]
+    Hz(TempoGaugeOptions),
+    /// Show how much comes
+    #[command(after_help = BW_EXAMPLES)]
+    Bw(TempoGaugeOptions),
+}
+
+/// How others are met.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct MeetOptions {
+    /// Also wait at this address of this machine; over UDP messages are sent from there
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) bind: Option<SocketAddr>,
+    /// This machine's address on the network of a multicast group [default: the system's choice]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) interface: Option<IpAddr>,
+    /// How many networks what is sent to a multicast group goes through
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) ttl: u8,
+    /// Octets of a datagram, 512 to 65507 [default: 1472, or what the way takes if that is less]
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) datagram: Option<usize>,
+    /// Seconds between two announcements, 0.01 to 60; reports and probes come as often
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) period: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TempoPubOptions {
+    /// The topic, by convention Domain/Name
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: String,
+    /// The message; - for one from each line of standard input [default: its number]
+    #[arg(value_name = "MESSAGE", allow_hyphen_values = true, conflicts_with = "size")]
+    pub(crate) message: Option<String>,
+    /// Where to: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long, short = 't', value_name = "ADDRESS")]
+    pub(crate) to: Option<Address>,
+    #[command(flatten)]
+    pub(crate) meet: MeetOptions,
+    /// Number of messages; 0 goes on until Ctrl-C [default: 1, or as many as there are lines]
+    #[arg(long, short = 'n', value_name = "N")]
+    pub(crate) count: Option<u64>,
+    /// Messages a second [default: as fast as they are taken]
+    #[arg(long, value_name = "HZ", value_parser = super::rate)]
+    pub(crate) rate: Option<f64>,
+    /// Of messages that wait the one with the larger priority goes first
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
+    pub(crate) priority: i16,
+    /// Seconds within which messages ought to be forwarded, which is announced
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) deadline: Option<Duration>,
+    /// Messages of so many octets
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) size: Option<usize>,
+    /// Seconds to wait for a subscriber, and for room where there is none
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(crate) wait: Duration,
+    /// Tell on standard error, once in a period, what subscribers report
+    #[arg(long)]
+    pub(crate) report: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TempoSubOptions {
+    /// The topic, by convention Domain/Name
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: String,
+    /// Where from: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long, short = 'f', value_name = "ADDRESS")]
+    pub(crate) from: Option<Address>,
+    #[command(flatten)]
+    pub(crate) meet: MeetOptions,
+    /// End after so many messages
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) wait: Option<Duration>,
+    /// Print each message as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the octets of messages and nothing else
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
+    /// Print no messages, only the summary
+    #[arg(long, short = 'q', conflicts_with_all = ["json", "raw"])]
+    pub(crate) quiet: bool,
+    /// Messages a second that are wished for, which publishers are told
+    #[arg(long, value_name = "HZ", value_parser = super::rate)]
+    pub(crate) rate: Option<f64>,
+    /// Seconds within which messages are wished to be forwarded, which publishers are told
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) deadline: Option<Duration>,
+    /// Tell on standard error, once in a period, what publishers announce and what came
+    #[arg(long)]
+    pub(crate) report: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TempoTopicsOptions {
+    /// Where announcements go: a group, or an address at which nobody waits yet [default: udp://127.0.0.1:2811]
+    #[arg(value_name = "ADDRESS")]
+    pub(crate) address: Option<Address>,
+    /// This machine's address on the network of a multicast group [default: the system's choice]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) interface: Option<IpAddr>,
+    /// Seconds to listen; who announces less often is missed
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Print one JSON object for each line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TempoProbeOptions {
+    /// The topic, by convention Domain/Name
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: String,
+    /// Where to: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long, short = 't', value_name = "ADDRESS")]
+    pub(crate) to: Option<Address>,
+    /// This machine's address on the network of a multicast group [default: the system's choice]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) interface: Option<IpAddr>,
+    /// Seconds between two probes, 0.01 to 60
+    #[arg(long, short = 'i', value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// End after so many echoes
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// End after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) wait: Option<Duration>,
+    /// Print each echo as one line of JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TempoGaugeOptions {
+    /// The topic, by convention Domain/Name
+    #[arg(value_name = "TOPIC")]
+    pub(crate) topic: String,
+    /// Where from: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    #[arg(long, short = 'f', value_name = "ADDRESS")]
+    pub(crate) from: Option<Address>,
+    /// This machine's address on the network of a multicast group [default: the system's choice]
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) interface: Option<IpAddr>,
+    /// Seconds over which is counted
+    #[arg(long, short = 'i', value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    pub(crate) interval: Duration,
+    /// End after so many intervals
+    #[arg(long, short = 'n', value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) count: Option<u64>,
+    /// Print one JSON object for each interval
+    #[arg(long)]
+    pub(crate) json: bool,
+}

@@ -1,0 +1,135 @@
+//! How commands find each other, and whom they found.
+
+use crate::args::MeetOptions;
+use crate::failure::Failure;
+use crate::show;
+use client::tempo::{Address, Error, Node, NodeBuilder};
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Where commands meet that are told no address.
+pub(super) const DEFAULT: &str = "udp://127.0.0.1:2811";
+/// The same, to wait there.
+const DEFAULT_WAITING: &str = "udp://@127.0.0.1:2811";
+/// For how long nobody is missed.
+pub(super) const MISSED_AFTER: Duration = Duration::from_secs(2);
+
+/// An end point, and how its address is told to people.
+#[derive(Debug)]
+pub(super) struct Meeting {
+    pub(super) node: Node,
+    pub(super) address: String,
+    /// Whether it waits where nobody else did.
+    pub(super) waits: bool,
+}
+
+/// Opens an end point at an address; without one, where commands meet.
+pub(super) fn meet(address: Option<&Address>, set: impl Fn(NodeBuilder) -> NodeBuilder) -> Result<Meeting, Failure> {
+    let open = |address: &str| Node::builder(address).and_then(|builder| set(builder).open());
+    let Some(address) = address else {
+        // Whoever comes first waits there.
+        return match open(DEFAULT_WAITING) {
+            Ok(node) => Ok(Meeting { node, address: DEFAULT.to_owned(), waits: true }),
+            Err(Error::Socket { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
+                let node = open(DEFAULT).map_err(|error| failure(&error))?;
+                Ok(Meeting { node, address: DEFAULT.to_owned(), waits: false })
+            }
+            Err(error) => Err(failure(&error)),
+        };
+    };
+    let node = open(&address.to_string()).map_err(|error| failure(&error))?;
+    // Port 0 is another one by now.
+    let told = match node.local_address().filter(|_| address.waits) {
+        Some(local) => Address { host: local.ip().to_string(), port: local.port(), ..address.clone() }.to_string(),
+        None => address.to_string(),
+    };
+    Ok(Meeting { node, address: told, waits: address.waits })
+}
+
+/// The settings that several commands have.
+pub(super) fn settings(options: &MeetOptions) -> impl Fn(NodeBuilder) -> NodeBuilder {
+    let MeetOptions { bind, interface, ttl, datagram, period } = *options;
+    move |mut builder| {
+        builder = on_network(interface)(builder).ttl(ttl).period(period);
+        if let Some(bind) = bind {
+            builder = builder.bind(bind);
+        }
+        if let Some(datagram) = datagram {
+            builder = builder.datagram(datagram);
+        }
+        builder
+    }
+}
+
+/// Of those the one that all commands have.
+pub(super) fn on_network(interface: Option<IpAddr>) -> impl Fn(NodeBuilder) -> NodeBuilder {
+    move |builder| match interface {
+        Some(interface) => builder.interface(interface),
+        None => builder,
+    }
+}
+
+/// Whose fault it is decides about the exit status.
+pub(super) fn failure(error: &Error) -> Failure {
+    match error {
+        Error::Address(_) | Error::Setting { .. } => Failure::Usage(error.to_string()),
+        Error::Host { .. } => Failure::Message(format!("{error}; check the host's name")),
+        _ => Failure::message(error),
+    }
+}
+
+/// A rate that is announced, or that none is.
+pub(super) fn rate(rate: Option<f64>) -> String {
+    rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", show::rate(rate)))
+}
+
+/// A time for people, with three digits at most.
+pub(super) fn time(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    let (unit, per_unit) = match nanos {
+        0..1_000 => ("ns", 1),
+        1_000..1_000_000 => ("µs", 1_000),
+        1_000_000..1_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let hundredths = nanos * 100 / per_unit;
+    match hundredths {
+        0..1_000 if per_unit > 1 => format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100),
+        0..10_000 if per_unit > 1 => format!("{}.{} {unit}", hundredths / 100, hundredths % 100 / 10),
+        _ => format!("{} {unit}", show::count(hundredths / 100)),
+    }
+}
+
+/// Many, or one.
+pub(super) fn plural(count: u64, one: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{} {one}s", show::count(count)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_three_digits_and_a_unit() {
+        for (nanos, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_000, "1.00 µs"),
+            (12_345, "12.3 µs"),
+            (123_456, "123 µs"),
+            (1_234_567, "1.23 ms"),
+            (9_999_999_999, "9.99 s"),
+            (1_234_567_890_123, "1,234 s"),
+        ] {
+            assert_eq!(time(Duration::from_nanos(nanos)), text);
+        }
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        assert_eq!(["subscriber", "message"].map(|one| plural(1, one)), ["1 subscriber", "1 message"]);
+        assert_eq!(plural(1_000, "message"), "1,000 messages");
+        assert_eq!(plural(0, "message"), "0 messages");
+    }
+}

@@ -1,0 +1,23 @@
+//! `campanile tempo …`: the small protocol from the command line.
+
+mod gauge;
+mod meeting;
+mod probe;
+mod publish;
+mod subscribe;
+mod topics;
+
+use crate::args::TempoCommand;
+use crate::failure::Failure;
+
+/// Does what was asked.
+pub(crate) fn run(command: &TempoCommand) -> Result<(), Failure> {
+    match command {
+        TempoCommand::Pub(options) => publish::run(options),
+        TempoCommand::Sub(options) => subscribe::run(options),
+        TempoCommand::Topics(options) => topics::run(options),
+        TempoCommand::Probe(options) => probe::run(options),
+        TempoCommand::Hz(options) => gauge::run(options, gauge::What::Rate),
+        TempoCommand::Bw(options) => gauge::run(options, gauge::What::Octets),
+    }
+}

@@ -1,0 +1,147 @@
+//! `campanile tempo probe`.
+
+use super::meeting::{self, MISSED_AFTER, failure, meet, time};
+use crate::args::TempoProbeOptions;
+use crate::failure::Failure;
+use crate::signals::{Waiter, Wake};
+use client::tempo::wire::{Frame, Payload};
+use client::tempo::{Node, now};
+use std::collections::BTreeMap;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+/// Echoes that wait to be printed; more are not told.
+const ECHOES_MAX: usize = 1_024;
+/// How often it is looked for echoes.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// A probe came back.
+#[derive(Clone, Copy)]
+struct Echo {
+    prober: u32,
+    number: u32,
+    by: u32,
+    from: SocketAddr,
+    took: Duration,
+}
+
+/// Probes until enough came back, time is up or a signal asks to stop.
+pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
+    let waiter = Waiter::install().map_err(Failure::message)?;
+    let (sender, echoes) = sync_channel(ECHOES_MAX);
+    // Shared, since an address that is taken is tried in another way.
+    let tap = move |from: SocketAddr, mut octets: &[u8]| {
+        let now = now();
+        while let Ok((frame, count)) = Frame::read(octets) {
+            if let Payload::Echo(probe) = frame.payload {
+                let took = Duration::from_nanos(now.saturating_sub(probe.sent));
+                let echo = Echo { prober: probe.prober, number: probe.number, by: probe.echoed_by, from, took };
+                // Who floods is not told of in full.
+                let _ = sender.try_send(echo);
+            }
+            octets = octets.get(count..).unwrap_or_default();
+        }
+    };
+    let meeting = meet(options.to.as_ref(), |builder| {
+        meeting::on_network(options.interface)(builder).period(options.interval).tap(tap.clone())
+    })?;
+    let publisher = meeting.node.publisher(&options.topic).open().map_err(|error| failure(&error))?;
+    eprintln!("campanile: probing {} at {}; Ctrl-C ends", options.topic, meeting.address);
+    let began = Instant::now();
+    let mut probing = Probing { options, node: &meeting.node, tallies: BTreeMap::new(), echoes: 0 };
+    let mut is_missed = false;
+    loop {
+        probing.print(&echoes)?;
+        if options.count.is_some_and(|count| probing.echoes >= count)
+            || options.wait.is_some_and(|wait| began.elapsed() >= wait)
+        {
+            break;
+        }
+        if let Some(Wake::Signal | Wake::HangUp) = waiter.wait(Some(LOOK_EVERY)) {
+            break;
+        }
+        if !is_missed && publisher.subscribers().is_empty() && began.elapsed() > MISSED_AFTER {
+            is_missed = true;
+            eprintln!("campanile: nobody has been heard who subscribes to {}; still probing", options.topic);
+        }
+    }
+    drop(publisher);
+    probing.summary()
+}
+
+struct Probing<'p> {
+    options: &'p TempoProbeOptions,
+    node: &'p Node,
+    tallies: BTreeMap<u32, Tally>,
+    echoes: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Tally {
+    from: SocketAddr,
+    least: Duration,
+    most: Duration,
+    sum: Duration,
+    count: u32,
+}
+
+impl Probing<'_> {
+    fn print(&mut self, echoes: &Receiver<Echo>) -> Result<(), Failure> {
+        let is_terminal = io::stdout().is_terminal();
+        loop {
+            let echo = match echoes.try_recv() {
+                // Somebody else's, of a group.
+                Ok(echo) if echo.prober != self.node.session() => continue,
+                Ok(echo) => echo,
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),
+            };
+            if self.options.count.is_some_and(|count| self.echoes >= count) {
+                return Ok(());
+            }
+            self.echoes += 1;
+            let Echo { number, by, from, took, .. } = echo;
+            let tally = self.tallies.entry(by).or_insert(Tally {
+                from,
+                least: took,
+                most: took,
+                sum: Duration::ZERO,
+                count: 0,
+            });
+            tally.least = tally.least.min(took);
+            tally.most = tally.most.max(took);
+            tally.sum += took;
+            tally.count += 1;
+            let us = took.as_nanos() / 1_000;
+            let line = match (self.options.json, is_terminal) {
+                (true, _) => format!(
+                    "{{\"subscriber\":\"{by:08x}\",\"address\":\"{from}\",\"number\":{number},\"delay_us\":{us}}}\n"
+                ),
+                (false, true) => format!("subscriber {by:08x} at {from}: probe {number}, {}\n", time(took)),
+                (false, false) => format!("{by:08x}\t{from}\t{number}\t{us}\n"),
+            };
+            io::stdout().write_all(line.as_bytes())?;
+        }
+    }
+
+    fn summary(&self) -> Result<(), Failure> {
+        for (subscriber, tally) in &self.tallies {
+            let Tally { from, least, most, sum, count } = tally;
+            let mean = sum.checked_div(*count).unwrap_or_default();
+            eprintln!(
+                "campanile: {subscriber:08x} at {from}: echoes {count}, least {}, mean {}, most {}",
+                time(*least),
+                time(mean),
+                time(*most)
+            );
+        }
+        if self.echoes == 0 {
+            return Err(Failure::Message(format!(
+                "no probe came back: nobody subscribes to {} there, or what subscribes does not echo",
+                self.options.topic
+            )));
+        }
+        Ok(())
+    }
+}

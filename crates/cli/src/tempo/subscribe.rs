@@ -1,0 +1,306 @@
+//! `campanile tempo sub`.
+
+use super::meeting::{self, MISSED_AFTER, Meeting, failure, meet, plural, rate, time};
+use crate::args::TempoSubOptions;
+use crate::failure::Failure;
+use crate::signals::{Waiter, Wake};
+use crate::{json, moment, show};
+use client::tempo::{Content, Message, Subscriber, SubscriberReport};
+use std::io::{self, BufWriter, IsTerminal as _, Stdout, Write};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// How often it is looked whether somebody publishes, and whether something was lost.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Octets of a message that is no text that are shown on a terminal.
+const OCTETS_SHOWN: usize = 32;
+
+/// Prints messages until enough came, time is up or a signal asks to stop.
+pub(crate) fn run(options: &TempoSubOptions) -> Result<(), Failure> {
+    let waiter = Waiter::install().map_err(Failure::message)?;
+    let meeting = meet(options.from.as_ref(), meeting::settings(&options.meet))?;
+    let mut builder = meeting.node.subscriber(&options.topic);
+    if let Some(rate) = options.rate {
+        builder = builder.rate(rate);
+    }
+    if let Some(deadline) = options.deadline {
+        builder = builder.deadline(deadline);
+    }
+    let tally = Arc::new(Mutex::new(Tally::default()));
+    let mut printer = Printer {
+        format: Format::of(options),
+        topic: options.topic.clone(),
+        limit: options.count,
+        out: BufWriter::new(io::stdout()),
+        text: Vec::new(),
+        tally: Arc::clone(&tally),
+        wake: waiter.sender(),
+    };
+    let subscriber = builder.on(move |message| printer.handle(message)).map_err(|error| failure(&error))?;
+    if options.report {
+        subscriber.on_report(|report| eprintln!("campanile: {}", told(report)));
+    }
+    let how = if meeting.waits { "waits for publishers" } else { "subscribed" };
+    eprintln!("campanile: {how} at {}; Ctrl-C ends", meeting.address);
+    let began = Instant::now();
+    let ended = wait(options, &waiter, &meeting, &subscriber, began)?;
+    let report = subscriber.report();
+    drop(subscriber);
+    let tally = lock(&tally).clone();
+    if ended != Ended::Enough || options.quiet {
+        eprintln!("{}", tally.summary(began.elapsed(), &report));
+    }
+    match options.count {
+        Some(count) if tally.messages < count => Err(Failure::Quiet),
+        _ => Ok(()),
+    }
+}
+
+fn lock(tally: &Mutex<Tally>) -> std::sync::MutexGuard<'_, Tally> {
+    tally.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ended {
+    /// As many messages as were asked for.
+    Enough,
+    /// A signal, or the time was up.
+    Stopped,
+}
+
+/// Waits for the end, and tells who is missed and what was lost meanwhile.
+fn wait(
+    options: &TempoSubOptions,
+    waiter: &Waiter,
+    meeting: &Meeting,
+    subscriber: &Subscriber,
+    began: Instant,
+) -> Result<Ended, Failure> {
+    let (mut is_missed, mut lost) = (false, 0);
+    loop {
+        let left = options.wait.map(|wait| wait.saturating_sub(began.elapsed()));
+        match waiter.wait(Some(left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)))) {
+            Some(Wake::Signal | Wake::HangUp) => return Ok(Ended::Stopped),
+            Some(Wake::Done) => return Ok(Ended::Enough),
+            Some(Wake::Output(error)) => return Err(error.into()),
+            None if left == Some(Duration::ZERO) => return Ok(Ended::Stopped),
+            None => {}
+        }
+        let report = subscriber.report();
+        if report.lost > lost {
+            eprintln!("campanile: {} lost", plural(report.lost - lost, "message"));
+        }
+        lost = report.lost;
+        if report.publishers == 0 && !is_missed && began.elapsed() > MISSED_AFTER {
+            is_missed = true;
+            let Meeting { address, waits, .. } = meeting;
+            let topic = &options.topic;
+            match (options.from.is_some(), waits) {
+                (false, true) => {
+                    eprintln!("campanile: nobody publishes {topic} yet: `campanile tempo pub {topic} hello` does")
+                }
+                _ => eprintln!("campanile: nobody has been heard who publishes {topic} at {address}; still listening"),
+            }
+        }
+    }
+}
+
+/// A report in one line.
+fn told(report: &SubscriberReport) -> String {
+    let mut text = format!("{}, announce {}", plural(report.publishers.into(), "publisher"), rate(report.rate));
+    if let Some(deadline) = report.deadline {
+        text += &format!(", deadline {}", time(deadline));
+    }
+    text + &format!(
+        "; received {}, lost {}, late {}",
+        show::count(report.received),
+        show::count(report.lost),
+        show::count(report.late)
+    )
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Format {
+    /// With the time, and no more than fits on a line.
+    People,
+    /// Each message as a line.
+    Lines,
+    Json,
+    Raw,
+    Nothing,
+}
+
+impl Format {
+    fn of(options: &TempoSubOptions) -> Self {
+        match options {
+            TempoSubOptions { quiet: true, .. } => Self::Nothing,
+            TempoSubOptions { json: true, .. } => Self::Json,
+            TempoSubOptions { raw: true, .. } => Self::Raw,
+            _ if io::stdout().is_terminal() => Self::People,
+            _ => Self::Lines,
+        }
+    }
+}
+
+/// What came so far.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    messages: u64,
+    octets: u64,
+}
+
+impl Tally {
+    fn summary(&self, elapsed: Duration, report: &SubscriberReport) -> String {
+        let seconds = elapsed.as_secs_f64();
+        let lost = if report.lost > 0 { format!("; {} lost", show::count(report.lost)) } else { String::new() };
+        if self.messages == 0 {
+            return format!("no messages in {seconds:.1} s{lost}");
+        }
+        #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+        let rate = self.messages as f64 / seconds;
+        let (messages, octets) = (plural(self.messages, "message"), show::bytes(self.octets));
+        format!("{messages}, {octets} in {seconds:.1} s ({}/s){lost}", show::rate(rate))
+    }
+}
+
+/// Prints each message as it comes, on the end point's thread: who reads slowly slows this subscriber.
+struct Printer<W: Write = Stdout> {
+    format: Format,
+    topic: String,
+    limit: Option<u64>,
+    out: BufWriter<W>,
+    text: Vec<u8>,
+    tally: Arc<Mutex<Tally>>,
+    wake: Sender<Wake>,
+}
+
+impl<W: Write> Printer<W> {
+    fn handle(&mut self, message: &Message<'_>) {
+        let messages = {
+            let mut tally = lock(&self.tally);
+            if self.limit.is_some_and(|limit| tally.messages >= limit) {
+                return;
+            }
+            tally.messages += 1;
+            tally.octets += message.octets.len() as u64;
+            tally.messages
+        };
+        self.text.clear();
+        write(&mut self.text, self.format, &self.topic, message, SystemTime::now());
+        if let Err(error) = self.out.write_all(&self.text).and_then(|()| self.out.flush()) {
+            // Nobody waits any more if the command is ending.
+            let _ = self.wake.send(Wake::Output(error));
+            self.limit = Some(0);
+        } else if self.limit == Some(messages) {
+            let _ = self.wake.send(Wake::Done);
+        }
+    }
+}
+
+fn write(out: &mut Vec<u8>, format: Format, topic: &str, message: &Message<'_>, now: SystemTime) {
+    let text = std::str::from_utf8(message.octets);
+    let mut line = String::new();
+    match format {
+        Format::Nothing => return,
+        Format::Raw => {
+            out.extend_from_slice(message.octets);
+            return;
+        }
+        Format::Json => object(&mut line, topic, message, now),
+        Format::People | Format::Lines => {
+            if format == Format::People {
+                line.push_str(&moment::time_of_day(now));
+                line.push_str("  ");
+            }
+            match text {
+                Ok(text) => line.push_str(&show::clean(text)),
+                Err(_) => hexadecimal(&mut line, format, message.octets),
+            }
+        }
+    }
+    line.push('\n');
+    out.extend_from_slice(line.as_bytes());
+}
+
+fn hexadecimal(out: &mut String, format: Format, octets: &[u8]) {
+    let (shown, rest) = match format {
+        Format::People => octets.split_at_checked(OCTETS_SHOWN).unwrap_or((octets, &[])),
+        _ => (octets, &[][..]),
+    };
+    out.push_str("0x");
+    json::hex(out, shown);
+    if !rest.is_empty() {
+        out.push_str(&format!("… {} octets", show::count(octets.len())));
+    }
+}
+
+fn object(out: &mut String, topic: &str, message: &Message<'_>, now: SystemTime) {
+    out.push_str(&format!("{{\"received\":\"{}\",\"topic\":", moment::rfc3339(now)));
+    json::text(out, topic);
+    let Message { sequence, priority, from, .. } = message;
+    out.push_str(&format!(",\"publisher\":\"{from:08x}\",\"sequence\":{sequence},\"priority\":{priority}"));
+    let content = match message.content {
+        Content::Octets => None,
+        Content::Typed => Some("cdr"),
+        Content::Structured => Some("structured"),
+    };
+    if let Some(content) = content {
+        out.push_str(&format!(",\"content\":\"{content}\""));
+    }
+    match std::str::from_utf8(message.octets) {
+        Ok(text) if content.is_none() => {
+            out.push_str(",\"text\":");
+            json::text(out, text);
+        }
+        _ => {
+            out.push_str(",\"octets\":\"");
+            json::hex(out, message.octets);
+            out.push('"');
+        }
+    }
+    out.push('}');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::UNIX_EPOCH;
+
+    fn written(format: Format, octets: &[u8]) -> String {
+        let message = Message { octets, content: Content::Octets, priority: -3, sequence: 7, sent_ns: 0, from: 0x1a2b };
+        let mut out = Vec::new();
+        write(&mut out, format, "Weather/\"Wind\"", &message, UNIX_EPOCH);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn text_is_text_and_what_is_none_is_hexadecimal() {
+        assert_eq!(written(Format::People, b"11.5\x1b[2J"), "00:00:00.000Z  11.5\\u{1b}[2J\n");
+        assert_eq!(written(Format::Lines, "Grüße\n".as_bytes()), "Grüße\\n\n");
+        assert_eq!(written(Format::Lines, &[0xff; 40]), format!("0x{}\n", "ff".repeat(40)));
+        assert_eq!(written(Format::People, &[0xff; 40]), format!("00:00:00.000Z  0x{}… 40 octets\n", "ff".repeat(32)));
+        assert_eq!(written(Format::Raw, b"a\nb"), "a\nb");
+        assert_eq!(written(Format::Nothing, b"a"), "");
+    }
+
+    #[test]
+    fn json_is_one_object_a_line() {
+        let expected = concat!(
+            r#"{"received":"1970-01-01T00:00:00.000Z","topic":"Weather/\"Wind\"","publisher":"00001a2b","#,
+            r#""sequence":7,"priority":-3,"text":"a\nb"}"#,
+            "\n"
+        );
+        assert_eq!(written(Format::Json, b"a\nb"), expected);
+        assert!(written(Format::Json, &[0xca, 0xfe]).ends_with(",\"octets\":\"cafe\"}\n"));
+    }
+
+    #[test]
+    fn the_summary_tells_what_was_lost() {
+        let report = SubscriberReport { lost: 3, ..SubscriberReport::default() };
+        let tally = Tally { messages: 1_000, octets: 34_816 };
+        let took = Duration::from_secs(2);
+        assert_eq!(tally.summary(took, &report), "1,000 messages, 34.8 kB in 2.0 s (500/s); 3 lost");
+        assert_eq!(Tally::default().summary(took, &SubscriberReport::default()), "no messages in 2.0 s");
+    }
+}

@@ -1,0 +1,381 @@
+//! End points: their settings, their sockets, and how they begin and end.
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use tempo::endpoint::{Channel, Place, Settings};
+use tempo::wire::{DATAGRAM, HEADER, PAYLOAD_MAX, PERIODS_MS};
+
+use super::address::{Address, Transport, is_broadcast};
+use super::datagrams::{Datagrams, GroupOptions, any_port_like, datagram_towards};
+use super::driver::{Driver, Tap};
+use super::error::Error;
+use super::publisher::PublisherBuilder;
+use super::shared::{Core, PEERS_MAX, Shared};
+use super::streams::{CHANNEL, Streams};
+use super::subscriber::SubscriberBuilder;
+use crate::lock;
+
+/// Octets that may wait for each connection, where nothing else is said.
+const STREAM_ROOM: usize = 256 * 1024;
+/// Octets of the smallest datagram that can be asked for: an announcement of the longest name has to fit.
+const DATAGRAM_MIN: usize = 512;
+
+/// An end point: one session at one address, for as many publishers and subscribers as there are topics.
+///
+/// It has a thread of its own, on which callbacks run, and which ends when the node and all that was made from it are dropped.
+/// Clones are the same end point. Publishers and subscribers of one end point do not hear each other.
+///
+/// ```no_run
+/// use campanile_client::tempo::Node;
+///
+/// let node = Node::open("udp://239.1.2.3:2811")?;
+/// let wind = node.publisher("Weather/Wind").rate(10.0).open()?;
+/// let rain = node.subscriber("Weather/Rain").on(|message| println!("{} octets", message.octets.len()))?;
+/// wind.publish(b"11.5 m/s")?;
+/// # Ok::<(), campanile_client::tempo::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Node {
+    pub(super) inner: Arc<Inner>,
+}
+
+/// Ends with the last one who has it.
+pub(super) struct Inner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) channel: Option<u32>,
+    local: Vec<SocketAddr>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// If nobody else has its turns.
+    driver: Mutex<Option<Driver>>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("channel", &self.channel).field("local", &self.local).finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// An end point at an address, which is written `udp://HOST:PORT[/CHANNEL]`, `tcp://HOST:PORT[/CHANNEL]`, or with `@` before the host
+    /// to wait there for others. A group of multicast, or a network's broadcast address, is recognised as one.
+    ///
+    /// # Errors
+    /// If the address cannot be read or found, or there is no socket for it.
+    pub fn open(address: &str) -> Result<Self, Error> {
+        Self::builder(address)?.open()
+    }
+
+    /// The same, with settings.
+    ///
+    /// # Errors
+    /// If the address cannot be read.
+    pub fn builder(address: &str) -> Result<NodeBuilder, Error> {
+        Ok(NodeBuilder {
+            address: address.parse()?,
+            bind: None,
+            group: GroupOptions { interface: None, ttl: 1 },
+            datagram: None,
+            period: Duration::from_secs(1),
+            stream_room: STREAM_ROOM,
+            streams_max: PEERS_MAX,
+            has_thread: true,
+            tap: None,
+        })
+    }
+
+    /// The number by which others know it.
+    #[must_use]
+    pub fn session(&self) -> u32 {
+        self.inner.shared.state().core.session()
+    }
+
+    /// Where others reach it: first by UDP, or where it listens by TCP. None if it only connects.
+    #[must_use]
+    pub fn local_address(&self) -> Option<SocketAddr> {
+        self.inner.local.first().copied()
+    }
+
+    /// A publisher on a topic, whose name is by convention `Domain/Name`.
+    #[must_use]
+    pub fn publisher(&self, topic: &str) -> PublisherBuilder {
+        PublisherBuilder::new(self.clone(), topic)
+    }
+
+    /// A subscriber to a topic.
+    #[must_use]
+    pub fn subscriber(&self, topic: &str) -> SubscriberBuilder {
+        SubscriberBuilder::new(self.clone(), topic)
+    }
+
+    /// Does what there is to do, and waits for it for so long at most. For end points [without a thread](NodeBuilder::without_thread);
+    /// callbacks run on the caller's. Others do nothing here.
+    pub fn poll(&self, timeout: Duration) {
+        if let Some(driver) = &mut *lock(&self.inner.driver) {
+            driver.turn(Some(timeout));
+        }
+    }
+
+    /// Waits until what was published has left this process. False if it has not within that time, and always where there is no
+    /// [thread](NodeBuilder::without_thread) to send it and it cannot leave at once.
+    #[must_use]
+    pub fn flush(&self, timeout: Duration) -> bool {
+        self.inner.shared.wait_until_sent(timeout)
+    }
+
+    /// The topic's name as a broker knows it.
+    pub(super) fn full_name(&self, topic: &str) -> String {
+        match self.inner.channel {
+            None | Some(0) => topic.to_owned(),
+            Some(channel) => format!("@{channel}/{topic}"),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.is_closing.store(true, Ordering::Release);
+        self.shared.wake.wake();
+        if let Some(driver) = &mut *lock(&self.driver) {
+            driver.farewell();
+        }
+        if let Some(thread) = lock(&self.thread).take()
+            // A callback may have had the last of it; its thread ends when it returns.
+            && thread.thread().id() != thread::current().id()
+        {
+            // Of a callback that panicked has been told already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Settings of an end point.
+pub struct NodeBuilder {
+    address: Address,
+    bind: Option<SocketAddr>,
+    group: GroupOptions,
+    datagram: Option<usize>,
+    period: Duration,
+    stream_room: usize,
+    streams_max: usize,
+    has_thread: bool,
+    tap: Option<Tap>,
+}
+
+impl fmt::Debug for NodeBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeBuilder").field("address", &self.address).field("bind", &self.bind).finish_non_exhaustive()
+    }
+}
+
+impl NodeBuilder {
+    /// Also waits at this address, while it turns to the other one: over UDP it sends from there, over TCP it listens there. Default:
+    /// over UDP a free port, over TCP nowhere.
+    #[must_use]
+    pub fn bind(mut self, at: SocketAddr) -> Self {
+        self.bind = Some(at);
+        self
+    }
+
+    /// The network on which a group is, by this machine's address there. Default: the system's choice. For groups of IPv6 the number
+    /// is in the address, as in `udp://[ff02::7%2]:2811`.
+    #[must_use]
+    pub const fn interface(mut self, interface: IpAddr) -> Self {
+        self.group.interface = Some(interface);
+        self
+    }
+
+    /// How far what is sent to a group goes: 0 stays on this machine, 1 on its network, each router takes one more. Default 1.
+    #[must_use]
+    pub const fn ttl(mut self, ttl: u8) -> Self {
+        self.group.ttl = ttl as u32;
+        self
+    }
+
+    /// Octets of a datagram at most, 512 to 65,507. Default: 1,472, or what the way there takes if that is less. What is larger than the
+    /// way takes is taken apart by IP, and is lost if one part is.
+    #[must_use]
+    pub const fn datagram(mut self, octets: usize) -> Self {
+        self.datagram = Some(octets);
+        self
+    }
+
+    /// The time between two announcements, 10 ms to 60 s. Default 1 s. Reports and probes come as often; who is silent for three of its
+    /// periods is gone.
+    #[must_use]
+    pub const fn period(mut self, period: Duration) -> Self {
+        self.period = period;
+        self
+    }
+
+    /// Octets that may wait for each connection over TCP, at least 131,014. Default 256 KiB. Behind that wait the messages of its topic.
+    #[must_use]
+    pub const fn stream_room(mut self, octets: usize) -> Self {
+        self.stream_room = octets;
+        self
+    }
+
+    /// Connections that are let in at once, 1 to 1,023. Default 256. Others are closed.
+    #[must_use]
+    pub const fn connections_max(mut self, count: usize) -> Self {
+        self.streams_max = count;
+        self
+    }
+
+    /// Has no thread: whoever has the node calls [`Node::poll`], again and again. Publishing then never waits for room.
+    #[must_use]
+    pub const fn without_thread(mut self) -> Self {
+        self.has_thread = false;
+        self
+    }
+
+    /// Sees everything that comes, before anything is made of it, on the end point's thread: the octets of a datagram, or those of a
+    /// connection that are not consumed yet, and who sent them. For looking at the protocol.
+    #[must_use]
+    pub fn tap(mut self, tap: impl FnMut(SocketAddr, &[u8]) + Send + 'static) -> Self {
+        self.tap = Some(Box::new(tap));
+        self
+    }
+
+    /// Opens the sockets and begins.
+    ///
+    /// # Errors
+    /// If the address cannot be found, a setting is out of its range, or the system has no socket or thread.
+    pub fn open(self) -> Result<Node, Error> {
+        let period_ms = u16::try_from(self.period.as_millis()).ok().filter(|period| PERIODS_MS.contains(period));
+        let period_ms = period_ms.ok_or(Error::Setting { name: "the period", range: "from 10 ms to 60 s" })?;
+        let largest = HEADER + PAYLOAD_MAX;
+        if self.datagram.is_some_and(|octets| !(DATAGRAM_MIN..=largest).contains(&octets)) {
+            return Err(Error::Setting { name: "a datagram", range: "from 512 to 65,507 octets" });
+        }
+        let places = self.address.resolve().map_err(|error| Error::Host { address: self.address.clone(), error })?;
+        let sockets = Sockets::open(&self, &places)?;
+        let settings = Settings {
+            session: random_session()?,
+            secret: (random()?, random()?),
+            channel: sockets.channel,
+            period_ms,
+            datagram: self.datagram.unwrap_or(sockets.datagram),
+            seed: random()?,
+        };
+        let core = new_core(settings)?;
+        let shared = Shared::new(core, sockets.datagrams, self.stream_room).map_err(Error::System)?;
+        let shared = Arc::new(shared);
+        let streams = Streams::new(sockets.listener, self.streams_max);
+        let driver = Driver::new(Arc::clone(&shared), streams, sockets.connects_to, self.tap);
+        let (mut kept, mut running) = (None, None);
+        if self.has_thread {
+            let thread = thread::Builder::new().name("tempo".to_owned()).spawn(move || driver.run());
+            running = Some(thread.map_err(Error::System)?);
+        } else {
+            kept = Some(driver);
+        }
+        let inner = Inner {
+            shared,
+            channel: self.address.channel,
+            local: sockets.local,
+            thread: Mutex::new(running),
+            driver: Mutex::new(kept),
+        };
+        Ok(Node { inner: Arc::new(inner) })
+    }
+}
+
+/// What an address and the settings come to.
+struct Sockets {
+    channel: Channel,
+    datagrams: Option<Datagrams>,
+    datagram: usize,
+    listener: Option<TcpListener>,
+    connects_to: Vec<SocketAddr>,
+    local: Vec<SocketAddr>,
+}
+
+impl Sockets {
+    fn open(builder: &NodeBuilder, places: &[SocketAddr]) -> Result<Self, Error> {
+        match builder.address.transport {
+            Transport::Udp => Self::udp(builder, places),
+            Transport::Tcp => Self::tcp(builder, places),
+        }
+    }
+
+    fn udp(builder: &NodeBuilder, places: &[SocketAddr]) -> Result<Self, Error> {
+        // A name may stand for several addresses; over UDP nobody says which of them listen. IPv4 is the likelier.
+        let place = places.iter().find(|place| place.is_ipv4()).or(places.first()).copied();
+        let place = place
+            .ok_or_else(|| Error::Host { address: builder.address.clone(), error: io::ErrorKind::NotFound.into() })?;
+        let own = builder.bind.unwrap_or_else(|| any_port_like(place));
+        let (at, channel, opened) = if builder.address.waits {
+            (place, Channel::None, Datagrams::at(place))
+        } else if place.ip().is_multicast() {
+            (place, Channel::Group(place), Datagrams::of_multicast(place, own, builder.group))
+        } else if is_broadcast(place) {
+            (place, Channel::Group(place), Datagrams::of_broadcast(place, own))
+        } else {
+            (own, Channel::Peer(Place::Datagram(place)), Datagrams::at(own))
+        };
+        let datagrams = opened.map_err(|error| Error::Socket { at, error })?;
+        let local = datagrams.local_address().map_err(|error| Error::Socket { at, error })?;
+        let towards = if builder.address.waits { None } else { datagram_towards(place) };
+        let datagram = towards.map_or(DATAGRAM, |octets| octets.clamp(DATAGRAM_MIN, DATAGRAM));
+        Ok(Self {
+            channel,
+            datagrams: Some(datagrams),
+            datagram,
+            listener: None,
+            connects_to: Vec::new(),
+            local: vec![local],
+        })
+    }
+
+    fn tcp(builder: &NodeBuilder, places: &[SocketAddr]) -> Result<Self, Error> {
+        let listens_at = if builder.address.waits { places.first().copied() } else { builder.bind };
+        let listener = match listens_at {
+            Some(at) => Some(listen(at).map_err(|error| Error::Socket { at, error })?),
+            None => None,
+        };
+        let local = listener.as_ref().and_then(|listener| listener.local_addr().ok()).into_iter().collect();
+        let (channel, connects_to) = if builder.address.waits {
+            (Channel::None, Vec::new())
+        } else {
+            (Channel::Peer(Place::Stream(CHANNEL)), places.to_vec())
+        };
+        Ok(Self { channel, datagrams: None, datagram: DATAGRAM, listener, connects_to, local })
+    }
+}
+
+fn listen(at: SocketAddr) -> io::Result<TcpListener> {
+    let listener = TcpListener::bind(at)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+/// A state machine, which is large, on the heap.
+///
+/// It may be made on the stack on its way there, and the caller's need not be as large.
+fn new_core(settings: Settings) -> Result<Box<Core>, Error> {
+    let stack = 3 * size_of::<Core>() + (1 << 20);
+    let maker = thread::Builder::new().name("tempo-begins".to_owned()).stack_size(stack);
+    let maker = maker.spawn(move || Box::new(Core::new(settings))).map_err(Error::System)?;
+    maker.join().map_err(|_| Error::System(io::ErrorKind::OutOfMemory.into()))
+}
+
+fn random() -> Result<u64, Error> {
+    let mut octets = [0; 8];
+    let mut filled = 0;
+    while let Some(rest) = octets.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += getrandom(rest, GetRandomFlags::empty()).map_err(|error| Error::System(error.into()))?;
+    }
+    Ok(u64::from_ne_bytes(octets))
+}
+
+/// A session's number; never 0.
+fn random_session() -> Result<u32, Error> {
+    Ok(u32::try_from(random()? >> 32).unwrap_or_default().max(1))
+}

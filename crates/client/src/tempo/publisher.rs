@@ -1,0 +1,224 @@
+//! Publishing on a topic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempo::endpoint::{Order, TopicId, TopicSettings};
+use tempo::wire::{Content, Role};
+
+use super::error::Error;
+use super::handler::{Handler, Publishing};
+use super::node::Node;
+use super::report::{Peer, PublisherReport, in_1000_s, microseconds};
+use crate::lock;
+
+/// How long it is waited for room, where nothing else is said.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Messages of [`Publisher::publish_all`] that are handed over without letting others have their turn.
+const AT_ONCE: usize = 256;
+
+/// Publishes on a topic. Messages are sent on the thread that publishes, as far as sockets take them; several threads may share one.
+///
+/// Dropped, it says so to its subscribers.
+///
+/// ```no_run
+/// use campanile_client::tempo::Publisher;
+///
+/// let wind = Publisher::new("Weather/Wind", "udp://127.0.0.1:2811")?;
+/// wind.publish(b"11.5 m/s")?;
+/// # Ok::<(), campanile_client::tempo::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Publisher {
+    node: Node,
+    topic: TopicId,
+    publishing: Arc<Publishing>,
+    patience: Duration,
+}
+
+/// Settings of a publisher.
+#[derive(Debug)]
+pub struct PublisherBuilder {
+    node: Node,
+    topic: String,
+    rate: f64,
+    deadline: Option<Duration>,
+    largest: u32,
+    order: Order,
+    patience: Duration,
+}
+
+impl PublisherBuilder {
+    pub(super) fn new(node: Node, topic: &str) -> Self {
+        Self {
+            node,
+            topic: topic.to_owned(),
+            rate: 0.0,
+            deadline: None,
+            largest: 0,
+            order: Order::Priorities,
+            patience: PATIENCE,
+        }
+    }
+
+    /// Messages a second that are intended, which is announced: topics of one end point take turns by it, and so do those of a
+    /// broker. Nobody is slowed by it. Default: not told, which counts as one message a second.
+    #[must_use]
+    pub const fn rate(mut self, per_second: f64) -> Self {
+        self.rate = per_second;
+        self
+    }
+
+    /// The time within which a message ought to be forwarded, which is announced. Default: none.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Octets of the largest message. Default: as many as there is room for, 1 MiB.
+    #[must_use]
+    pub const fn largest(mut self, octets: u32) -> Self {
+        self.largest = octets;
+        self
+    }
+
+    /// Which of the messages goes first that wait. Default: by priority.
+    #[must_use]
+    pub const fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// For how long publishing waits where there is no room for the message, as when a connection takes nothing. Zero never waits.
+    /// Default 1 s.
+    #[must_use]
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// Begins to announce the topic.
+    ///
+    /// # Errors
+    /// If the end point has no room for a topic more, publishes on it already, or the name is none.
+    pub fn open(self) -> Result<Publisher, Error> {
+        let name = self.node.full_name(&self.topic);
+        let settings = TopicSettings {
+            name: &name,
+            role: Role::Publisher,
+            rate: in_1000_s(self.rate),
+            deadline_us: microseconds(self.deadline),
+            largest: self.largest,
+            order: self.order,
+        };
+        let publishing = Arc::new(Publishing::default());
+        let topic = self.node.inner.shared.add_topic(settings, Handler::Publisher(Arc::clone(&publishing)))?;
+        Ok(Publisher { node: self.node, topic, publishing, patience: self.patience })
+    }
+}
+
+impl Publisher {
+    /// A publisher with an end point of its own. Programs with several make a [`Node`] and take them from that.
+    ///
+    /// # Errors
+    /// As [`Node::open`] and [`PublisherBuilder::open`].
+    pub fn new(topic: &str, address: &str) -> Result<Self, Error> {
+        Node::open(address)?.publisher(topic).open()
+    }
+
+    /// Publishes a message of priority 0.
+    ///
+    /// # Errors
+    /// [`Error::Full`] if there was no room for it within the patience that was set: it was not taken. Also if it is larger than the
+    /// largest. That nobody listens is no error: [`report`](Self::report) counts it.
+    pub fn publish(&self, message: &[u8]) -> Result<(), Error> {
+        self.publish_with(0, message)
+    }
+
+    /// Publishes a message with a priority: of those that wait the one with the larger goes first.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_with(&self, priority: i16, message: &[u8]) -> Result<(), Error> {
+        self.publish_as(Content::Octets, priority, message)
+    }
+
+    /// Publishes a message and says what its octets are.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish).
+    pub fn publish_as(&self, content: Content, priority: i16, message: &[u8]) -> Result<(), Error> {
+        self.node.inner.shared.publish(self.topic, (priority, content), message, self.patience)
+    }
+
+    /// Publishes many messages of priority 0: as many as fit go in each datagram, and as many of those with each system call.
+    ///
+    /// # Errors
+    /// As [`publish`](Self::publish). Those before the one that was not taken are published.
+    pub fn publish_all<M: AsRef<[u8]>>(&self, messages: impl IntoIterator<Item = M>) -> Result<(), Error> {
+        let mut messages = messages.into_iter();
+        let mut some = Vec::with_capacity(AT_ONCE.min(messages.size_hint().0));
+        loop {
+            // Not under the lock: nobody knows what an iterator does.
+            some.extend(messages.by_ref().take(AT_ONCE));
+            if some.is_empty() {
+                return Ok(());
+            }
+            self.node.inner.shared.publish_all(self.topic, (0, Content::Octets), &some, self.patience)?;
+            some.clear();
+        }
+    }
+
+    /// Announces another rate, in messages a second; 0: none.
+    pub fn rate(&self, per_second: f64) {
+        self.node.inner.shared.command(|core, _| core.set_rate(self.topic, in_1000_s(per_second)));
+    }
+
+    /// Announces another deadline.
+    pub fn deadline(&self, deadline: Option<Duration>) {
+        self.node.inner.shared.command(|core, _| core.set_deadline(self.topic, microseconds(deadline)));
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn report(&self) -> PublisherReport {
+        PublisherReport::of(&self.node.inner.shared.state().core, self.topic)
+    }
+
+    /// Who listens, as far as this end point knows: a broker is one.
+    #[must_use]
+    pub fn subscribers(&self) -> Vec<Peer> {
+        self.node.inner.shared.state().core.subscribers(self.topic).map(|peer| Peer::of(&peer)).collect()
+    }
+
+    /// Has `told` called with the report once in an announcement period, on the end point's thread.
+    pub fn on_report(&self, told: impl FnMut(&PublisherReport) + Send + 'static) {
+        lock(&self.publishing.on_report).push(Box::new(told));
+    }
+
+    /// Waits until there are so many subscribers, those behind a broker included. False if there are not within that time.
+    #[must_use]
+    pub fn wait_for_subscribers(&self, count: u32, timeout: Duration) -> bool {
+        let shared = &self.node.inner.shared;
+        shared.wait_for_peers(timeout, |state| state.core.published(self.topic).announced.end_points >= count)
+    }
+
+    /// Waits until what was published has left this process. False if it has not within that time.
+    #[must_use]
+    pub fn flush(&self, timeout: Duration) -> bool {
+        self.node.flush(timeout)
+    }
+
+    /// The end point.
+    #[must_use]
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        self.node.inner.shared.remove_topic(self.topic);
+    }
+}

@@ -1,0 +1,291 @@
+//! What publishers' threads and the end point's own thread share: the state machine, and what is on its way out.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::{Duration, Instant};
+
+use tempo::Nanos;
+use tempo::endpoint::{Endpoint, Place, Refused, To, TopicId, TopicSettings};
+use tempo::wire::Content;
+
+use super::datagrams::Datagrams;
+use super::error::Error;
+use super::gather::Gather;
+use super::handler::Handler;
+use super::now;
+use super::streams::Outputs;
+use super::wake::Wake;
+use crate::lock;
+
+/// Topics of one end point, publishers' and subscribers' together.
+pub const TOPICS_MAX: usize = 64;
+/// Peers of one end point.
+pub const PEERS_MAX: usize = 256;
+/// Blocks of 256 octets for messages that wait to be sent: 4 MiB.
+const BLOCKS: usize = 16_384;
+/// Octets of the largest message.
+pub const MESSAGE_MAX: usize = 1 << 20;
+/// Messages of which some fragments have come and others have not, over all peers.
+const UNFINISHED: usize = 4;
+
+pub(super) type Core = Endpoint<TOPICS_MAX, PEERS_MAX, BLOCKS, MESSAGE_MAX, UNFINISHED>;
+
+/// An end point, as all its threads have it.
+pub(super) struct Shared {
+    state: Mutex<State>,
+    pub(super) datagrams: Option<Datagrams>,
+    pub(super) wake: Wake,
+    /// Told whenever something has left, so that those go on who wait for room.
+    room: Condvar,
+    /// Told whenever a peer came or went.
+    peers: Condvar,
+    /// Whether the end point's thread is to end.
+    pub(super) is_closing: AtomicBool,
+}
+
+/// What is guarded by the lock.
+pub(super) struct State {
+    pub(super) core: Box<Core>,
+    pub(super) outputs: Outputs,
+    pub(super) gather: Gather,
+    pub(super) topics: Vec<(TopicId, Handler)>,
+    /// Counts up when topics are added or removed.
+    pub(super) topics_version: u64,
+    /// When the end point's thread wakes by itself.
+    pub(super) wakes_at: Nanos,
+    /// Which thread that is, if it has one.
+    pub(super) thread: Option<ThreadId>,
+    waiting_for_room: usize,
+    waiting_for_peers: usize,
+}
+
+impl Shared {
+    pub(super) fn new(core: Box<Core>, datagrams: Option<Datagrams>, stream_room: usize) -> std::io::Result<Self> {
+        let state = State {
+            core,
+            outputs: Outputs::new(stream_room),
+            gather: Gather::new(),
+            topics: Vec::new(),
+            topics_version: 0,
+            wakes_at: 0,
+            thread: None,
+            waiting_for_room: 0,
+            waiting_for_peers: 0,
+        };
+        Ok(Self {
+            state: Mutex::new(state),
+            datagrams,
+            wake: Wake::new()?,
+            room: Condvar::new(),
+            peers: Condvar::new(),
+            is_closing: AtomicBool::new(false),
+        })
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    /// Sends what there is to send, and lets go of the lock. Wakes the end point's thread if it would sleep for too long.
+    pub(super) fn send(&self, mut state: MutexGuard<'_, State>, now: Nanos) {
+        let is_earlier = state.transmit(now, self.datagrams.as_ref());
+        drop(state);
+        if is_earlier {
+            self.wake.wake();
+        }
+    }
+
+    /// Changes something about a topic, and says so at once to those whom it concerns.
+    pub(super) fn command<T>(&self, command: impl FnOnce(&mut Core, Nanos) -> T) -> T {
+        let mut state = self.state();
+        let now = now();
+        let outcome = command(&mut state.core, now);
+        self.send(state, now);
+        outcome
+    }
+
+    pub(super) fn add_topic(&self, settings: TopicSettings<'_>, handler: Handler) -> Result<TopicId, Error> {
+        let mut state = self.state();
+        let now = now();
+        let topic = state.core.add_topic(now, settings)?;
+        state.topics.push((topic, handler));
+        state.topics_version += 1;
+        self.send(state, now);
+        Ok(topic)
+    }
+
+    pub(super) fn remove_topic(&self, topic: TopicId) {
+        let mut state = self.state();
+        let now = now();
+        state.core.remove_topic(topic);
+        state.topics.retain(|(other, _)| *other != topic);
+        state.topics_version += 1;
+        self.send(state, now);
+    }
+
+    /// Hands a message over, and sends it on this thread if sockets take it. Waits for room for so long at most.
+    pub(super) fn publish(
+        &self,
+        topic: TopicId,
+        (priority, content): (i16, Content),
+        octets: &[u8],
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let (mut state, now) = self.hand_over(self.state(), topic, (priority, content), octets, patience)?;
+        let is_earlier = state.transmit(now, self.datagrams.as_ref());
+        drop(state);
+        if is_earlier {
+            self.wake.wake();
+        }
+        Ok(())
+    }
+
+    /// Hands several messages over, and sends them together.
+    pub(super) fn publish_all<O: AsRef<[u8]>>(
+        &self,
+        topic: TopicId,
+        (priority, content): (i16, Content),
+        messages: &[O],
+        patience: Duration,
+    ) -> Result<(), Error> {
+        let mut state = self.state();
+        let mut now = now();
+        for message in messages {
+            (state, now) = self.hand_over(state, topic, (priority, content), message.as_ref(), patience)?;
+        }
+        self.send(state, now);
+        Ok(())
+    }
+
+    /// Gives a message to the state machine, and makes room for it where there is none.
+    fn hand_over<'s>(
+        &'s self,
+        mut state: MutexGuard<'s, State>,
+        topic: TopicId,
+        (priority, content): (i16, Content),
+        octets: &[u8],
+        patience: Duration,
+    ) -> Result<(MutexGuard<'s, State>, Nanos), Error> {
+        let mut began = None;
+        loop {
+            let time = now();
+            match state.core.publish(time, topic, priority, content, octets) {
+                Ok(()) => return Ok((state, time)),
+                Err(Refused::Full) => {}
+                Err(refused) => return Err(refused.into()),
+            }
+            // What was gathered leaves; that may be all there is to do.
+            let is_earlier = state.transmit(time, self.datagrams.as_ref());
+            if state.core.publish(time, topic, priority, content, octets).is_ok() {
+                return Ok((state, time));
+            }
+            if is_earlier {
+                self.wake.wake();
+            }
+            let began = *began.get_or_insert_with(Instant::now);
+            let left = patience.saturating_sub(began.elapsed());
+            // Nobody would make room while the thread that does so waits for it.
+            if left.is_zero() || state.thread.is_none_or(|thread| thread == thread::current().id()) {
+                return Err(Error::Full { waited: began.elapsed().min(patience) });
+            }
+            state.waiting_for_room += 1;
+            state = self.room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting_for_room -= 1;
+        }
+    }
+
+    /// Waits until a condition of the state holds that changes with peers. False if it does not within that time.
+    pub(super) fn wait_for_peers(&self, timeout: Duration, mut holds: impl FnMut(&mut State) -> bool) -> bool {
+        let began = Instant::now();
+        let mut state = self.state();
+        loop {
+            if holds(&mut state) {
+                return true;
+            }
+            let left = timeout.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return false;
+            }
+            state.waiting_for_peers += 1;
+            state = self.peers.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting_for_peers -= 1;
+        }
+    }
+
+    /// Waits until everything has left this process. False if it does not within that time.
+    pub(super) fn wait_until_sent(&self, timeout: Duration) -> bool {
+        let began = Instant::now();
+        let mut state = self.state();
+        loop {
+            state.transmit(now(), self.datagrams.as_ref());
+            if state.has_left() {
+                return true;
+            }
+            let left = timeout.saturating_sub(began.elapsed());
+            if left.is_zero() || state.thread.is_none_or(|thread| thread == thread::current().id()) {
+                return false;
+            }
+            state.waiting_for_room += 1;
+            self.wake.wake();
+            state = self.room.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.waiting_for_room -= 1;
+        }
+    }
+
+    /// Tells those who wait, after a turn.
+    pub(super) fn tell(&self, state: &State, has_met: bool) {
+        if state.waiting_for_room > 0 {
+            self.room.notify_all();
+        }
+        if has_met && state.waiting_for_peers > 0 {
+            self.peers.notify_all();
+        }
+    }
+}
+
+impl State {
+    /// Sends what there is to send, as far as sockets take it. Says whether the end point's thread would wake too late for what is
+    /// to be done now, or has to wait for other sockets.
+    pub(super) fn transmit(&mut self, now: Nanos, datagrams: Option<&Datagrams>) -> bool {
+        let was_blocked = self.gather.is_blocked();
+        if !was_blocked {
+            self.send_all(now, datagrams);
+        }
+        let outputs_changed = self.outputs.flush(now);
+        let due = self.core.next_timeout().unwrap_or(Nanos::MAX);
+        due < self.wakes_at || outputs_changed || was_blocked != self.gather.is_blocked()
+    }
+
+    /// The socket takes more.
+    pub(super) fn unblock(&mut self, datagrams: &Datagrams) {
+        self.gather.flush(datagrams);
+    }
+
+    fn send_all(&mut self, now: Nanos, datagrams: Option<&Datagrams>) {
+        while let Some(transmit) = self.core.poll_transmit(now, self.gather.room()) {
+            let to = match transmit.to {
+                To::Place(Place::Stream(number)) => {
+                    if !self.outputs.put(number, self.gather.written(transmit.octets), now) {
+                        self.core.set_ready(Place::Stream(number), false);
+                    }
+                    continue;
+                }
+                To::Place(Place::Datagram(to)) | To::Group(to) => to,
+            };
+            if let Some(datagrams) = datagrams
+                && !self.gather.push(to, transmit.octets, datagrams)
+            {
+                return;
+            }
+        }
+        if let Some(datagrams) = datagrams {
+            self.gather.flush(datagrams);
+        }
+    }
+
+    /// Whether nothing waits to be sent.
+    pub(super) fn has_left(&self) -> bool {
+        !self.gather.is_blocked() && self.outputs.waiting() == 0
+    }
+}

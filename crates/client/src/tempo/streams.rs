@@ -1,0 +1,404 @@
+//! TCP: connections in both directions, each with a bounded buffer of its own for what is to be sent.
+
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
+use tempo::Nanos;
+use tempo::wire::{HEADER, PAYLOAD_MAX};
+
+/// Octets of the largest frame.
+const FRAME: usize = HEADER + PAYLOAD_MAX;
+/// Octets that are read at once; a frame that is not whole waits in front of them.
+const READ: usize = 2 * FRAME;
+/// The lower bits of a stream's number are its place here; the others count the streams that have had it.
+const PLACE_BITS: u32 = 10;
+/// Streams at once, whatever is set.
+pub(super) const STREAMS_MAX: usize = 1 << PLACE_BITS;
+/// The stream of the end point's channel: always the same, however often it is connected.
+pub(super) const CHANNEL: u32 = 0;
+
+const SECOND: Nanos = 1_000_000_000;
+/// Who takes nothing of what waits for it for so long is disconnected; also what the system waits for an answer of a machine.
+const STALLED_AFTER: Nanos = 30 * SECOND;
+/// Who connects and says nothing is disconnected after this.
+const SPEAKS_WITHIN: Nanos = 10 * SECOND;
+/// Who has not said anything for so long has not announced itself for three of the longest periods.
+const SILENT_AFTER: Nanos = 180 * SECOND;
+/// Connections taken in one turn, at most.
+const ACCEPTED_AT_ONCE: usize = 16;
+/// An attempt to connect is given up after this.
+const CONNECTS_WITHIN: Nanos = 10 * SECOND;
+
+/// Where a stream's number says it is.
+pub(super) const fn place(number: u32) -> usize {
+    (number & ((1 << PLACE_BITS) - 1)) as usize
+}
+
+/// What is to be sent, by stream. Whoever publishes has it, under a lock.
+#[derive(Debug)]
+pub(super) struct Outputs {
+    streams: Vec<Option<Output>>,
+    /// Octets that may wait for one stream.
+    room: usize,
+    /// Places of streams that were put something.
+    fresh: Vec<usize>,
+    /// Whether a stream has failed, or is to be waited for until it takes more.
+    is_changed: bool,
+}
+
+#[derive(Debug)]
+struct Output {
+    number: u32,
+    socket: Arc<TcpStream>,
+    waiting: VecDeque<u8>,
+    is_connecting: bool,
+    has_failed: bool,
+    /// Whether the end point was told that there is no room.
+    is_full: bool,
+    /// Since when the stream has taken nothing of what waits for it.
+    stalled_since: Option<Nanos>,
+}
+
+impl Outputs {
+    /// So many octets may wait for each stream; at least the largest frame has room.
+    pub(super) fn new(room: usize) -> Self {
+        Self { streams: Vec::new(), room: room.max(2 * FRAME), fresh: Vec::new(), is_changed: false }
+    }
+
+    fn open(&mut self, number: u32, socket: Arc<TcpStream>, is_connecting: bool) {
+        let place = place(number);
+        if self.streams.len() <= place {
+            self.streams.resize_with(place + 1, || None);
+        }
+        if let Some(slot) = self.streams.get_mut(place) {
+            // All the memory there will be, at once: the system gives it as it is used.
+            let waiting = VecDeque::with_capacity(self.room);
+            *slot = Some(Output {
+                number,
+                socket,
+                waiting,
+                is_connecting,
+                has_failed: false,
+                is_full: false,
+                stalled_since: None,
+            });
+        }
+    }
+
+    fn get(&mut self, number: u32) -> Option<&mut Output> {
+        self.streams.get_mut(place(number))?.as_mut().filter(|output| output.number == number)
+    }
+
+    /// Puts frames behind what waits for a stream. False once there is no room for the largest frame any more: the end point is to
+    /// be told, and gives nothing for it meanwhile. What is for a stream that is gone is gone.
+    pub(super) fn put(&mut self, number: u32, octets: &[u8], now: Nanos) -> bool {
+        let room = self.room;
+        let Some(output) = self.get(number) else { return true };
+        if output.has_failed {
+            return true;
+        }
+        output.waiting.extend(octets);
+        let mut has_room = room - output.waiting.len().min(room) >= FRAME;
+        if !has_room {
+            output.write(now);
+            has_room = room - output.waiting.len().min(room) >= FRAME;
+            output.is_full = !has_room;
+        }
+        self.fresh.push(place(number));
+        has_room
+    }
+
+    /// Writes what was put, as far as sockets take it. Says whether whoever waits for sockets has to look again.
+    pub(super) fn flush(&mut self, now: Nanos) -> bool {
+        while let Some(place) = self.fresh.pop() {
+            if let Some(output) = self.streams.get_mut(place).and_then(Option::as_mut) {
+                let had = output.stalled_since.is_some();
+                output.write(now);
+                self.is_changed |= output.has_failed || had != output.stalled_since.is_some();
+            }
+        }
+        std::mem::take(&mut self.is_changed)
+    }
+
+    /// A stream takes more: writes what waits. Whether there is room again for an end point that was told there is none.
+    fn drain(&mut self, number: u32, now: Nanos) -> bool {
+        let room = self.room;
+        let Some(output) = self.get(number) else { return false };
+        output.write(now);
+        let has_room = room - output.waiting.len().min(room) >= FRAME;
+        output.is_full && has_room && {
+            output.is_full = false;
+            true
+        }
+    }
+
+    /// Octets that wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.streams.iter().flatten().filter(|output| !output.has_failed).map(|output| output.waiting.len()).sum()
+    }
+}
+
+impl Output {
+    fn write(&mut self, now: Nanos) {
+        while !self.has_failed && !self.is_connecting && !self.waiting.is_empty() {
+            let (front, _) = self.waiting.as_slices();
+            match (&*self.socket).write(front) {
+                Ok(0) => self.has_failed = true,
+                Ok(written) => {
+                    self.waiting.drain(..written);
+                    self.stalled_since = None;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.stalled_since.get_or_insert(now);
+                    return;
+                }
+                Err(_) => self.has_failed = true,
+            }
+        }
+        self.stalled_since = None;
+    }
+}
+
+/// A connection, as whoever reads from it has it.
+#[derive(Debug)]
+pub(super) struct Input {
+    /// Its number; also in [`Outputs`].
+    pub(super) number: u32,
+    /// Who is at the other end.
+    pub(super) peer: SocketAddr,
+    socket: Arc<TcpStream>,
+    octets: Vec<u8>,
+    filled: usize,
+    is_connecting: bool,
+    opened: Nanos,
+    came_last: Option<Nanos>,
+}
+
+impl Input {
+    fn new(number: u32, peer: SocketAddr, socket: Arc<TcpStream>, is_connecting: bool, now: Nanos) -> Self {
+        Self { number, peer, socket, octets: vec![0; READ], filled: 0, is_connecting, opened: now, came_last: None }
+    }
+
+    pub(super) const fn socket(&self) -> &Arc<TcpStream> {
+        &self.socket
+    }
+
+    /// What has come and has not been consumed.
+    pub(super) fn octets(&self) -> &[u8] {
+        self.octets.get(..self.filled).unwrap_or_default()
+    }
+
+    /// So much of it has been read.
+    pub(super) fn consume(&mut self, octets: usize) {
+        self.octets.copy_within(octets.min(self.filled)..self.filled, 0);
+        self.filled -= octets.min(self.filled);
+    }
+
+    /// Reads once. False if nothing more will come.
+    pub(super) fn read(&mut self, now: Nanos) -> bool {
+        let Some(room) = self.octets.get_mut(self.filled..).filter(|room| !room.is_empty()) else { return true };
+        match (&*self.socket).read(room) {
+            Ok(0) => false,
+            Ok(read) => {
+                self.filled += read;
+                self.came_last = Some(now);
+                true
+            }
+            Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+        }
+    }
+
+    /// When the other end has been silent for too long.
+    const fn silent_at(&self) -> Nanos {
+        match (self.is_connecting, self.came_last) {
+            (true, _) => self.opened.saturating_add(CONNECTS_WITHIN),
+            (false, None) => self.opened.saturating_add(SPEAKS_WITHIN),
+            (false, Some(last)) => last.saturating_add(SILENT_AFTER),
+        }
+    }
+}
+
+/// All connections of an end point, and how they come about.
+#[derive(Debug)]
+pub(super) struct Streams {
+    listener: Option<TcpListener>,
+    inputs: Vec<Option<Input>>,
+    generation: u32,
+    streams_max: usize,
+    /// Connections that found no place.
+    pub(super) turned_away: u64,
+}
+
+/// What became of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It is connected.
+    Opened(u32),
+    /// It is gone.
+    Closed(u32),
+    /// There is room for it again.
+    Ready(u32),
+}
+
+impl Streams {
+    pub(super) fn new(listener: Option<TcpListener>, streams_max: usize) -> Self {
+        Self {
+            listener,
+            inputs: Vec::new(),
+            generation: 0,
+            streams_max: streams_max.clamp(1, STREAMS_MAX),
+            turned_away: 0,
+        }
+    }
+
+    pub(super) const fn listener(&self) -> Option<&TcpListener> {
+        self.listener.as_ref()
+    }
+
+    pub(super) fn inputs(&self) -> impl Iterator<Item = &Input> {
+        self.inputs.iter().flatten()
+    }
+
+    pub(super) fn input_mut(&mut self, number: u32) -> Option<&mut Input> {
+        self.inputs.get_mut(place(number))?.as_mut().filter(|input| input.number == number)
+    }
+
+    /// Begins to connect the channel's stream.
+    ///
+    /// # Errors
+    /// If that fails at once.
+    pub(super) fn connect(&mut self, to: SocketAddr, now: Nanos, outputs: &mut Outputs) -> io::Result<()> {
+        let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+        match connect(&socket, &to) {
+            Ok(()) | Err(Errno::INPROGRESS) => {}
+            Err(error) => return Err(error.into()),
+        }
+        self.open(CHANNEL, to, Arc::new(socket.into()), true, now, outputs);
+        Ok(())
+    }
+
+    /// Takes those who have connected; a few at a time, since others wait as well.
+    pub(super) fn accept(&mut self, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let Some(Ok((socket, peer))) = self.listener.as_ref().map(TcpListener::accept) else { return };
+            // The first place is the channel's.
+            let free = (1..=self.streams_max).find(|place| self.inputs.get(*place).is_none_or(Option::is_none));
+            let Some(place) = free.filter(|_| socket.set_nonblocking(true).is_ok()) else {
+                self.turned_away += 1;
+                continue;
+            };
+            self.generation = self.generation.wrapping_add(1) & (u32::MAX >> PLACE_BITS);
+            let number = self.generation << PLACE_BITS | u32::try_from(place).unwrap_or_default();
+            self.open(number, peer, Arc::new(socket), false, now, outputs);
+            changes.push(Change::Opened(number));
+        }
+    }
+
+    fn open(
+        &mut self,
+        number: u32,
+        peer: SocketAddr,
+        socket: Arc<TcpStream>,
+        is_connecting: bool,
+        now: Nanos,
+        outputs: &mut Outputs,
+    ) {
+        prepare(&socket);
+        let place = place(number);
+        if self.inputs.len() <= place {
+            self.inputs.resize_with(place + 1, || None);
+        }
+        outputs.open(number, Arc::clone(&socket), is_connecting);
+        if let Some(slot) = self.inputs.get_mut(place) {
+            *slot = Some(Input::new(number, peer, socket, is_connecting, now));
+        }
+    }
+
+    /// A stream takes more, or is connected, or failed to be.
+    pub(super) fn writable(&mut self, number: u32, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
+        let Some(input) = self.input_mut(number) else { return };
+        if input.is_connecting {
+            if !matches!(sockopt::socket_error(&*input.socket), Ok(Ok(()))) {
+                return self.close(number, outputs, changes);
+            }
+            input.is_connecting = false;
+            input.opened = now;
+            if let Some(output) = outputs.get(number) {
+                output.is_connecting = false;
+            }
+            changes.push(Change::Opened(number));
+        }
+        if outputs.drain(number, now) {
+            changes.push(Change::Ready(number));
+        }
+    }
+
+    /// Ends a stream, whatever waits for it.
+    pub(super) fn close(&mut self, number: u32, outputs: &mut Outputs, changes: &mut Vec<Change>) {
+        if self.input_mut(number).is_some()
+            && let Some(slot) = self.inputs.get_mut(place(number))
+        {
+            *slot = None;
+            if outputs.get(number).is_some()
+                && let Some(slot) = outputs.streams.get_mut(place(number))
+            {
+                *slot = None;
+            }
+            changes.push(Change::Closed(number));
+        }
+    }
+
+    /// Ends those that failed, or have been silent or stalled for too long.
+    pub(super) fn sweep(&mut self, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
+        for place in 0..self.inputs.len() {
+            let Some(input) = self.inputs.get(place).and_then(Option::as_ref) else { continue };
+            let (number, is_silent) = (input.number, input.silent_at() <= now);
+            let is_lost = outputs.get(number).is_none_or(|output| {
+                output.has_failed || output.stalled_since.is_some_and(|since| since + STALLED_AFTER <= now)
+            });
+            if is_silent || is_lost {
+                self.close(number, outputs, changes);
+            }
+        }
+    }
+
+    /// When to [`sweep`](Self::sweep) next.
+    pub(super) fn sweep_at(&self, outputs: &Outputs) -> Option<Nanos> {
+        let silent = self.inputs().map(Input::silent_at).min();
+        let stalled = outputs.streams.iter().flatten().filter_map(|output| output.stalled_since).min();
+        [silent, stalled.map(|since| since + STALLED_AFTER)].into_iter().flatten().min()
+    }
+
+    /// Whether it is to be waited for that a stream takes more.
+    pub(super) fn waits_to_write(number: u32, outputs: &mut Outputs) -> bool {
+        outputs.get(number).is_some_and(|output| output.is_connecting || output.stalled_since.is_some())
+    }
+
+    /// Nobody else is let in.
+    pub(super) fn listen_no_more(&mut self) {
+        self.listener = None;
+    }
+
+    /// Nothing more will be sent: the other ends read what there is, and then the end.
+    pub(super) fn say_end(&self) {
+        for input in self.inputs().filter(|input| !input.is_connecting) {
+            // It may be gone already.
+            let _ = input.socket.shutdown(Shutdown::Write);
+        }
+    }
+}
+
+fn prepare(socket: &TcpStream) {
+    // None of these changes what is sent, and all may fail where the other end has gone already.
+    let _ = socket.set_nodelay(true);
+    // A machine that is gone without a word is noticed; whoever is alive answers, however little it reads.
+    let limit = u32::try_from(STALLED_AFTER / 1_000_000).unwrap_or(u32::MAX);
+    let _ = sockopt::set_tcp_user_timeout(socket, limit);
+}

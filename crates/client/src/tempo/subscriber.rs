@@ -1,0 +1,201 @@
+//! Subscribing to a topic.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tempo::endpoint::{Order, TopicId, TopicSettings};
+use tempo::wire::Role;
+
+use super::error::Error;
+use super::handler::{Handler, OnMessage, Subscribing};
+use super::message::{Kept, Message, Queue};
+use super::node::Node;
+use super::report::{Peer, SubscriberReport, in_1000_s, microseconds};
+use crate::lock;
+
+/// Messages that wait to be asked for, where nothing else is said; and their octets.
+const WAITING_MAX: usize = 10_000;
+const WAITING_OCTETS_MAX: usize = 16 << 20;
+
+/// Receives what is published on a topic: by a callback, or by asking for the next one.
+///
+/// Dropped, it says so to its publishers. A callback that runs at that moment ends by itself.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use campanile_client::tempo::Subscriber;
+///
+/// let wind = Subscriber::new("Weather/Wind", "udp://@:2811")?;
+/// while let Some(message) = wind.next(Duration::from_secs(60)) {
+///     println!("{}", String::from_utf8_lossy(message.octets()));
+/// }
+/// # Ok::<(), campanile_client::tempo::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Subscriber {
+    node: Node,
+    topic: TopicId,
+    subscribing: Arc<Subscribing>,
+}
+
+/// Settings of a subscriber.
+#[derive(Debug)]
+pub struct SubscriberBuilder {
+    node: Node,
+    topic: String,
+    rate: f64,
+    deadline: Option<Duration>,
+    largest: u32,
+    waiting_max: usize,
+    waiting_octets_max: usize,
+}
+
+impl SubscriberBuilder {
+    pub(super) fn new(node: Node, topic: &str) -> Self {
+        Self {
+            node,
+            topic: topic.to_owned(),
+            rate: 0.0,
+            deadline: None,
+            largest: 0,
+            waiting_max: WAITING_MAX,
+            waiting_octets_max: WAITING_OCTETS_MAX,
+        }
+    }
+
+    /// Messages a second that are wished for, which publishers are told. It is for them to decide what to do about it. Default: not
+    /// told.
+    #[must_use]
+    pub const fn rate(mut self, per_second: f64) -> Self {
+        self.rate = per_second;
+        self
+    }
+
+    /// The deadline that is wished for, which publishers are told. Default: none.
+    #[must_use]
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Octets of the largest message that is taken. Default: as many as there is room for, 1 MiB.
+    #[must_use]
+    pub const fn largest(mut self, octets: u32) -> Self {
+        self.largest = octets;
+        self
+    }
+
+    /// Messages, and their octets, that wait to be [asked for](Subscriber::next). When there are more, the oldest are discarded, which is
+    /// counted. Default 10,000, and 16 MiB.
+    #[must_use]
+    pub const fn waiting_max(mut self, messages: usize, octets: usize) -> Self {
+        self.waiting_max = messages;
+        self.waiting_octets_max = octets;
+        self
+    }
+
+    /// Begins to announce the subscription. Messages wait to be asked for.
+    ///
+    /// # Errors
+    /// If the end point has no room for a topic more, subscribes to it already, or the name is none.
+    pub fn open(self) -> Result<Subscriber, Error> {
+        self.begin(None)
+    }
+
+    /// Begins to announce the subscription. Messages are taken by `taker`, one after the other, on the end point's thread, which does
+    /// nothing else meanwhile. It may publish, also at the same end point.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn on(self, taker: impl FnMut(&Message<'_>) + Send + 'static) -> Result<Subscriber, Error> {
+        self.begin(Some(Box::new(taker)))
+    }
+
+    fn begin(self, taker: Option<OnMessage>) -> Result<Subscriber, Error> {
+        let name = self.node.full_name(&self.topic);
+        let settings = TopicSettings {
+            name: &name,
+            role: Role::Subscriber,
+            rate: in_1000_s(self.rate),
+            deadline_us: microseconds(self.deadline),
+            largest: self.largest,
+            order: Order::default(),
+        };
+        let subscribing = Subscribing::new(Queue::new(self.waiting_max, self.waiting_octets_max));
+        if let Some(taker) = taker {
+            subscribing.set_taker(taker);
+        }
+        let subscribing = Arc::new(subscribing);
+        let topic = self.node.inner.shared.add_topic(settings, Handler::Subscriber(Arc::clone(&subscribing)))?;
+        Ok(Subscriber { node: self.node, topic, subscribing })
+    }
+}
+
+impl Subscriber {
+    /// A subscriber with an end point of its own. Programs with several make a [`Node`] and take them from that.
+    ///
+    /// # Errors
+    /// As [`Node::open`] and [`SubscriberBuilder::open`].
+    pub fn new(topic: &str, address: &str) -> Result<Self, Error> {
+        Node::open(address)?.subscriber(topic).open()
+    }
+
+    /// Has messages taken by `taker` from now on, those first that wait. See [`SubscriberBuilder::on`].
+    #[must_use = "it ends when it is dropped"]
+    pub fn on(self, taker: impl FnMut(&Message<'_>) + Send + 'static) -> Self {
+        self.subscribing.set_taker(Box::new(taker));
+        self
+    }
+
+    /// The next message, for which it is waited so long at most. Nothing ever where a callback takes them.
+    #[must_use]
+    pub fn next(&self, timeout: Duration) -> Option<Kept> {
+        self.subscribing.queue.next(timeout)
+    }
+
+    /// Announces another rate, in messages a second; 0: none.
+    pub fn rate(&self, per_second: f64) {
+        self.node.inner.shared.command(|core, _| core.set_rate(self.topic, in_1000_s(per_second)));
+    }
+
+    /// Announces another deadline.
+    pub fn deadline(&self, deadline: Option<Duration>) {
+        self.node.inner.shared.command(|core, _| core.set_deadline(self.topic, microseconds(deadline)));
+    }
+
+    /// How it stands.
+    #[must_use]
+    pub fn report(&self) -> SubscriberReport {
+        SubscriberReport::of(&self.node.inner.shared.state().core, self.topic, &self.subscribing.queue)
+    }
+
+    /// Who publishes, as far as this end point knows: a broker is one.
+    #[must_use]
+    pub fn publishers(&self) -> Vec<Peer> {
+        self.node.inner.shared.state().core.publishers(self.topic).map(|peer| Peer::of(&peer)).collect()
+    }
+
+    /// Has `told` called with the report once in an announcement period, on the end point's thread.
+    pub fn on_report(&self, told: impl FnMut(&SubscriberReport) + Send + 'static) {
+        lock(&self.subscribing.on_report).push(Box::new(told));
+    }
+
+    /// Waits until there are so many publishers, those behind a broker included. False if there are not within that time.
+    #[must_use]
+    pub fn wait_for_publishers(&self, count: u32, timeout: Duration) -> bool {
+        let shared = &self.node.inner.shared;
+        shared.wait_for_peers(timeout, |state| state.core.subscribed(self.topic).announced.end_points >= count)
+    }
+
+    /// The end point.
+    #[must_use]
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        self.node.inner.shared.remove_topic(self.topic);
+    }
+}
