@@ -78,6 +78,10 @@ resources! {
     Lookups = "lookups of host names", "";
     /// Threads that are looking a host name up.
     LookupThreads = "threads that look host names up", "";
+    /// Topics and roles that clients of Tempo have announced.
+    Announced = "announced topics", "tempo.topics_max";
+    /// Octets of messages of Tempo that wait for their topic's turn.
+    InputBytes = "octets that wait for their topic's turn", "limits.memory_bytes";
     /// Scheduling analyses under way.
     Analyses = "analyses", "";
 }

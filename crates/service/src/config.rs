@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 pub use self::error::ConfigError;
+use crate::doors::tempo::input::Bounds;
 use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
 use crate::store::StoreLimits;
@@ -50,6 +51,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// Lines of JSON, a way in for scripts.
     pub json: Json,
+    /// The small protocol for publishers and subscribers, over UDP and TCP.
+    pub tempo: Tempo,
     /// What outlives the process.
     pub store: StoreConfig,
     /// Channels that there are from the start, beside the default channel. Default: none.
@@ -154,6 +157,26 @@ pub struct Json {
     /// Octets of a line, 1 KiB to 16 MiB. Default 256 KiB. A client that sends a longer one is told so, and its connection is
     /// closed.
     pub line_bytes_max: u32,
+}
+
+/// Tempo, the small protocol for publishers and subscribers, over UDP and TCP. It has no security: nothing is encrypted, and nobody is asked
+/// who it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tempo {
+    /// Address and port to listen on, for datagrams and for connections; a port alone means the loopback address. Default: none, and no such
+    /// client is served.
+    pub listen: Option<String>,
+    /// Milliseconds between two announcements of the broker, 10 to 60,000. Default 1,000.
+    pub period_ms: u16,
+    /// Messages that may wait for the turn of one topic, 1 to 1,048,576. Default 1,024. What comes beyond it in datagrams is lost, and
+    /// counted; a connection is not read meanwhile.
+    pub input_messages: u32,
+    /// Octets of them, with 320 more for each, 1 KiB to 1 GiB. Default 1 MiB. One message may wait whatever its size.
+    pub input_bytes: u32,
+    /// Topics that end points announce, once for each that publishes or subscribes, of all clients, 64 to 16,777,216. Default 65,536. More
+    /// are not taken, and get no answer.
+    pub topics_max: u32,
 }
 
 /// What outlives the process: channels, admins, proxies and their clients, filters and names, under the references that clients have.
@@ -387,6 +410,7 @@ impl Default for Config {
             channels: Vec::new(),
             compatibility: Compatibility::default(),
             json: Json::default(),
+            tempo: Tempo::default(),
             store: StoreConfig::default(),
         }
     }
@@ -408,6 +432,12 @@ impl Default for Compatibility {
 impl Default for Json {
     fn default() -> Self {
         Self { listen: None, line_bytes_max: 256 << 10 }
+    }
+}
+
+impl Default for Tempo {
+    fn default() -> Self {
+        Self { listen: None, period_ms: 1_000, input_messages: 1_024, input_bytes: 1 << 20, topics_max: 65_536 }
     }
 }
 
@@ -537,6 +567,10 @@ impl Config {
             ("lanes.threads_max", u64::from(self.lanes.threads_max), 1, 256),
             ("lanes.main_priority", u64::from(self.lanes.main_priority.unwrap_or(0)), 0, 32_767),
             ("lanes.cpus", u64::from(self.lanes.cpus.iter().copied().max().unwrap_or(0)), 0, 1023),
+            ("tempo.period_ms", u64::from(self.tempo.period_ms), 10, 60_000),
+            ("tempo.input_messages", u64::from(self.tempo.input_messages), 1, 1 << 20),
+            ("tempo.input_bytes", u64::from(self.tempo.input_bytes), 1024, 1 << 30),
+            ("tempo.topics_max", u64::from(self.tempo.topics_max), 64, 1 << 24),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
             ("compatibility.factory_name (octets)", self.compatibility.factory_name.len() as u64, 1, 255),
             ("store.event_bytes_max", self.store.event_bytes_max, 1 << 20, 16 << 40),
@@ -559,6 +593,14 @@ impl Config {
     pub(crate) fn json_limits(&self) -> json::Limits {
         let line_bytes_max = usize::try_from(self.json.line_bytes_max).unwrap_or(usize::MAX);
         json::Limits { line_bytes_max, ..json::Limits::default() }
+    }
+
+    /// What the door for Tempo is made with.
+    pub(crate) fn tempo_settings(&self, request_bytes_min: u64) -> crate::doors::tempo::Settings {
+        let Tempo { period_ms, input_messages, input_bytes, .. } = self.tempo;
+        let bounds = Bounds { messages: input_messages as usize, octets: input_bytes as usize };
+        let message_bytes_max = self.limits.message_bytes_max.min(tempo::wire::MESSAGE_MAX);
+        crate::doors::tempo::Settings { period_ms, bounds, message_bytes_max, request_bytes_min }
     }
 
     /// The budget of the process: what is configured, or half of what there is at this moment.

@@ -129,6 +129,76 @@ counters! {
     JsonLinesRefused = "json_lines_refused",
     /// Subscriptions that were refused because their connection had 256.
     JsonSubscriptionsRefused = "json_subscriptions_refused",
+    /// Connections for Tempo that were accepted.
+    TempoConnectionsAccepted = "tempo_connections_accepted",
+    /// Connections for Tempo that are open now.
+    TempoConnectionsOpen = "tempo_connections_open",
+    /// Times a connection for Tempo was not read since there was no room in the input of a topic.
+    TempoConnectionsWaited = "tempo_connections_waited",
+    /// Datagrams that came.
+    TempoDatagramsIn = "tempo_datagrams_in",
+    /// Datagrams that were sent.
+    TempoDatagramsOut = "tempo_datagrams_out",
+    /// Datagrams that the system would not send.
+    TempoSendsFailed = "tempo_sends_failed",
+    /// Frames, or what should have been some, that make no sense.
+    TempoMalformed = "tempo_malformed",
+    /// Frames of another version of the protocol.
+    TempoVersions = "tempo_versions",
+    /// Frames of a kind that is not known.
+    TempoUnknownKinds = "tempo_unknown_kinds",
+    /// Frames from addresses that have not proven themselves: announcements are answered, all others are not taken.
+    TempoUnproven = "tempo_unproven",
+    /// Frames about a topic that their sender has not announced.
+    TempoUnbound = "tempo_unbound",
+    /// Frames that other brokers sent here, and that were not taken.
+    TempoByBrokers = "tempo_by_brokers",
+    /// Announcements of topics whose names are no event types.
+    TempoNamesRefused = "tempo_names_refused",
+    /// Announced topics that were not taken: the session had 4,096, or there could be no proxy for it.
+    TempoTopicsRefused = "tempo_topics_refused",
+    /// Sessions of end points that are known now.
+    TempoSessions = "tempo_sessions",
+    /// Topics that they have announced, once for each that publishes or subscribes.
+    TempoAnnounced = "tempo_announced",
+    /// Topics that are known now.
+    TempoTopics = "tempo_topics",
+    /// Announced topics that were forgotten since they were not announced any more.
+    TempoExpired = "tempo_expired",
+    /// Sessions that have moved to another port.
+    TempoSessionsMoved = "tempo_sessions_moved",
+    /// Messages that were lost between their publishers and the service.
+    TempoLost = "tempo_lost",
+    /// Messages that came late, and were not taken any more.
+    TempoLate = "tempo_late",
+    /// Messages that came again.
+    TempoRepeated = "tempo_repeated",
+    /// Messages that found no room in their topic's input, and are lost.
+    TempoInputFull = "tempo_input_full",
+    /// Messages of more octets than are taken, and that are lost.
+    TempoTooLarge = "tempo_too_large",
+    /// Fragments that fit to no message, or for which there was no room.
+    TempoFragmentsRefused = "tempo_fragments_refused",
+    /// Messages that their channel did not take, and that are lost.
+    TempoRefused = "tempo_refused",
+    /// Probes that were passed on.
+    TempoProbes = "tempo_probes",
+    /// Probes that came too soon behind the one before, and were not passed on.
+    TempoProbesRefused = "tempo_probes_refused",
+    /// Echoes that were passed on.
+    TempoEchoes = "tempo_echoes",
+    /// Echoes beyond those of a topic's subscribers.
+    TempoEchoesRefused = "tempo_echoes_refused",
+    /// Reports of subscribers.
+    TempoReports = "tempo_reports",
+    /// Announced topics: claims not granted because the service's limit was reached.
+    AnnouncedLimit = "announced_limit_reached",
+    /// Announced topics: claims not granted because the client had its share.
+    AnnouncedShare = "announced_share_reached",
+    /// Octets that wait for their topic's turn: claims not granted because the service's limit was reached.
+    InputBytesLimit = "input_bytes_limit_reached",
+    /// Octets that wait for their topic's turn: claims not granted because the client had its share.
+    InputBytesShare = "input_bytes_share_reached",
     /// Connections to consumers that were begun.
     ConnectsBegun = "connects_begun",
     /// Idle connections to clients that were closed to make room for another.
@@ -372,6 +442,8 @@ impl Counter {
             Resource::Threads => (Self::ThreadsLimit, Self::ThreadsShare),
             Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
             Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
+            Resource::Announced => (Self::AnnouncedLimit, Self::AnnouncedShare),
+            Resource::InputBytes => (Self::InputBytesLimit, Self::InputBytesShare),
             Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),
         };
         match spent.by {
@@ -393,6 +465,10 @@ impl Counter {
             self,
             Self::ConnectionsOpen
                 | Self::JsonConnectionsOpen
+                | Self::TempoConnectionsOpen
+                | Self::TempoSessions
+                | Self::TempoAnnounced
+                | Self::TempoTopics
                 | Self::EventsKept
                 | Self::EventBytesKept
                 | Self::OverflowEvents
@@ -701,6 +777,8 @@ mod tests {
             (Resource::Threads, "threads_limit_reached", "threads_share_reached"),
             (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
             (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
+            (Resource::Announced, "announced_limit_reached", "announced_share_reached"),
+            (Resource::InputBytes, "input_bytes_limit_reached", "input_bytes_share_reached"),
             (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
         ];
         assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);

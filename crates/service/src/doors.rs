@@ -12,7 +12,9 @@
 
 pub(crate) mod forms;
 pub(crate) mod giop;
+pub(crate) mod guests;
 pub(crate) mod json;
+pub(crate) mod tempo;
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -23,6 +25,7 @@ use engine::{Delivery, Event, Form, OutboxId, Peer, ProxyKey, Questions, Snapsho
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::lane::clock::Clock;
 use crate::lane::intake::{Refused, Ruling};
+use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
@@ -47,11 +50,12 @@ pub(crate) use giop::objects::Objects;
 pub(crate) enum Tag {
     Giop,
     Json,
+    Tempo,
 }
 
 impl Tag {
     /// All doors, by their numbers; four at most.
-    pub(crate) const ALL: [Self; 2] = [Self::Giop, Self::Json];
+    pub(crate) const ALL: [Self; 3] = [Self::Giop, Self::Json, Self::Tempo];
 
     pub(crate) const fn number(self) -> u64 {
         self as u64
@@ -80,10 +84,11 @@ impl Tag {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own.
+    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own, and below what the engine says of
+    /// marks.
     #[inline]
     pub(crate) fn of_want(want: Want) -> Self {
-        Self::numbered(u64::from(want.0 >> 16))
+        Self::numbered(u64::from(want.0 >> 16 & 0xff))
     }
 }
 
@@ -91,6 +96,7 @@ impl Tag {
 pub(crate) struct Doors {
     pub(crate) giop: giop::Door,
     pub(crate) json: json::Door,
+    pub(crate) tempo: tempo::Door,
 }
 
 /// The connections that clients made to a lane, by door.
@@ -99,6 +105,7 @@ pub(crate) struct Clients {
     pub(crate) addresses: Option<Addresses>,
     pub(crate) giop: giop::callers::Clients,
     pub(crate) json: json::incoming::Clients,
+    pub(crate) tempo: tempo::streams::Clients,
 }
 
 /// What each door is made with, the same for all lanes.
@@ -106,6 +113,7 @@ pub(crate) struct Clients {
 pub(crate) struct Settings {
     pub(crate) giop: giop::Settings,
     pub(crate) json: json::Settings,
+    pub(crate) tempo: tempo::Settings,
 }
 
 /// Where each door's clients connect; the main lane's.
@@ -114,6 +122,9 @@ pub(crate) struct Listeners {
     pub(crate) giop: Listener,
     /// Only where it was asked for.
     pub(crate) json: Option<Listener>,
+    /// The same; datagrams arrive at the same port.
+    pub(crate) tempo: Option<Listener>,
+    pub(crate) tempo_datagrams: Option<Datagrams>,
     /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
     pub(crate) outlive: bool,
 }
@@ -123,6 +134,7 @@ pub(crate) struct Listeners {
 pub(crate) enum Claim {
     Giop(giop::claims::Claim),
     Json(json::requests::Claim),
+    Tempo(tempo::intake::Claim),
 }
 
 /// A message that is for another lane than that on whose connection it came, on its way there or home.
@@ -139,7 +151,7 @@ pub(crate) enum Moving {
 #[derive(Debug)]
 pub(crate) enum ToDoor {
     Giop(giop::mail::ToDoor),
-    Json(json::mail::ToDoor),
+    Guest(guests::Letter),
 }
 
 impl ToDoor {
@@ -148,11 +160,11 @@ impl ToDoor {
         match Tag::of_peer(peer) {
             // Its clients are told by calls.
             Tag::Giop => None,
-            Tag::Json => Some(Self::Json(json::mail::ToDoor::Gone(peer))),
+            Tag::Json | Tag::Tempo => Some(Self::Guest(guests::Letter::Gone(peer))),
         }
     }
 
-    /// Has it say something else, which was made for it. (Lines of JSON change nothing that is kept, and have no such answer.)
+    /// Has it say something else, which was made for it. (Guests change nothing that is kept, and have no such answer.)
     pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
         if let Self::Giop(letter) = self {
             letter.set_bytes(bytes);
@@ -164,7 +176,7 @@ impl ToDoor {
 #[derive(Debug)]
 pub(crate) enum Request {
     Giop(giop::mail::Request),
-    Json(Box<json::mail::Request>),
+    Guest(Box<guests::Request>),
 }
 
 impl Request {
@@ -172,7 +184,7 @@ impl Request {
     pub(crate) const fn account(&self) -> &Arc<Account> {
         match self {
             Self::Giop(request) => request.charge.account(),
-            Self::Json(request) => request.charge.account(),
+            Self::Guest(request) => request.charge.account(),
         }
     }
 
@@ -180,7 +192,7 @@ impl Request {
     pub(crate) fn connection(&self) -> (u32, u64) {
         match self {
             Self::Giop(request) => (request.lane.0, request.connection.to_bits()),
-            Self::Json(request) => (u32::MAX, request.connection.to_bits()),
+            Self::Guest(request) => (u32::MAX, request.client),
         }
     }
 
@@ -188,7 +200,7 @@ impl Request {
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         match self {
             Self::Giop(request) => request.answered(bytes),
-            Self::Json(request) => request.answered(&bytes),
+            Self::Guest(request) => request.answered(&bytes),
         }
     }
 }
@@ -243,7 +255,7 @@ impl Request {
     pub(crate) fn reply(&self, answer: &Answer) -> Answered {
         match self {
             Self::Giop(request) => Objects::reply(request, answer).unwrap_or_default(),
-            Self::Json(_) => Answered::default(),
+            Self::Guest(_) => Answered::default(),
         }
     }
 
@@ -251,7 +263,7 @@ impl Request {
     pub(crate) fn decline(&self, why: Declined) -> Answered {
         match self {
             Self::Giop(request) => Objects::decline(request, why).unwrap_or_default(),
-            Self::Json(_) => json::mail::Request::decline(why),
+            Self::Guest(_) => guests::Request::decline(why),
         }
     }
 
@@ -259,7 +271,7 @@ impl Request {
     pub(crate) fn not_kept(&self) -> Option<Vec<u8>> {
         match self {
             Self::Giop(request) => Some(Objects::decline(request, Declined::NotKept)?.bytes),
-            Self::Json(_) => None,
+            Self::Guest(_) => None,
         }
     }
 
@@ -267,7 +279,7 @@ impl Request {
     pub(crate) fn analyse(&self) -> Answered {
         match self {
             Self::Giop(request) => Objects::analyse(request).unwrap_or_default(),
-            Self::Json(_) => Answered::default(),
+            Self::Guest(_) => Answered::default(),
         }
     }
 }
@@ -277,7 +289,7 @@ impl Objects {
     pub(crate) fn wish(&self, request: &Request) -> Wish {
         match request {
             Request::Giop(request) => self.wish_giop(request),
-            Request::Json(_) => Wish::Own,
+            Request::Guest(_) => Wish::Own,
         }
     }
 
@@ -288,7 +300,7 @@ impl Objects {
                 let (answered, remarks) = self.execute_giop(request, lines);
                 (answered.unwrap_or_default(), remarks)
             }
-            Request::Json(request) => with_lines(lines, || request.execute(self)),
+            Request::Guest(request) => with_lines(lines, || request.execute(self)),
         }
     }
 
@@ -313,7 +325,8 @@ impl Made {
         match self {
             Self::ByUs => Some(Self::ByClients(Tag::Giop)),
             Self::ByClients(Tag::Giop) => Some(Self::ByClients(Tag::Json)),
-            Self::ByClients(Tag::Json) => None,
+            Self::ByClients(Tag::Json) => Some(Self::ByClients(Tag::Tempo)),
+            Self::ByClients(Tag::Tempo) => None,
         }
     }
 }
@@ -324,8 +337,20 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 impl Doors {
     pub(crate) fn new(common: &Common, resolver: Post<Lookup>) -> Self {
         let resolver = giop::outgoing::Resolver { post: resolver, own: common.accounts.account_of(NOBODY) };
-        let Settings { giop, json } = &common.doors;
-        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json) }
+        let Settings { giop, json, tempo } = &common.doors;
+        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json), tempo: tempo::Door::new(*tempo) }
+    }
+
+    /// Has the doors read datagrams.
+    ///
+    /// # Errors
+    /// When the poll does not take a socket.
+    pub(crate) fn take_datagrams(&mut self, listeners: Option<&mut Listeners>, poll: &Poll) -> io::Result<()> {
+        if let Some(datagrams) = listeners.and_then(|listeners| listeners.tempo_datagrams.take()) {
+            poll.add(&datagrams, Socket::Datagrams(Tag::Tempo), Interest::READ)?;
+            self.tempo.out.socket = Some(datagrams);
+        }
+        Ok(())
     }
 
     /// What time it is now.
@@ -357,7 +382,7 @@ impl Doors {
 
     /// Whether there is something to do without a socket or a letter having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
-        self.giop.goes_on() || self.json.goes_on()
+        self.giop.goes_on() || self.json.goes_on() || self.tempo.goes_on()
     }
 
     /// Whether somebody can be answered who had to wait for what is not the intake's.
@@ -367,12 +392,12 @@ impl Doors {
 
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
-        self.giop.has_deadlines() || self.json.has_deadlines()
+        self.giop.has_deadlines() || self.json.has_deadlines() || self.tempo.has_deadlines()
     }
 
     /// When something is to be done next of which the lane does not know otherwise.
     pub(crate) fn next_due(&self) -> Option<Time> {
-        self.giop.pullers.next_due()
+        [self.giop.pullers.next_due(), self.tempo.next_due()].into_iter().flatten().min()
     }
 
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
@@ -393,21 +418,23 @@ impl Clients {
     /// When the poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
         let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
-        let (giop, json) = listeners.map_or((None, None), |Listeners { giop, json, outlive: _ }| (Some(giop), json));
-        for (listener, door) in [(&giop, Tag::Giop), (&json, Tag::Json)] {
+        let (giop, json, tempo) =
+            listeners.map_or((None, None, None), |Listeners { giop, json, tempo, .. }| (Some(giop), json, tempo));
+        for (listener, door) in [(&giop, Tag::Giop), (&json, Tag::Json), (&tempo, Tag::Tempo)] {
             if let Some(listener) = listener {
                 net::prepare_listener(listener)?;
                 poll.add(listener, Socket::Listener(door), Interest::READ)?;
             }
         }
         let (giop, json) = (giop::callers::Clients::new(giop, common), json::incoming::Clients::new(json, common));
-        Ok(Self { addresses, giop, json })
+        Ok(Self { addresses, giop, json, tempo: tempo::streams::Clients::new(tempo, common) })
     }
 
     /// Nobody is let in any more.
     pub(crate) fn stop_listening(&mut self) {
         self.giop.entrance.close();
         self.json.entrance.close();
+        self.tempo.entrance.close();
     }
 
     /// Begins a round with what the last one left.
@@ -457,6 +484,7 @@ impl Core {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.send_push(delivery, events),
             Tag::Json => self.send_line(delivery, events),
+            Tag::Tempo => self.send_tempo(delivery, events),
         }
     }
 
@@ -465,7 +493,7 @@ impl Core {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.hand_to_waiter(delivery, events),
             // Nobody pulls there.
-            Tag::Json => self.recycle(events),
+            Tag::Json | Tag::Tempo => self.recycle(events),
         }
     }
 
@@ -525,6 +553,10 @@ impl Worker {
             Socket::Listener(Tag::Json) => self.accept_json(),
             Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
             Socket::Outgoing(Tag::Json, _) => {}
+            Socket::Listener(Tag::Tempo) => self.accept_tempo(),
+            Socket::Incoming(Tag::Tempo, token) => self.serve_tempo(token, ready),
+            Socket::Datagrams(Tag::Tempo) => self.serve_tempo_datagrams(ready),
+            Socket::Outgoing(Tag::Tempo, _) | Socket::Datagrams(_) => {}
         }
     }
 
@@ -534,7 +566,9 @@ impl Worker {
             Socket::Incoming(Tag::Giop, token) => self.serve_hungry(token),
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
             Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
-            Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => {}
+            Socket::Incoming(Tag::Tempo, token) => self.go_on_with_tempo(token),
+            Socket::Bell | Socket::Listener(_) | Socket::Datagrams(_) | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => {
+            }
         }
     }
 
@@ -551,19 +585,25 @@ impl Worker {
             Socket::Incoming(Tag::Json, token) => {
                 core.doors.json.connections.get_mut(token).map(json::connection::Connection::put_off)
             }
-            Socket::Bell | Socket::Listener(_) | Socket::Outgoing(Tag::Json, _) => None,
+            Socket::Incoming(Tag::Tempo, token) => {
+                core.doors.tempo.out.connections.get_mut(token).map(tempo::streams::Connection::put_off)
+            }
+            Socket::Bell | Socket::Listener(_) | Socket::Datagrams(_) | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => {
+                None
+            }
         }
     }
 
     /// Writes what is due: to consumers first, then to those who are answered.
     pub(crate) fn write_due(&mut self) {
-        let Doors { giop, json } = &self.core.doors;
-        if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() {
+        let Doors { giop, json, tempo } = &self.core.doors;
+        if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() && !tempo.is_due() {
             return;
         }
         // Whoever has his reply is to find his event counted.
         self.core.tally();
         self.core.flush_due();
+        self.core.flush_tempo();
         self.core.flush_json();
         self.settle_unsettled();
     }
@@ -573,6 +613,7 @@ impl Worker {
         match claim {
             Claim::Giop(claim) => self.answer_claim(claim, refused),
             Claim::Json(claim) => self.answer_json(claim, refused),
+            Claim::Tempo(claim) => self.answer_tempo(claim, refused),
         }
     }
 
@@ -584,6 +625,7 @@ impl Worker {
     /// Does what is due by the clock at a time of its own.
     pub(crate) fn serve_due(&mut self) {
         self.core.serve_pullers();
+        self.core.serve_tempo_due();
     }
 
     /// Ends what has waited too long.
@@ -598,6 +640,7 @@ impl Worker {
             self.core.clock.plan_sweep();
         }
         self.sweep_json();
+        self.sweep_tempo();
     }
 
     /// Goes on with what waited for room, or was too much for one round.
@@ -609,16 +652,17 @@ impl Worker {
         self.core.tell_of_losses();
     }
 
-    /// Takes in some more events of what is too long to be taken in at one go.
+    /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
     pub(crate) fn take_in_more(&mut self) {
         self.serve_instalments();
+        self.serve_tempo_turns();
     }
 
     /// Administration has written to a door.
     pub(crate) fn serve_letter(&mut self, letter: ToDoor) {
         match letter {
             ToDoor::Giop(letter) => self.pass_answer(letter),
-            ToDoor::Json(letter) => self.serve_json_letter(letter),
+            ToDoor::Guest(letter) => self.serve_guest_letter(letter),
         }
     }
 
@@ -648,6 +692,7 @@ impl Worker {
             Made::ByUs => self.core.doors.giop.outgoing.has_output_at(from, places),
             Made::ByClients(Tag::Giop) => self.clients.giop.has_output_at(from, places),
             Made::ByClients(Tag::Json) => self.core.doors.json.has_output_at(from, places),
+            Made::ByClients(Tag::Tempo) => self.core.doors.tempo.has_output_at(from, places),
         }
     }
 
@@ -655,6 +700,7 @@ impl Worker {
     pub(crate) fn close_connections(&mut self) {
         self.close_all();
         self.core.close_all_json();
+        self.core.close_all_tempo();
     }
 }
 
@@ -683,7 +729,10 @@ mod tests {
         for (door, number) in Tag::ALL.into_iter().zip(0_u16..) {
             assert_eq!((door.number(), Tag::numbered(number.into())), (number.into(), door));
             assert_eq!(Tag::of_form(Form(number << 8 | 0xff)), door);
-            assert_eq!(Tag::of_want(Want(u32::from(number) << 16 | 0xffff)), door);
+            let want = Want(u32::from(number) << 16 | 0xffff);
+            assert_eq!(Tag::of_want(want), door);
+            // Channels say of all their consumers how events are marked (`MarkRepeats`), whichever door they are at.
+            assert_eq!(Tag::of_want(want.marking_repeats(true).marking_numbers(true)), door);
         }
     }
 }

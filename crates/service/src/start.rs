@@ -8,7 +8,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -41,6 +41,7 @@ use crate::config::{Config, ConnectionReliability, NarrowCodeSet};
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::{self, Listeners, Objects};
+use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::net::{self, Bell};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
@@ -64,12 +65,15 @@ pub struct Sockets {
     pub giop: Option<TcpListener>,
     /// For lines of JSON. Default: none, and the service listens at `json.listen`, if it is to.
     pub json: Option<TcpListener>,
+    /// For Tempo: connections and datagrams, at one port. Default: none, and the service listens at `tempo.listen`, if it is to.
+    pub tempo: Option<(TcpListener, UdpSocket)>,
 }
 
 /// A running service. Dropping it stops it.
 pub struct Service {
     address: SocketAddr,
     json_address: Option<SocketAddr>,
+    tempo_address: Option<SocketAddr>,
     store_directory: Option<PathBuf>,
     advertised: (String, u16),
     reference: String,
@@ -133,23 +137,32 @@ impl Service {
             Some(socket) => Some(taken_over(socket)?),
             None => config.json_listen_address()?.map(listen).transpose()?,
         };
+        let tempo = match sockets.tempo {
+            Some((socket, datagrams)) => Some((taken_over(socket)?, datagrams)),
+            None => config.tempo_listen_address()?.map(listen_both).transpose()?,
+        };
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
         make_room_for_descriptors(&listener, connections_max);
         let json_address = json.as_ref().map(|(_, address)| *address);
+        let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
 
         let json = json.map(|(listener, _)| net::listener(listener));
-        let listeners = Listeners { giop: net::listener(listener), json, outlive };
+        let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
+        let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
+        let listeners = Listeners { giop: net::listener(listener), json, tempo, tempo_datagrams, outlive };
         let assembled = assemble(&config, listeners, (&host, port), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
         let (is_outside, store_directory) = (assembled.is_outside, assembled.store_directory);
-        remarks.extend(json_address.and_then(remark_on_json));
+        remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
+        remarks.extend(tempo_address.and_then(|address| remark_on_door("tempo.listen", address)));
         let asked_to_stop = Arc::clone(&administrator.ending.asked);
         let stopper = Stopper { hurry: Arc::clone(&administrator.ending.hurry), bell: Arc::clone(&administrator.bell) };
         // From here on a failure drops it, which stops what has been started.
         let mut service = Self {
             address,
             json_address,
+            tempo_address,
             store_directory,
             advertised: (host, port),
             reference,
@@ -176,6 +189,12 @@ impl Service {
     #[must_use]
     pub const fn json_address(&self) -> Option<SocketAddr> {
         self.json_address
+    }
+
+    /// The address at which it takes clients of Tempo, with the real port, if it does: datagrams and connections.
+    #[must_use]
+    pub const fn tempo_address(&self) -> Option<SocketAddr> {
+        self.tempo_address
     }
 
     /// The folder that has what outlives the process, if anything does.
@@ -467,6 +486,22 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> 
     Ok((listener, address))
 }
 
+/// Listens for connections and for datagrams at one port, and says on which address.
+fn listen_both(address: SocketAddr) -> Result<((TcpListener, SocketAddr), UdpSocket), StartError> {
+    // A port of the system's choice may be taken for datagrams.
+    const TRIES: usize = 16;
+    let mut tried = 0;
+    loop {
+        let (listener, bound) = listen(address)?;
+        tried += 1;
+        match UdpSocket::bind(bound) {
+            Ok(datagrams) => return Ok(((listener, bound), datagrams)),
+            Err(_) if address.port() == 0 && tried < TRIES => {}
+            Err(error) => return Err(StartError::Listen { address: bound, error }),
+        }
+    }
+}
+
 /// A socket that listens already, and on which address.
 fn taken_over(listener: TcpListener) -> Result<(TcpListener, SocketAddr), StartError> {
     listener.set_nonblocking(true)?;
@@ -474,10 +509,10 @@ fn taken_over(listener: TcpListener) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, address))
 }
 
-/// Lines of JSON are for programs of this host: where others can connect, everybody who reads the log is to know.
-fn remark_on_json(address: SocketAddr) -> Option<String> {
+/// What has no security is for programs of this host: where others can connect, everybody who reads the log is to know.
+fn remark_on_door(setting: &str, address: SocketAddr) -> Option<String> {
     let remark = format!(
-        "json.listen: whoever can reach {address} can publish and read events there; nothing is encrypted, and nobody is asked who \
+        "{setting}: whoever can reach {address} can publish and read events there; nothing is encrypted, and nobody is asked who \
          it is"
     );
     (!address.ip().is_loopback()).then(|| {
@@ -508,6 +543,7 @@ fn common(
                 address_outlives,
             },
             json: doors::json::Settings { limits: config.json_limits(), request_bytes_min },
+            tempo: config.tempo_settings(request_bytes_min),
         },
         accounts,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),

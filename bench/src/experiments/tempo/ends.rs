@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle, Thread};
 
-use super::tempo_ends::{Publisher, Subscriber};
+use client::tempo::{Publisher, Subscriber};
 use load::system::datagrams::{DATAGRAMS_MAX, Datagrams};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use serde::Serialize;

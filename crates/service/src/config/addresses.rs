@@ -27,12 +27,15 @@ impl Config {
     /// # Errors
     /// When `json.listen` is neither a port nor `HOST:PORT`, or its host has no address.
     pub fn json_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
-        let Some(listen) = &self.json.listen else { return Ok(None) };
-        if let Ok(port) = listen.parse::<u16>() {
-            return Ok(Some(SocketAddr::from(([127, 0, 0, 1], port))));
-        }
-        let found = listen.to_socket_addrs().ok().and_then(|mut found| found.next());
-        found.map(Some).ok_or_else(|| ConfigError::BadAddress { key: "json.listen", value: listen.clone() })
+        self.json.listen.as_deref().map(|listen| of_door("json.listen", listen)).transpose()
+    }
+
+    /// The socket address for clients of Tempo, if any.
+    ///
+    /// # Errors
+    /// When `tempo.listen` is neither a port nor `HOST:PORT`, or its host has no address.
+    pub fn tempo_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        self.tempo.listen.as_deref().map(|listen| of_door("tempo.listen", listen)).transpose()
     }
 
     /// The host and port that references carry, given the address that was really bound.
@@ -54,6 +57,15 @@ impl Config {
         }
         Ok((host, port))
     }
+}
+
+/// A port on the loopback address, or `HOST:PORT`.
+fn of_door(key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
+    if let Ok(port) = listen.parse::<u16>() {
+        return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
+    }
+    let found = listen.to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or_else(|| ConfigError::BadAddress { key, value: listen.to_owned() })
 }
 
 /// Splits `HOST`, `HOST:PORT`, `[IPV6]`, `[IPV6]:PORT` or a bare IPv6 address.

@@ -22,7 +22,7 @@ impl engine::Forms for Doors {
     fn fields<'e>(&'e self, event: &'e Event) -> FormFields<'e> {
         match Tag::of_form(event.form) {
             // What comes in as JSON is put into the CORBA door's form.
-            Tag::Giop | Tag::Json => FormFields::Giop(self.giop.forms.fields(event)),
+            Tag::Giop | Tag::Json | Tag::Tempo => FormFields::Giop(self.giop.forms.fields(event)),
         }
     }
 }
@@ -105,7 +105,7 @@ impl Core {
 /// The note about the bytes of an event that may have been delivered before the process began.
 pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
     match Tag::of_form(form) {
-        Tag::Giop | Tag::Json => event::as_repeated(tag),
+        Tag::Giop | Tag::Json | Tag::Tempo => event::as_repeated(tag),
     }
 }
 
@@ -115,6 +115,7 @@ pub(crate) fn fits(form: Form, tag: u64, want: Want) -> bool {
     match Tag::of_want(want) {
         Tag::Giop => event::fits(form, tag, want),
         Tag::Json => false,
+        Tag::Tempo => Tag::of_form(form) == Tag::Tempo,
     }
 }
 
@@ -124,6 +125,7 @@ fn made_where_served(want: Want) -> Option<LaneId> {
     match Tag::of_want(want) {
         Tag::Giop => None,
         Tag::Json => Some(json::LANE),
+        Tag::Tempo => Some(LaneId::MAIN),
     }
 }
 
@@ -139,5 +141,6 @@ fn put_into(
         Tag::Json => {
             json::translate(channel, form, tag, bytes, out).map(|()| Translated::Written { tag: 0, number_at: None })
         }
+        Tag::Tempo => None,
     }
 }

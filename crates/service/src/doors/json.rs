@@ -2,7 +2,7 @@
 //!
 //! Such a client connects once, and is a supplier, a consumer or both on that connection: [`incoming`] reads it and [`requests`]
 //! carries out what it asks for; [`delivery`] writes events and answers. For each subscription, and for each channel into which
-//! it publishes, it has a proxy like any other client's, for which administration is asked ([`administration`], [`mail`]).
+//! it publishes, it has a proxy like any other client's, for which administration is asked ([`guests`](super::guests)).
 //!
 //! What it publishes becomes a structured event, so that all doors' consumers can have it. What it is sent is a line that is made
 //! of each event once, whoever gets it: [`WANT`] says that to the engine. All of its connections are the main lane's, and so are their
@@ -12,11 +12,9 @@
 //! Unlike the CORBA door this one allocates for each event that comes in, and for values that are not scalars of each that goes
 //! out: it is made for scripts, and only the main lane does that, for channels that have such clients.
 
-pub(crate) mod administration;
 pub(crate) mod connection;
 pub(crate) mod delivery;
 pub(crate) mod incoming;
-pub(crate) mod mail;
 pub(crate) mod requests;
 
 use std::collections::VecDeque;

@@ -1,6 +1,7 @@
 //! A lane's sockets: the poll, what is read into, what waits to be written, and how much of a round each connection may have.
 
 pub(crate) mod buffers;
+pub(crate) mod datagrams;
 pub(crate) mod entrance;
 pub(crate) mod gathered;
 pub(crate) mod net;

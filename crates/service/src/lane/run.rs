@@ -149,13 +149,15 @@ const MAIL_PER_ROUND: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let WorkerOptions { id, thread, name, priority, listeners, mut ends, counters, common } = options;
+        let WorkerOptions { id, thread, name, priority, mut listeners, mut ends, counters, common } = options;
         let mut lane = ready_lane(id, &common, ends.overflow.is_some());
         if let Some(overflow) = &mut ends.overflow {
             lane.continue_histories(core::mem::take(&mut overflow.histories));
         }
         let poll = Poll::new()?;
         poll.add(&ends.bell, Socket::Bell, Interest::READ)?;
+        let mut doors = Doors::new(&common, ends.resolver);
+        doors.take_datagrams(listeners.as_mut(), &poll)?;
         Ok(Self {
             clients: Clients::new(listeners, &common, &poll)?,
             mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
@@ -170,7 +172,7 @@ impl Worker {
                     buffers: Buffers::default(),
                     spares: Spares::default(),
                 },
-                doors: Doors::new(&common, ends.resolver),
+                doors,
                 lane,
                 published: arc_swap::Cache::new(common.published),
                 links: Links::new(ends.links, ends.introductions),

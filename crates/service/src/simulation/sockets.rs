@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use super::network::{self, Id, Net, Trouble};
+use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest, Ready};
 
@@ -171,6 +172,18 @@ macro_rules! source {
             }
         }
     };
+}
+
+impl Source for Datagrams {
+    fn with_system(&self, what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>) -> Option<io::Result<()>> {
+        use std::os::fd::AsFd;
+        Some(what(self.as_fd()))
+    }
+
+    /// There are none in a simulation.
+    fn id(&self) -> Option<Id> {
+        None
+    }
 }
 
 source!(Stream, Self::Simulated(handle) => handle.id);

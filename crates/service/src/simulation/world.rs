@@ -138,8 +138,13 @@ fn config() -> Config {
 impl World {
     fn new(mut rng: Rng) -> Result<Self, String> {
         let listener = |address| Listener::simulated(address).ok_or("no simulation");
-        let listeners =
-            Listeners { giop: listener(sockets::SERVICE)?, json: Some(listener(sockets::JSON)?), outlive: false };
+        let listeners = Listeners {
+            giop: listener(sockets::SERVICE)?,
+            json: Some(listener(sockets::JSON)?),
+            tempo: None,
+            tempo_datagrams: None,
+            outlive: false,
+        };
         let assembled = simulated(&config(), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;
         let accounts = administrator.roster.of_simulation();

@@ -21,6 +21,9 @@ const EVENT_TYPES_MIN: u64 = 1_024;
 const THREADS_MIN: u64 = 8;
 /// Host names that may be looked up for an address whatever its share.
 const LOOKUPS_MIN: u64 = 4;
+/// Topics that clients of Tempo may announce from an address whatever its share, and what may wait of their messages.
+const ANNOUNCED_MIN: u64 = 64;
+const INPUT_BYTES_MIN: u64 = 256 << 10;
 /// Analyses under way, of all.
 const ANALYSES_MAX: u64 = 64;
 /// Requests that administration has, of all.
@@ -51,6 +54,8 @@ pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: Connect
         .with(Resource::Channels, channels_max(), CHANNELS_MIN)
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
         .with(Resource::LookupThreads, resolver::THREADS_MAX as u64, 1)
+        .with(Resource::Announced, config.tempo.topics_max.into(), ANNOUNCED_MIN)
+        .with(Resource::InputBytes, connections / 8, INPUT_BYTES_MIN)
         .with(Resource::Analyses, ANALYSES_MAX, 1)
 }
 

@@ -29,5 +29,6 @@ mod remote_filters;
 mod sequences;
 mod stopping;
 mod telling;
+mod tempo;
 mod turns;
 mod walls;

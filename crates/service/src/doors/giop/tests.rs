@@ -96,7 +96,13 @@ impl Bench {
             thread: LaneThread::MAIN,
             name: "lane".into(),
             priority: None,
-            listeners: Some(Listeners { giop: net::listener(listener), json: None, outlive: false }),
+            listeners: Some(Listeners {
+                giop: net::listener(listener),
+                json: None,
+                tempo: None,
+                tempo_datagrams: None,
+                outlive: false,
+            }),
             ends: LaneEnds {
                 store: None,
                 overflow: None,
@@ -113,6 +119,7 @@ impl Bench {
                 published: Arc::clone(&published),
                 doors: crate::doors::Settings {
                     json: crate::doors::json::Settings { limits: json::Limits::default(), request_bytes_min: 0 },
+                    tempo: crate::config::Config::default().tempo_settings(0),
                     giop: Settings {
                         framing: framing::Limits::default(),
                         request_bytes_min: 16 << 10,

@@ -10,14 +10,14 @@ use json::{Publish, Request, Subscribe, answer};
 
 use crate::counters::Counter;
 use crate::doors;
+use crate::doors::guests::NO_ROOM;
 use crate::doors::json::connection::Connection;
-use crate::doors::json::mail::{Request as ToAsk, Wanted};
 use crate::doors::json::{Part, WANT};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
 use crate::store::journal::Unkept;
-use accounts::{Account, Resource};
+use accounts::Account;
 
 /// Who is to be told that an event was taken in.
 #[derive(Debug, Clone, Copy)]
@@ -193,7 +193,6 @@ impl Core {
         channel: ChannelId,
         wanted: corba::Part,
     ) -> Result<Peer, &'static str> {
-        const NO_ROOM: &str = "the service has no room for this request now; it may come again";
         let door = &mut self.doors.json;
         let Some(connection) = door.connections.get(token) else { return Err(NO_ROOM) };
         let name = format!("JSON client at {}", connection.address);
@@ -204,18 +203,13 @@ impl Core {
             }
         };
         let octets = (octets as u64).max(door.settings.request_bytes_min);
-        let charge = connection.account().charge(Resource::RequestBytes, octets).map_err(|spent| {
-            self.counters.add(Counter::of_refusal(spent), 1);
-            NO_ROOM
-        })?;
+        let account = Arc::clone(connection.account());
         let peer = door.add_proxy(token, part);
-        let wanted = Wanted::Proxy(Guest { channel, peer, name, part: wanted });
-        self.counters.add(Counter::Requests, 1);
-        let posted = self.office.administration.post(ToAsk { connection: token, wanted, charge }.into());
-        if posted.is_err() {
-            self.counters.add(Counter::AdministrationFull, 1);
+        let asked =
+            self.ask_for_guest(token.to_bits(), Guest { channel, peer, name, part: wanted }, (&account, octets));
+        if let Err(reason) = asked {
             self.doors.json.remove_proxy(peer);
-            return Err(NO_ROOM);
+            return Err(reason);
         }
         Ok(peer)
     }
@@ -223,13 +217,8 @@ impl Core {
     /// A proxy of a client's is not needed any more. One that is not there yet is let go when it is.
     fn dismiss(&mut self, token: Token, peer: Peer, account: &Arc<Account>) {
         if let Some(key) = self.doors.json.remove_proxy(peer).and_then(|proxy| proxy.key) {
-            self.let_go_of(token, key, account);
+            self.dismiss_guest(token.to_bits(), key, account);
         }
-    }
-
-    fn let_go_of(&mut self, connection: Token, key: ProxyKey, account: &Arc<Account>) {
-        let charge = account.charge_anyway(Resource::RequestBytes, 0);
-        self.office.reports.post(ToAsk { connection, wanted: Wanted::Dismissal(key), charge }.into());
     }
 
     /// A connection is gone, and its proxies go.
@@ -243,7 +232,7 @@ impl Core {
     }
 
     /// Somebody else has ended a proxy.
-    pub(super) fn proxy_gone(&mut self, peer: Peer) {
+    pub(crate) fn json_proxy_gone(&mut self, peer: Peer) {
         let Some(proxy) = self.doors.json.remove_proxy(peer) else { return };
         let Some(connection) = self.doors.json.connections.get_mut(proxy.connection) else { return };
         match proxy.part {
@@ -261,22 +250,17 @@ impl Core {
 
 impl Worker {
     /// Administration has made a proxy, or refused it.
-    pub(super) fn welcomed(
-        &mut self,
-        token: Token,
-        peer: Peer,
-        proxy: Result<ProxyKey, String>,
-        account: &Arc<Account>,
-    ) {
+    pub(crate) fn welcomed_json(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
         let core = &mut self.core;
         let key = proxy.as_ref().ok().copied();
         let Some(asked) = core.doors.json.note_welcomed(peer, key) else {
             // Its client has gone, or has taken it back.
             if let Some(key) = key {
-                core.let_go_of(token, key, account);
+                core.dismiss_guest(0, key, account);
             }
             return;
         };
+        let token = asked.connection;
         let Some(connection) = core.doors.json.connections.get_mut(token) else { return };
         match asked.part {
             Part::Subscription(id) => {

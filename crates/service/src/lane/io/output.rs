@@ -128,7 +128,8 @@ impl Spares {
     const BUFFER_BYTES: usize = 64 << 10;
     const READY: usize = 32;
 
-    fn take(&mut self) -> Vec<u8> {
+    /// A buffer, empty.
+    pub(crate) fn take(&mut self) -> Vec<u8> {
         match self.buffers.pop() {
             Some(buffer) => {
                 self.bytes -= buffer.capacity();
@@ -138,7 +139,8 @@ impl Spares {
         }
     }
 
-    fn keep(&mut self, mut buffer: Vec<u8>) {
+    /// Keeps a buffer that is not needed any more, if it is of a usual size.
+    pub(crate) fn keep(&mut self, mut buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         if (Self::BUFFER_BYTES..=Self::BUFFER_BYTES_MAX).contains(&bytes) && self.bytes + bytes <= Self::BYTES_MAX {
             buffer.clear();

@@ -10,6 +10,8 @@ pub(crate) enum Socket {
     Bell,
     /// Where the clients of a door connect.
     Listener(Tag),
+    /// Where datagrams of the clients of a door arrive.
+    Datagrams(Tag),
     /// A connection that a client made.
     Incoming(Tag, Token),
     /// A connection that was made to a client.
@@ -20,6 +22,8 @@ pub(crate) enum Socket {
 const KIND: u32 = 62;
 const DOOR: u32 = 60;
 const BELL: u64 = 0;
+/// Beside the bell, which has neither door nor token.
+const DATAGRAMS: u64 = 1;
 const LISTENER: u64 = 1;
 const INCOMING: u64 = 2;
 
@@ -29,6 +33,7 @@ impl Socket {
     pub(crate) const fn datum(self) -> u64 {
         match self {
             Self::Bell => BELL << KIND,
+            Self::Datagrams(door) => BELL << KIND | door.number() << DOOR | DATAGRAMS,
             Self::Listener(door) => LISTENER << KIND | door.number() << DOOR,
             Self::Incoming(door, token) => INCOMING << KIND | door.number() << DOOR | token.to_bits(),
             Self::Outgoing(door, token) => (INCOMING + 1) << KIND | door.number() << DOOR | token.to_bits(),
@@ -40,6 +45,7 @@ impl Socket {
     pub(crate) fn of_datum(datum: u64) -> Self {
         let (door, token) = (Tag::numbered(datum >> DOOR & 3), Token::from_bits(datum));
         match datum >> KIND {
+            BELL if datum & DATAGRAMS != 0 => Self::Datagrams(door),
             BELL => Self::Bell,
             LISTENER => Self::Listener(door),
             INCOMING => Self::Incoming(door, token),
@@ -63,7 +69,7 @@ mod tests {
         for door in Tag::ALL {
             let of_door =
                 tokens.into_iter().flat_map(|token| [Socket::Incoming(door, token), Socket::Outgoing(door, token)]);
-            for socket in of_door.chain([Socket::Bell, Socket::Listener(door)]) {
+            for socket in of_door.chain([Socket::Bell, Socket::Listener(door), Socket::Datagrams(door)]) {
                 assert_eq!(Socket::of_datum(socket.datum()), socket);
             }
         }

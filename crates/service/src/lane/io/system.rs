@@ -24,7 +24,7 @@ pub(crate) fn calls_of_this_thread() -> u64 {
     CALLS.get()
 }
 
-fn count() {
+pub(super) fn count() {
     CALLS.set(CALLS.get() + 1);
 }
 

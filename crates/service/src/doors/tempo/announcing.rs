@@ -1,0 +1,403 @@
+//! What is announced here, what of it is kept, and what the broker announces itself.
+
+use core::cmp::Reverse;
+use core::net::SocketAddr;
+
+use tempo::Nanos;
+use tempo::presence::{Announced, Presence};
+use tempo::wire::{Announcement, Frame, Header, NAME_MAX, Payload, Report, Role};
+
+use super::Door;
+use super::delivery::send;
+use super::requests::Asked;
+use super::sessions::{Is, Part, Place, Publisher, Session, Subscriber};
+use super::topics::Name;
+use crate::counters::Counter;
+use crate::lane::io::output::would_block;
+use crate::lane::io::slots::Token;
+use crate::lane::run::{Core, Worker};
+use accounts::Resource;
+
+/// Parts for which something is done by the clock in one round; the others have their turn in the next, which begins at once.
+const DUE_PER_ROUND: usize = 128;
+/// Topics and roles that one session may have announced.
+const PARTS_OF_SESSION: usize = 4_096;
+
+impl Worker {
+    /// Somebody announces a topic and a role.
+    #[inline(never)]
+    pub(super) fn hear_announcement(
+        &mut self,
+        place: Place,
+        address: SocketAddr,
+        header: &Header,
+        announcement: &Announcement<'_>,
+    ) {
+        let Some((name, says_first)) = Name::read(announcement.name) else {
+            return self.core.counters.add(Counter::TempoNamesRefused, 1);
+        };
+        let cookies = &self.core.doors.tempo.cookies;
+        let is_proven = match place {
+            Place::Stream(_) => true,
+            Place::Datagram(address) => cookies.is_ours(announcement.returned, address, header.session),
+        };
+        if !is_proven {
+            return self.core.answer_unproven(address, header, announcement, name);
+        }
+        let Some(session) = self.session_at(place, address, header.session) else { return };
+        if let Some(known) = self.core.doors.tempo.sessions.get_mut(session) {
+            known.given = announcement.given;
+        }
+        self.core.note_announced(session, header.topic, announcement, (name, says_first));
+        self.core.forget_session_if_empty(session);
+    }
+
+    /// The session with that number at a place that has proven itself.
+    fn session_at(&mut self, place: Place, address: SocketAddr, number: u32) -> Option<Token> {
+        let sessions = &mut self.core.doors.tempo.sessions;
+        if let Some(session) = sessions.find(number, place) {
+            return Some(session);
+        }
+        if let Some(session) = sessions.numbered(number)
+            && sessions.get(session).is_some_and(|session| session.moving == Some(address))
+            && sessions.relocate(session, address)
+        {
+            self.core.counters.add(Counter::TempoSessionsMoved, 1);
+            return Some(session);
+        }
+        let account = self.clients.addresses.as_mut()?.open(address.ip());
+        let slice = self.core.io.slices.arrive(account.ip());
+        let session = sessions.insert(Session::new(number, place, account, slice));
+        if let Place::Stream(connection) = place
+            && let Some(connection) = self.core.doors.tempo.out.connections.get_mut(connection)
+        {
+            connection.sessions.push(session);
+        }
+        Some(session)
+    }
+}
+
+impl Door {
+    /// Has a part looked at when there is something to do for it.
+    fn plan(&mut self, part: Token) {
+        if let Some(known) = self.sessions.part_mut(part) {
+            let due = known.due();
+            known.timer = due;
+            self.timers.push(Reverse((due, part)));
+        }
+    }
+
+    /// The next part for which there is something to do.
+    fn next_part_due(&mut self, now: Nanos) -> Option<Token> {
+        loop {
+            let &Reverse((due, part)) = self.timers.peek().filter(|Reverse((due, _))| *due <= now)?;
+            self.timers.pop();
+            let Some(known) = self.sessions.part(part).filter(|known| known.timer == due) else { continue };
+            if known.due() <= now {
+                return Some(part);
+            }
+            self.plan(part);
+        }
+    }
+}
+
+impl Core {
+    // ---- what is announced here ----
+
+    /// Answers who has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
+    fn answer_unproven(&mut self, from: SocketAddr, header: &Header, asked: &Announcement<'_>, name: Name<'_>) {
+        self.counters.add(Counter::TempoUnproven, 1);
+        let now = self.clock.now.0;
+        let Door { cookies, sessions, topics, settings, session: own, answers, .. } = &mut self.doors.tempo;
+        // It may be a session that had another port before, as its router has it: the cookie for that says so.
+        if let Some(session) = sessions.numbered(header.session).and_then(|session| sessions.get_mut(session))
+            && let Place::Datagram(before) = session.place
+            && before.ip() == from.ip()
+            && cookies.is_ours(asked.returned, before, header.session)
+        {
+            session.moving = Some(from);
+        }
+        let number = topics.number_of(name);
+        let known = topics.find(name).and_then(|topic| topics.get_mut(topic));
+        let side = known.map(|topic| topic.side_mut(asked.role.counterpart()));
+        let summary = side.map(|side| side.summary(sessions, now).0).unwrap_or_default();
+        let answer = Announcement {
+            given: cookies.cookie(from, header.session),
+            returned: asked.given,
+            rate: if asked.role == Role::Subscriber { summary.rates } else { summary.lowest_rate },
+            highest_rate: summary.highest_rate,
+            deadline_us: summary.deadline_us,
+            end_points: summary.end_points,
+            largest: settings.message_bytes_max,
+            period_ms: settings.period_ms,
+            role: asked.role.counterpart(),
+            name: asked.name,
+        };
+        let header = Header { session: *own, topic: number, sequence: 0, sent: 0, priority: 0, by_broker: true };
+        let frame = Frame { header, payload: Payload::Announcement(answer) };
+        let begin = answers.len();
+        answers.resize(begin + frame.octets(), 0);
+        if frame.write(answers.get_mut(begin..).unwrap_or_default()).is_none() {
+            answers.truncate(begin);
+        }
+    }
+
+    /// Sends what answers one datagram.
+    pub(super) fn send_answers(&mut self, to: SocketAddr) {
+        let Door { answers, out, .. } = &mut self.doors.tempo;
+        let Some(socket) = &out.socket else { return };
+        if answers.is_empty() {
+            return;
+        }
+        let sent = socket.send(to, answers, answers.len());
+        answers.clear();
+        match sent {
+            Ok(()) => self.counters.add(Counter::TempoDatagramsOut, 1),
+            // It asks again.
+            Err(error) if would_block(&error) => {}
+            Err(_) => self.counters.add(Counter::TempoSendsFailed, 1),
+        }
+    }
+
+    /// Keeps what a session announces for a topic that it knows by that number.
+    fn note_announced(
+        &mut self,
+        session: Token,
+        number: u32,
+        announcement: &Announcement<'_>,
+        (name, says_first): (Name<'_>, bool),
+    ) {
+        let (role, announced) = (announcement.role, Announced::from(announcement));
+        let Door { sessions, topics, .. } = &self.doors.tempo;
+        let Some(known) = sessions.get(session) else { return };
+        let topic = topics.find(name);
+        let of_number = known.part(number, role);
+        let of_topic = topic.and_then(|topic| sessions.part_on(session, topic, role));
+        if let Some(part) = of_number.filter(|part| of_topic == Some(*part)) {
+            return self.renew_part(part, announced);
+        }
+        // The number means another topic than before, or the topic has another number.
+        for former in [of_number, of_topic].into_iter().flatten() {
+            self.give_up_part(former);
+        }
+        self.add_part((session, number, role), announced, (name, says_first));
+    }
+
+    fn renew_part(&mut self, part: Token, announced: Announced) {
+        let now = self.clock.now.0;
+        let Door { sessions, topics, .. } = &mut self.doors.tempo;
+        let Some((known, session)) = sessions.both(part) else { return };
+        let before = known.presence.announced().rate;
+        if !known.presence.renew(now, announced) {
+            return;
+        }
+        let (topic, role, is_sooner) = (known.topic, known.role(), known.due() < known.timer);
+        if let Some(topic) = topics.get_mut(topic) {
+            topic.side_mut(role).note_change();
+        }
+        if role == Role::Publisher {
+            topics.note_rate(session.account.ip(), Some(before), Some(announced.rate));
+        }
+        if is_sooner {
+            self.doors.tempo.plan(part);
+        }
+    }
+
+    fn add_part(
+        &mut self,
+        (session, number, role): (Token, u32, Role),
+        announced: Announced,
+        (name, says_first): (Name<'_>, bool),
+    ) {
+        let now = self.clock.now.0;
+        let Some(known) = self.doors.tempo.sessions.get(session) else { return };
+        if known.announced() >= PARTS_OF_SESSION {
+            return self.counters.add(Counter::TempoTopicsRefused, 1);
+        }
+        let account = std::sync::Arc::clone(&known.account);
+        let charge = match account.charge(Resource::Announced, 1) {
+            Ok(charge) => charge,
+            Err(spent) => return self.note_topics_refused(spent),
+        };
+        self.doors.tempo.said.of_limits = false;
+        let topic = self.doors.tempo.topics.find_or_add(name);
+        let is = match role {
+            Role::Publisher => Is::Publisher(Box::default()),
+            Role::Subscriber => Is::Subscriber(Box::new(Subscriber::new(self.doors.tempo.new_peer()))),
+        };
+        let next_announcement = self.doors.tempo.chance.next_announcement(now, self.doors.tempo.settings.period_ms);
+        let part = Part {
+            session,
+            number,
+            topic,
+            at: 0,
+            presence: Presence::new(now, announced),
+            _charge: charge,
+            says_first,
+            next_announcement,
+            timer: 0,
+            is,
+        };
+        let Door { sessions, topics, .. } = &mut self.doors.tempo;
+        let part = sessions.insert_part(part);
+        if let (Some(topic), Some(known)) = (topics.get_mut(topic), sessions.part_mut(part)) {
+            known.at = topic.side_mut(role).add(part, &announced);
+        }
+        if role == Role::Publisher {
+            topics.note_rate(account.ip(), None, Some(announced.rate));
+        }
+        self.doors.tempo.plan(part);
+        self.note_tempo_levels();
+        match self.ask_for_part(part) {
+            Asked::Open => self.announce(part),
+            // It is announced to when that is there.
+            Asked::Waits => {}
+            Asked::Refused => self.remove_part(part),
+        }
+    }
+
+    #[cold]
+    fn note_topics_refused(&mut self, spent: accounts::Spent) {
+        self.counters.add(Counter::of_refusal(spent), 1);
+        if !core::mem::replace(&mut self.doors.tempo.said.of_limits, true) {
+            self.log(log::Level::Warn, || format!("a topic that a client of Tempo announces is not taken: {spent}"));
+        }
+    }
+
+    // ---- what goes ----
+
+    /// A part is given up, or was not announced any more. What its publisher sent before is yet handed in.
+    pub(super) fn give_up_part(&mut self, part: Token) {
+        let Door { sessions, .. } = &mut self.doors.tempo;
+        let Some(known) = sessions.part_mut(part) else { return };
+        if let Is::Publisher(publisher) = &mut known.is
+            && publisher.waiting > 0
+        {
+            publisher.is_leaving = true;
+            return sessions.hide_part(part);
+        }
+        self.remove_part(part);
+    }
+
+    /// Forgets a part, and what was kept for it.
+    pub(super) fn remove_part(&mut self, part: Token) {
+        let Door { sessions, topics, .. } = &mut self.doors.tempo;
+        let Some(gone) = sessions.remove_part(part) else { return };
+        let role = gone.role();
+        if let Some(topic) = topics.get_mut(gone.topic)
+            && let Some(moved) = topic.side_mut(role).remove(gone.at)
+            && let Some(moved) = sessions.part_mut(moved)
+        {
+            moved.at = gone.at;
+        }
+        if role == Role::Publisher
+            && let Some(session) = sessions.get(gone.session)
+        {
+            topics.note_rate(session.account.ip(), Some(gone.presence.announced().rate), None);
+        }
+        self.dismiss_part(&gone, part);
+        self.doors.tempo.topics.forget_unneeded(gone.topic);
+        self.forget_session_if_empty(gone.session);
+        self.note_tempo_levels();
+    }
+
+    /// Forgets a session that has nothing left.
+    pub(super) fn forget_session_if_empty(&mut self, session: Token) {
+        let sessions = &mut self.doors.tempo.sessions;
+        if sessions.get(session).is_none_or(|session| !session.is_empty()) {
+            return;
+        }
+        if let Some(mut gone) = sessions.remove(session) {
+            gone.packets.clear(&mut self.io.spares);
+            self.io.slices.leave(gone.slice);
+            if let Place::Stream(connection) = gone.place
+                && let Some(connection) = self.doors.tempo.out.connections.get_mut(connection)
+            {
+                connection.sessions.retain(|there| *there != session);
+            }
+        }
+    }
+
+    fn note_tempo_levels(&self) {
+        let door = &self.doors.tempo;
+        self.counters.set(Counter::TempoSessions, door.sessions.len() as u64);
+        self.counters.set(Counter::TempoAnnounced, door.sessions.announced as u64);
+        self.counters.set(Counter::TempoTopics, door.topics.len() as u64);
+    }
+
+    // ---- what is announced from here ----
+
+    /// Announces what is due, and forgets who was silent for too long.
+    pub(crate) fn serve_tempo_due(&mut self) {
+        let now = self.clock.now.0;
+        for _ in 0..DUE_PER_ROUND {
+            let Some(part) = self.doors.tempo.next_part_due(now) else { return };
+            let Door { sessions, chance, settings, .. } = &mut self.doors.tempo;
+            let Some(known) = sessions.part_mut(part) else { continue };
+            if known.presence.is_gone(now) {
+                self.counters.add(Counter::TempoExpired, 1);
+                self.give_up_part(part);
+                continue;
+            }
+            known.next_announcement = chance.next_announcement(now, settings.period_ms);
+            self.doors.tempo.plan(part);
+            if self.is_open(part) {
+                self.announce(part);
+                self.report(part);
+            }
+        }
+    }
+
+    /// Announces to one part what its counterparts come to.
+    pub(super) fn announce(&mut self, part: Token) {
+        let now = self.clock.now.0;
+        let Door { sessions, topics, settings, cookies, session: own, out, .. } = &mut self.doors.tempo;
+        let Some((known, session)) = sessions.part(part).and_then(|part| Some((part, sessions.get(part.session)?)))
+        else {
+            return;
+        };
+        let (to, role, says_first) = (known.session, known.role().counterpart(), known.says_first);
+        let Some(topic) = topics.get_mut(known.topic) else { return };
+        let (given, returned) = match session.place {
+            Place::Datagram(address) => (cookies.cookie(address, session.number), session.given),
+            Place::Stream(_) => (0, 0),
+        };
+        let (summary, _) = topic.side_mut(role).summary(sessions, now);
+        let mut buffer = [0; NAME_MAX];
+        let announcement = Announcement {
+            given,
+            returned,
+            rate: if role == Role::Publisher { summary.rates } else { summary.lowest_rate },
+            highest_rate: summary.highest_rate,
+            deadline_us: summary.deadline_us,
+            end_points: summary.end_points,
+            largest: settings.message_bytes_max,
+            period_ms: settings.period_ms,
+            role,
+            name: topic.name().announced(says_first, &mut buffer),
+        };
+        let header = Header { session: *own, topic: topic.number, sequence: 0, sent: 0, priority: 0, by_broker: true };
+        let frame = Frame { header, payload: Payload::Announcement(announcement) };
+        send(out, sessions, to, &frame, &mut self.io.spares);
+    }
+
+    /// Tells a publisher what has come of its topic, here and at the subscribers.
+    fn report(&mut self, part: Token) {
+        let now = self.clock.now.0;
+        let Door { sessions, topics, .. } = &mut self.doors.tempo;
+        let Some(known) = sessions.part(part) else { return };
+        let Is::Publisher(publisher) = &known.is else { return };
+        let Publisher { sequence, discarded, .. } = &**publisher;
+        let Some(topic) = topics.get_mut(known.topic).filter(|_| sequence.last().is_some()) else { return };
+        let (summary, told) = topic.subscribers.summary(sessions, now);
+        let report = Report {
+            received: sequence.received().saturating_sub(*discarded),
+            lost: sequence.lost().saturating_add(*discarded).saturating_add(told.lost),
+            rate: told.lowest_rate,
+            end_points: summary.end_points,
+        };
+        let (to, number) = (known.session, known.number);
+        let header = self.doors.tempo.header(number);
+        self.send_tempo_frame(to, &Frame { header, payload: Payload::Report(report) });
+    }
+}

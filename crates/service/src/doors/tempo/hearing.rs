@@ -1,0 +1,108 @@
+//! Frames in: whose each is, and what is done with it.
+
+use core::net::SocketAddr;
+
+use tempo::wire::{Data, Frame, Header, Payload, Role, Unreadable};
+
+use super::Door;
+use super::sessions::Place;
+use crate::counters::Counter;
+use crate::lane::io::slots::Token;
+use crate::lane::run::{Core, Worker};
+
+/// What became of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Heard {
+    /// It is done with.
+    Done,
+    /// There is no room in the input of that topic. Over a connection it is to come again when there is.
+    Wait(Token),
+}
+
+impl Worker {
+    /// Does what a frame is for. It is `alone` if nothing else that has arrived waits to be looked at.
+    pub(super) fn hear(&mut self, place: Place, address: SocketAddr, frame: &Frame<'_>, alone: bool) -> Heard {
+        let Frame { header, payload } = frame;
+        if header.by_broker {
+            self.core.note_broker(address);
+            return Heard::Done;
+        }
+        match payload {
+            Payload::Data(data) => return self.core.hear_data(place, header, data, alone),
+            Payload::Probe(probe) => return self.core.hear_probe(place, header, *probe),
+            Payload::Announcement(announcement) => self.hear_announcement(place, address, header, announcement),
+            Payload::Echo(probe) => self.core.hear_echo(place, header, *probe),
+            Payload::Report(report) => self.core.hear_report(place, header, *report),
+            Payload::Bye(role) => self.core.hear_bye(place, header, *role),
+        }
+        Heard::Done
+    }
+}
+
+impl Door {
+    /// The part that a publisher has under the number of a frame of its.
+    fn publisher(&self, place: Place, header: &Header) -> Option<Token> {
+        let session = self.sessions.find(header.session, place)?;
+        self.sessions.get(session)?.part(header.topic, Role::Publisher)
+    }
+}
+
+impl Core {
+    /// Counts what cannot be read.
+    pub(super) fn count_unreadable(&self, why: Unreadable) {
+        let counter = match why {
+            Unreadable::Version(_) => Counter::TempoVersions,
+            Unreadable::Kind { .. } => Counter::TempoUnknownKinds,
+            _ => Counter::TempoMalformed,
+        };
+        self.counters.add(counter, 1);
+    }
+
+    /// Another broker has sent something here: two that hear each other by mistake.
+    #[cold]
+    fn note_broker(&mut self, address: SocketAddr) {
+        self.counters.add(Counter::TempoByBrokers, 1);
+        if !core::mem::replace(&mut self.doors.tempo.said.of_brokers, true) {
+            self.log(log::Level::Warn, || {
+                format!(
+                    "another broker at {address} sends to this one; what brokers send is not taken from here on either"
+                )
+            });
+        }
+    }
+
+    /// Nobody who has proven to be there has announced what this is about.
+    #[cold]
+    pub(super) fn count_unbound(&self, place: Place, header: &Header) {
+        let is_known = self.doors.tempo.sessions.find(header.session, place).is_some();
+        self.counters.add(if is_known { Counter::TempoUnbound } else { Counter::TempoUnproven }, 1);
+    }
+
+    /// A message has come, or a part of one.
+    fn hear_data(&mut self, place: Place, header: &Header, data: &Data<'_>, alone: bool) -> Heard {
+        let Some(part) = self.doors.tempo.publisher(place, header) else {
+            self.count_unbound(place, header);
+            return Heard::Done;
+        };
+        if self.office.draining.has_begun() {
+            self.counters.add(Counter::RefusedStopping, 1);
+            return Heard::Done;
+        }
+        self.take_data(place, part, header, data, alone)
+    }
+
+    /// The part of a publisher that sends what goes the way of messages.
+    pub(super) fn publisher_of(&self, place: Place, header: &Header) -> Option<Token> {
+        self.doors.tempo.publisher(place, header)
+    }
+
+    /// Somebody gives a role up.
+    fn hear_bye(&mut self, place: Place, header: &Header, role: Role) {
+        let door = &self.doors.tempo;
+        let session = door.sessions.find(header.session, place).and_then(|session| door.sessions.get(session));
+        match session.and_then(|session| session.part(header.topic, role)) {
+            Some(part) => self.give_up_part(part),
+            None => self.count_unbound(place, header),
+        }
+    }
+}

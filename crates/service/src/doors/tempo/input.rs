@@ -1,0 +1,349 @@
+//! Messages that have come and wait: each topic has an input of its own, of bounded size, and topics take their turns by shares in virtual
+//! time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B). Within a topic the higher priority goes first, and what came first among equals
+//! (IV.C).
+
+use core::cmp::{Ordering, Reverse};
+use core::time::Duration;
+use std::collections::BinaryHeap;
+
+use engine::{Draft, EVENT_OVERHEAD_BYTES};
+use tempo::Nanos;
+use tempo::wire::Probe;
+use turns::{Share, VirtualTime};
+
+use crate::lane::io::slots::Token;
+
+/// What waits for its topic's turn.
+pub(crate) struct Waiting {
+    pub(crate) priority: i16,
+    serial: u64,
+    /// The publisher that sent it.
+    pub(crate) part: Token,
+    pub(crate) item: Item,
+}
+
+/// A message, or what goes the way of one.
+pub(crate) enum Item {
+    /// It is to be handed in.
+    Message(Draft),
+    /// It is to be sent to the topic's subscribers, from the one at that place on.
+    Probe(Probe, usize),
+}
+
+/// How much may wait for one topic.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) messages: usize,
+    pub(crate) octets: usize,
+}
+
+/// One topic's input.
+#[derive(Default)]
+pub(crate) struct Input {
+    /// What may be handed in when it is the topic's turn.
+    ready: BinaryHeap<Waiting>,
+    /// What waits for its publisher's proxy.
+    early: Vec<Waiting>,
+    octets: usize,
+    share: Option<Share>,
+    /// When the share was put together.
+    share_made: Nanos,
+    /// It is among those that take turns.
+    has_turn: bool,
+    /// What was handed in last has yet to be taken: there is no room for it, or it waits for something else.
+    pub(crate) is_owed: bool,
+    /// Connections that are not read until there is room again.
+    pub(crate) connections: Vec<Token>,
+}
+
+/// Whose turn it is.
+#[derive(Default)]
+pub(crate) struct Turns {
+    time: VirtualTime,
+    /// Topics that have something ready: the earliest deadline first.
+    heap: BinaryHeap<Reverse<(u128, u64, Token)>>,
+    serial: u64,
+}
+
+impl Waiting {
+    fn rank(&self) -> (i16, Reverse<u64>) {
+        (self.priority, Reverse(self.serial))
+    }
+
+    /// What it takes of its topic's input.
+    pub(crate) fn octets(&self) -> usize {
+        match &self.item {
+            Item::Message(draft) => octets_of(draft.bytes.len()),
+            Item::Probe(..) => size_of::<Self>(),
+        }
+    }
+}
+
+/// What a message takes of its topic's input.
+pub(crate) const fn octets_of(message: usize) -> usize {
+    #[expect(clippy::cast_possible_truncation, reason = "a few hundred")]
+    const OVERHEAD: usize = EVENT_OVERHEAD_BYTES as usize;
+    message.saturating_add(OVERHEAD)
+}
+
+impl PartialEq for Waiting {
+    fn eq(&self, other: &Self) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Waiting {}
+
+impl PartialOrd for Waiting {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Waiting {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl Input {
+    fn len(&self) -> usize {
+        self.ready.len() + self.early.len()
+    }
+
+    /// Whether something is there, or is owed.
+    pub(crate) fn has_some(&self) -> bool {
+        self.len() > 0 || self.is_owed
+    }
+
+    /// Whether there is room for so many octets more.
+    pub(crate) fn has_room(&self, octets: usize, bounds: Bounds) -> bool {
+        self.len() < bounds.messages && (self.len() == 0 || self.octets.saturating_add(octets) <= bounds.octets)
+    }
+
+    /// Whether connections that waited for room may go on: half of it is free.
+    pub(crate) fn has_much_room(&self, bounds: Bounds) -> bool {
+        self.len() <= bounds.messages / 2 && self.octets <= bounds.octets / 2
+    }
+
+    /// Whether what waits there can be handed in.
+    pub(crate) fn is_ready(&self) -> bool {
+        !self.is_owed && !self.ready.is_empty()
+    }
+
+    /// Has what waits for the proxy of one publisher wait for its turn.
+    pub(crate) fn let_in(&mut self, part: Token) {
+        let ready = &mut self.ready;
+        let early = self.early.extract_if(.., |waiting| waiting.part == part);
+        ready.extend(early);
+    }
+
+    /// Takes out what waits for the proxy of one publisher.
+    pub(crate) fn turn_away(&mut self, part: Token) -> Vec<Waiting> {
+        let away: Vec<Waiting> = self.early.extract_if(.., |waiting| waiting.part == part).collect();
+        self.octets -= away.iter().map(Waiting::octets).sum::<usize>();
+        away
+    }
+
+    /// Whether what it may claim was put together so long ago.
+    pub(crate) fn share_is_old(&self, now: Nanos, age: Nanos) -> bool {
+        self.share.is_none() || now.saturating_sub(self.share_made) >= age
+    }
+
+    /// What it may claim: a share, and within what time a message is to be forwarded, of so many in 1,000 s; no longer than from one to
+    /// the next.
+    pub(crate) fn set_share(&mut self, share: u64, rate: u32, deadline_us: u32, now: Nanos) {
+        self.share_made = now;
+        let share = u32::try_from(share).unwrap_or(u32::MAX).clamp(1, 1_000_000);
+        // What of the time from one message to the next the deadline is, holds in virtual time as well.
+        let parts = u64::from(deadline_us).saturating_mul(rate.into());
+        let deadline = (1..1_000_000_000).contains(&parts).then(|| Duration::from_nanos(parts / u64::from(share)));
+        match &mut self.share {
+            Some(known) => known.set(share, deadline),
+            None => self.share = Some(Share::new(share, deadline)),
+        }
+    }
+}
+
+impl Turns {
+    /// Whether nothing waits for a turn.
+    pub(crate) fn are_idle(&self) -> bool {
+        self.heap.is_empty()
+    }
+
+    /// Has something wait in a topic's input; `early`, if its publisher's proxy is not there yet.
+    pub(crate) fn push(&mut self, topic: Token, input: &mut Input, mut waiting: Waiting, early: bool) {
+        waiting.serial = self.serial;
+        self.serial += 1;
+        input.octets += waiting.octets();
+        if early {
+            return input.early.push(waiting);
+        }
+        input.ready.push(waiting);
+        self.place(topic, input);
+    }
+
+    /// Has a topic take turns if it has something ready.
+    pub(crate) fn place(&mut self, topic: Token, input: &mut Input) {
+        if input.has_turn || !input.is_ready() {
+            return;
+        }
+        let Input { share, has_turn, .. } = input;
+        let share = share.get_or_insert_with(|| Share::new(1, None));
+        share.awake(&self.time);
+        *has_turn = true;
+        self.heap.push(Reverse((share.deadline(), self.serial, topic)));
+        self.serial += 1;
+    }
+
+    /// The topic whose turn it is: [`Turns::take`] of it.
+    pub(crate) fn next(&mut self) -> Option<Token> {
+        let topic = self.heap.pop().map(|Reverse((.., topic))| topic);
+        if topic.is_none() {
+            self.time.rest();
+        }
+        topic
+    }
+
+    /// What is first in the input of the topic whose turn it is.
+    pub(crate) fn take(&mut self, input: &mut Input) -> Option<Waiting> {
+        input.has_turn = false;
+        if input.is_owed {
+            return None;
+        }
+        let first = input.ready.pop()?;
+        input.octets -= first.octets();
+        if let Some(share) = &mut input.share {
+            self.time.serve(share);
+        }
+        Some(first)
+    }
+}
+
+impl Waiting {
+    /// Something of a publisher's that came.
+    pub(crate) const fn new(priority: i16, part: Token, item: Item) -> Self {
+        Self { priority, serial: 0, part, item }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PART: Token = Token::FIRST;
+
+    fn probe(number: u32) -> Item {
+        Item::Probe(Probe { sent: 0, prober: 1, topic: 1, number, to: None, hops: 0, echoed_by: 0 }, 0)
+    }
+
+    fn topics(shares: &[(u64, u32, u32)]) -> (Turns, Vec<Input>) {
+        let inputs = shares.iter().map(|(share, rate, deadline_us)| {
+            let mut input = Input::default();
+            input.set_share(*share, *rate, *deadline_us, 0);
+            input
+        });
+        (Turns::default(), inputs.collect())
+    }
+
+    fn topic(at: usize) -> Token {
+        Token::from_bits(at as u64)
+    }
+
+    fn push(turns: &mut Turns, inputs: &mut [Input], at: usize, priority: i16, number: u32) {
+        turns.push(topic(at), &mut inputs[at], Waiting::new(priority, PART, probe(number)), false);
+    }
+
+    fn serve(turns: &mut Turns, inputs: &mut [Input]) -> Option<(usize, u32)> {
+        let at = turns.next()?.index();
+        let waiting = turns.take(&mut inputs[at])?;
+        turns.place(topic(at), &mut inputs[at]);
+        let Item::Probe(probe, _) = waiting.item else { panic!("a probe") };
+        Some((at, probe.number))
+    }
+
+    #[test]
+    fn topics_are_served_by_their_shares_however_much_waits_for_one() {
+        let (mut turns, mut inputs) = topics(&[(25_000, 0, 0), (75_000, 0, 0)]);
+        for number in 0..1_000 {
+            push(&mut turns, &mut inputs, 0, 0, number);
+        }
+        (0..60).for_each(|number| push(&mut turns, &mut inputs, 1, 0, number));
+        let first: Vec<usize> = (0..80).map(|_| serve(&mut turns, &mut inputs).unwrap().0).collect();
+        let of_second = first.iter().filter(|at| **at == 1).count();
+        assert!((59..=60).contains(&of_second), "{first:?}");
+        let rest = core::iter::from_fn(|| serve(&mut turns, &mut inputs)).count();
+        assert_eq!((rest, turns.are_idle()), (980, true));
+    }
+
+    /// Figure 5 (b) of the paper: shares of 2 and 3, and a deadline that has the first one go first.
+    #[test]
+    fn a_deadline_changes_the_order_and_not_the_share() {
+        // A tenth of the time from one message to the next.
+        let (mut turns, mut inputs) = topics(&[(2, 1_000_000, 100), (3, 1_000_000, 0)]);
+        for number in 0..6 {
+            push(&mut turns, &mut inputs, 0, 0, number);
+            push(&mut turns, &mut inputs, 1, 0, number);
+        }
+        let order: Vec<usize> = (0..7).map(|_| serve(&mut turns, &mut inputs).unwrap().0 + 1).collect();
+        assert_eq!(order, [1, 2, 1, 2, 2, 1, 2]);
+    }
+
+    #[test]
+    fn within_a_topic_the_higher_priority_goes_first_and_what_came_first_among_equals() {
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
+        for (priority, number) in [(0, 1), (0, 2), (-5, 3), (9, 4), (9, 5)] {
+            push(&mut turns, &mut inputs, 0, priority, number);
+        }
+        let order: Vec<u32> =
+            core::iter::from_fn(|| serve(&mut turns, &mut inputs)).map(|(_, number)| number).collect();
+        assert_eq!(order, [4, 5, 1, 2, 3]);
+    }
+
+    #[test]
+    fn a_topic_that_is_owed_something_gives_its_turn_away_until_it_has_it() {
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0), (1, 0, 0)]);
+        (0..2).for_each(|at| (0..2).for_each(|number| push(&mut turns, &mut inputs, at, 0, number)));
+        let owed = serve(&mut turns, &mut inputs).unwrap().0;
+        inputs[owed].is_owed = true;
+        let mut served = Vec::new();
+        while let Some(next) = turns.next() {
+            if let Some(waiting) = turns.take(&mut inputs[next.index()]) {
+                turns.place(next, &mut inputs[next.index()]);
+                served.push((next.index(), waiting.priority));
+            }
+        }
+        assert_eq!(served.len(), 2);
+        assert!(inputs[owed].has_some() && served.iter().all(|(at, _)| *at != owed));
+        inputs[owed].is_owed = false;
+        turns.place(topic(owed), &mut inputs[owed]);
+        assert!(serve(&mut turns, &mut inputs).is_some() && serve(&mut turns, &mut inputs).is_none());
+    }
+
+    #[test]
+    fn what_came_before_its_publisher_was_known_waits_for_that_and_nobody_waits_for_it() {
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
+        let unknown = Token::from_bits(9);
+        turns.push(topic(0), &mut inputs[0], Waiting::new(0, unknown, probe(1)), true);
+        push(&mut turns, &mut inputs, 0, 0, 2);
+        assert_eq!(serve(&mut turns, &mut inputs), Some((0, 2)));
+        inputs[0].let_in(unknown);
+        turns.place(topic(0), &mut inputs[0]);
+        assert_eq!(serve(&mut turns, &mut inputs), Some((0, 1)));
+        turns.push(topic(0), &mut inputs[0], Waiting::new(0, unknown, probe(3)), true);
+        assert_eq!((inputs[0].turn_away(unknown).len(), inputs[0].has_some(), inputs[0].octets), (1, false, 0));
+    }
+
+    #[test]
+    fn an_input_has_room_for_so_many_messages_and_octets_and_for_one_large_message_in_any_case() {
+        let bounds = Bounds { messages: 3, octets: 1_000 };
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
+        assert!(inputs[0].has_room(5_000, bounds));
+        push(&mut turns, &mut inputs, 0, 0, 1);
+        assert!(!inputs[0].has_room(5_000, bounds) && inputs[0].has_room(800, bounds));
+        (0..2).for_each(|number| push(&mut turns, &mut inputs, 0, 0, number));
+        assert!(!inputs[0].has_room(1, bounds) && !inputs[0].has_much_room(bounds));
+        (0..2).for_each(|_| drop(serve(&mut turns, &mut inputs)));
+        assert!(inputs[0].has_much_room(bounds));
+    }
+}

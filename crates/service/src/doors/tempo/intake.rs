@@ -1,0 +1,339 @@
+//! Messages in: in their publisher's order, into their topic's input, and on its turn into the engine.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use engine::{Draft, ProxyKey};
+use tempo::reassembly::{Piece, Reassembly};
+use tempo::sequence::Arrival;
+use tempo::wire::{Content, Data, Fragment, Header};
+
+use super::hearing::Heard;
+use super::input::{Item, Waiting, octets_of};
+use super::sessions::{Place, Publisher, Unfinished};
+use super::{Door, event};
+use crate::counters::Counter;
+use crate::doors;
+use crate::doors::Tag;
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::run::{Core, Worker};
+use accounts::{Account, Resource};
+
+/// Messages handed in between two looks at the clock, and how long they are handed in before the sockets are looked at again.
+const MESSAGES_PER_LOOK: usize = 16;
+const SERVED_FOR: Duration = Duration::from_micros(200);
+/// The smallest fragment, but for the last of its message.
+const FRAGMENT_MIN: usize = 1_024;
+/// A buffer for fragments that is kept for the publisher's next message.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Who is to be told that a message was taken in: its topic, which goes on then.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    topic: Token,
+    part: Token,
+}
+
+impl Core {
+    // ---- what comes ----
+
+    /// Takes what a publisher sends.
+    pub(super) fn take_data(
+        &mut self,
+        place: Place,
+        part: Token,
+        header: &Header,
+        data: &Data<'_>,
+        alone: bool,
+    ) -> Heard {
+        let octets = data.fragment.map_or(data.octets.len(), |fragment| fragment.total as usize);
+        if let Some(topic) = self.has_to_wait(place, part, octets) {
+            return Heard::Wait(topic);
+        }
+        match data.fragment {
+            None => self.take_message(part, header, (data.content, data.octets), alone),
+            Some(fragment) => self.take_fragment(part, header, fragment, data),
+        }
+        Heard::Done
+    }
+
+    /// The topic whose input has no room for a message, if it came over a connection: that is not read then.
+    pub(super) fn has_to_wait(&self, place: Place, part: Token, octets: usize) -> Option<Token> {
+        let Place::Stream(_) = place else { return None };
+        let Door { sessions, topics, settings, .. } = &self.doors.tempo;
+        let part = sessions.part(part)?;
+        let input = &topics.get(part.topic)?.input;
+        (!input.has_room(octets_of(octets), settings.bounds)).then_some(part.topic)
+    }
+
+    /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
+    pub(super) fn is_in_order(&mut self, part: Token, number: u32) -> bool {
+        let now = self.clock.now.0;
+        let Some(part) = self.doors.tempo.sessions.part_mut(part) else { return false };
+        let period = part.presence.period();
+        let Some(publisher) = part.publisher() else { return false };
+        let arrival = publisher.sequence.take(now, period, number);
+        match arrival {
+            Arrival::Next { lost } => self.counters.add(Counter::TempoLost, lost.into()),
+            Arrival::Anew => {}
+            Arrival::Late => self.counters.add(Counter::TempoLate, 1),
+            Arrival::Repeated => self.counters.add(Counter::TempoRepeated, 1),
+        }
+        arrival.is_handed_on()
+    }
+
+    fn take_message(&mut self, part: Token, header: &Header, (content, octets): (Content, &[u8]), alone: bool) {
+        if !self.is_in_order(part, header.sequence) {
+            return;
+        }
+        if octets.len() > self.doors.tempo.settings.message_bytes_max as usize {
+            return self.discard(part, Counter::TempoTooLarge);
+        }
+        let Door { sessions, topics, turns, proxies, settings, .. } = &mut self.doors.tempo;
+        let Some((known, session)) = sessions.both(part) else { return };
+        let token = known.topic;
+        let Some(publisher) = known.publisher() else { return };
+        let proxy = publisher.proxy.and_then(|peer| proxies.get(&peer)).and_then(|proxy| proxy.key);
+        let Some(topic) = topics.get_mut(token) else { return };
+        if alone
+            && turns.are_idle()
+            && !topic.input.has_some()
+            && let Some(source) = proxy
+        {
+            return self.hand_in_at_once(part, source, header, (content, octets));
+        }
+        let takes = octets_of(octets.len());
+        let has_room = topic.input.has_room(takes, settings.bounds);
+        if !has_room {
+            return self.discard(part, Counter::TempoInputFull);
+        }
+        if let Err(spent) = session.account.take(Resource::InputBytes, takes as u64) {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            return self.discard(part, Counter::TempoInputFull);
+        }
+        publisher.waiting += 1;
+        let mut draft = self.lane.begin_event_for(octets.len());
+        event::fill(&mut draft, header, content, octets);
+        self.queue(token, Waiting::new(header.priority, part, Item::Message(draft)), proxy.is_none());
+    }
+
+    /// Has something wait for its topic's turn.
+    pub(super) fn queue(&mut self, topic: Token, waiting: Waiting, early: bool) {
+        let now = self.clock.now.0;
+        let Door { sessions, topics, turns, .. } = &mut self.doors.tempo;
+        topics.renew_share(topic, sessions, now);
+        if let Some(known) = topics.get_mut(topic) {
+            turns.push(topic, &mut known.input, waiting, early);
+        }
+    }
+
+    /// Takes a part of a message, and the message if it is the last part of it.
+    fn take_fragment(&mut self, part: Token, header: &Header, fragment: Fragment, data: &Data<'_>) {
+        let now = self.clock.now.0;
+        let limit = self.doors.tempo.settings.message_bytes_max;
+        let Some((known, session)) = self.doors.tempo.sessions.both(part) else { return };
+        let (period, account) = (known.presence.period(), &session.account);
+        let Some(publisher) = known.publisher() else { return };
+        if !publisher.sequence.look(now, period, header.sequence).is_handed_on() {
+            publisher.sequence.take(now, period, header.sequence);
+            return self.counters.add(Counter::TempoLate, 1);
+        }
+        if fragment.total > limit {
+            return self.counters.add(Counter::TempoTooLarge, 1);
+        }
+        let Some(unfinished) = publisher.unfinished_for(header.sequence, fragment, account) else {
+            return self.counters.add(Counter::TempoFragmentsRefused, 1);
+        };
+        match unfinished.pieces.take(header.sequence, fragment, data.octets) {
+            Ok(Piece::Kept | Piece::Repeated) => {}
+            Err(_) => self.counters.add(Counter::TempoFragmentsRefused, 1),
+            Ok(Piece::Complete) => {
+                let Some(mut unfinished) = publisher.unfinished.take() else { return };
+                self.take_message(part, header, (data.content, unfinished.pieces.message()), false);
+                unfinished.pieces.clear();
+                let known = self.doors.tempo.sessions.part_mut(part);
+                if let Some(publisher) = known.and_then(|known| known.publisher())
+                    && unfinished.octets <= KEPT_BYTES
+                {
+                    publisher.unfinished = Some(unfinished);
+                }
+            }
+        }
+    }
+
+    /// What a publisher sent is lost here.
+    pub(super) fn discard(&mut self, part: Token, why: Counter) {
+        self.counters.add(why, 1);
+        if let Some(publisher) = self.doors.tempo.sessions.part_mut(part).and_then(|part| part.publisher()) {
+            publisher.discarded += 1;
+        }
+    }
+
+    // ---- whose turn it is ----
+
+    /// Hands in what waits, each topic's in its turn, for a stated time.
+    #[inline(never)]
+    fn serve_inputs(&mut self) {
+        let until = self.clock.time() + SERVED_FOR;
+        loop {
+            for _ in 0..MESSAGES_PER_LOOK {
+                let Some(topic) = self.doors.tempo.turns.next() else { return };
+                self.serve_input(topic);
+            }
+            if self.read_clock() >= until {
+                return;
+            }
+        }
+    }
+
+    fn serve_input(&mut self, token: Token) {
+        let Door { topics, turns, .. } = &mut self.doors.tempo;
+        let Some(topic) = topics.get_mut(token) else { return };
+        let Some(waiting) = turns.take(&mut topic.input) else { return };
+        let (part, octets) = (waiting.part, waiting.octets());
+        self.give_room(part, octets);
+        match waiting.item {
+            Item::Message(draft) => self.hand_in(token, part, draft),
+            Item::Probe(probe, from) => self.pass_probe((token, part), &probe, waiting.priority, from),
+        }
+        self.go_on_with_input(token);
+    }
+
+    /// What waited does not any more.
+    fn give_room(&self, part: Token, octets: usize) {
+        let sessions = &self.doors.tempo.sessions;
+        if let Some(session) = sessions.part(part).and_then(|part| sessions.get(part.session)) {
+            session.account.give(Resource::InputBytes, octets as u64);
+        }
+    }
+
+    /// A topic has its next turn, and connections that waited for room there go on if there is.
+    pub(super) fn go_on_with_input(&mut self, token: Token) {
+        let Door { topics, turns, out, settings, .. } = &mut self.doors.tempo;
+        let Some(topic) = topics.get_mut(token) else { return };
+        turns.place(token, &mut topic.input);
+        if topic.input.connections.is_empty() || !topic.input.has_much_room(settings.bounds) {
+            return;
+        }
+        for connection in topic.input.connections.drain(..) {
+            if let Some(known) = out.connections.get_mut(connection)
+                && known.waits_for.take().is_some()
+            {
+                known.is_hungry = true;
+                self.io.slices.put_off(known.slice, Work::Resume(Socket::Incoming(Tag::Tempo, connection)));
+            }
+        }
+    }
+
+    fn hand_in(&mut self, topic: Token, part: Token, draft: Draft) {
+        let Door { sessions, proxies, .. } = &mut self.doors.tempo;
+        let peer = sessions.part_mut(part).and_then(|part| part.publisher()?.proxy);
+        match peer.and_then(|peer| proxies.get(&peer)).and_then(|proxy| proxy.key) {
+            Some(source) => self.admit_tempo(Claim { topic, part }, source, draft),
+            None => {
+                // Its proxy was ended meanwhile.
+                self.lane.abandon_event(draft);
+                self.discard(part, Counter::TempoRefused);
+                self.settle_message(part);
+            }
+        }
+    }
+
+    /// Hands in a message that finds nothing waiting.
+    fn hand_in_at_once(&mut self, part: Token, source: ProxyKey, header: &Header, (content, octets): (Content, &[u8])) {
+        let Some(known) = self.doors.tempo.sessions.part_mut(part) else { return };
+        let topic = known.topic;
+        if let Some(publisher) = known.publisher() {
+            publisher.waiting += 1;
+        }
+        let mut draft = self.lane.begin_event_for(octets.len());
+        event::fill(&mut draft, header, content, octets);
+        self.admit_tempo(Claim { topic, part }, source, draft);
+    }
+
+    /// Hands a message to the engine.
+    fn admit_tempo(&mut self, claim: Claim, source: ProxyKey, mut draft: Draft) {
+        let Some(topic) = self.doors.tempo.topics.get_mut(claim.topic) else {
+            return self.lane.abandon_event(draft);
+        };
+        let (domain, name) = topic.name().event_type();
+        self.lane.classify(&mut draft, domain.as_bytes(), name.as_bytes());
+        self.translate(source, &mut draft);
+        let mut submission = Submission::new(source, doors::Claim::Tempo(claim), None);
+        self.admit(&mut submission, draft);
+        match self.finish_submission(&submission) {
+            Ok(true) => self.settle_message(claim.part),
+            Ok(false) => {
+                if let Some(topic) = self.doors.tempo.topics.get_mut(claim.topic) {
+                    topic.input.is_owed = true;
+                }
+            }
+            Err(_) => {
+                self.discard(claim.part, Counter::TempoRefused);
+                self.settle_message(claim.part);
+            }
+        }
+        self.deliver();
+    }
+
+    /// A message of a publisher's has been handed in, or is lost.
+    pub(super) fn settle_message(&mut self, part: Token) {
+        let Some(publisher) = self.doors.tempo.sessions.part_mut(part).and_then(|part| part.publisher()) else {
+            return;
+        };
+        publisher.waiting = publisher.waiting.saturating_sub(1);
+        if publisher.is_leaving && publisher.waiting == 0 {
+            self.remove_part(part);
+        }
+    }
+}
+
+impl Worker {
+    /// Hands in messages whose topics have their turn.
+    pub(crate) fn serve_tempo_turns(&mut self) {
+        if self.core.doors.tempo.turns.are_idle() {
+            return;
+        }
+        self.core.serve_inputs();
+        self.core.settle();
+        self.answer_all();
+    }
+
+    /// A message was taken in, or not: its topic goes on.
+    pub(crate) fn answer_tempo(&mut self, claim: Claim, refused: Option<Refused>) {
+        if refused.is_some() {
+            self.core.discard(claim.part, Counter::TempoRefused);
+        }
+        if let Some(topic) = self.core.doors.tempo.topics.get_mut(claim.topic) {
+            topic.input.is_owed = false;
+        }
+        self.core.settle_message(claim.part);
+        self.core.go_on_with_input(claim.topic);
+        self.core.doors.tempo.topics.forget_unneeded(claim.topic);
+    }
+}
+
+impl Publisher {
+    /// Where fragments of the message with that number go, of which this is one. Nothing if they are not taken: they are of a message before
+    /// the one that is being put together, are too small, or there is no room.
+    fn unfinished_for(&mut self, number: u32, fragment: Fragment, account: &Arc<Account>) -> Option<&mut Unfinished> {
+        let total = fragment.total as usize;
+        if let Some(unfinished) = &self.unfinished
+            && let Some(before) = unfinished.pieces.number()
+            && (number.wrapping_sub(before) >= 1 << 31)
+        {
+            return None;
+        }
+        if self.unfinished.as_ref().is_none_or(|unfinished| unfinished.octets < total) {
+            self.unfinished = None;
+            let charge = account.charge(Resource::IncompleteBytes, total as u64).ok()?;
+            let marks = vec![0; total / FRAGMENT_MIN / 64 + 1];
+            let pieces = Reassembly::new(vec![0; total], marks);
+            self.unfinished = Some(Unfinished { pieces, octets: total, _charge: charge });
+        }
+        self.unfinished.as_mut()
+    }
+}

@@ -1,0 +1,83 @@
+//! Datagrams in: many at a time, sorted frame by frame.
+
+use core::net::SocketAddr;
+
+use super::sessions::Place;
+use crate::counters::Counter;
+use crate::doors::Tag;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::run::{Core, Worker};
+
+/// Times that the socket is read in one round, of up to 32 buffers each. What has arrived is to be sorted before others have their turn, or
+/// one topic's flood would fill the socket and have the system discard another topic's datagrams.
+const READS_PER_ROUND: usize = 32;
+
+impl Worker {
+    /// Reads the datagrams that have arrived.
+    #[inline(never)]
+    pub(crate) fn serve_tempo_datagrams(&mut self, ready: Ready) {
+        if ready.writable {
+            self.core.note_tempo_room();
+        }
+        if !ready.readable {
+            return;
+        }
+        let mut received = core::mem::take(&mut self.core.doors.tempo.received);
+        for number in 0..READS_PER_ROUND {
+            let Some(socket) = &self.core.doors.tempo.out.socket else { break };
+            let Ok(more) = socket.receive(&mut received) else { break };
+            // Where nothing else has come, and nothing waits, a message need not wait either.
+            let is_single = number == 0 && !more && received.is_single();
+            let mut count = 0;
+            for (from, datagram) in received.iter() {
+                count += 1;
+                self.hear_datagram(from, datagram, is_single);
+            }
+            self.core.counters.add(Counter::TempoDatagramsIn, count);
+            if !more {
+                break;
+            }
+        }
+        self.core.doors.tempo.received = received;
+    }
+
+    fn hear_datagram(&mut self, from: SocketAddr, mut rest: &[u8], is_single: bool) {
+        while !rest.is_empty() {
+            match tempo::wire::Frame::read(rest) {
+                Ok((frame, octets)) => {
+                    rest = rest.get(octets..).unwrap_or_default();
+                    self.hear(Place::Datagram(from), from, &frame, is_single && rest.is_empty());
+                }
+                Err(error) => {
+                    self.core.count_unreadable(error);
+                    rest = error.octets().and_then(|octets| rest.get(octets..)).unwrap_or_default();
+                }
+            }
+        }
+        self.core.send_answers(from);
+    }
+}
+
+impl Core {
+    /// The socket has room again.
+    fn note_tempo_room(&mut self) {
+        if core::mem::take(&mut self.doors.tempo.out.is_full) {
+            self.watch_tempo_socket(Interest::READ);
+        }
+    }
+
+    /// The socket takes no more.
+    pub(super) fn note_tempo_full(&mut self) {
+        if !core::mem::replace(&mut self.doors.tempo.out.is_full, true) {
+            self.watch_tempo_socket(Interest { write: true, ..Interest::READ });
+        }
+    }
+
+    fn watch_tempo_socket(&self, interest: Interest) {
+        if let Some(socket) = &self.doors.tempo.out.socket {
+            // It is watched already, so the system needs nothing for that.
+            let _ = self.io.poll.change(socket, Socket::Datagrams(Tag::Tempo), interest);
+        }
+    }
+}

@@ -1,0 +1,431 @@
+//! Connections of clients: accepted, read a piece at a time, and closed.
+
+use core::time::Duration;
+use std::io;
+use std::net::SocketAddr;
+
+use engine::Time;
+use tempo::wire::{Frame, Unreadable};
+
+use super::Door;
+use super::hearing::Heard;
+use super::sessions::Place;
+use crate::counters::Counter;
+use crate::doors::Tag;
+use crate::lane::io::entrance::Entrance;
+use crate::lane::io::net::{self, Listener, Stream};
+use crate::lane::io::output::{Output, would_block};
+use crate::lane::io::slices::Work;
+use crate::lane::io::slots::Token;
+use crate::lane::io::socket::Socket;
+use crate::lane::io::system::{Interest, Ready};
+use crate::lane::io::unread::Unread;
+use crate::lane::run::{Common, Core, Worker};
+use accounts::{Charge, Resource, Spent, SpentBy};
+
+/// Octets read of a connection at once.
+const READ_BYTES: usize = 64 << 10;
+/// Frames of one connection that are looked at before others have their turn.
+const FRAMES_PER_TURN: usize = 256;
+/// Connections accepted in one round.
+const ACCEPTED_PER_ROUND: usize = 16;
+/// Octets of output that a client may leave unread before its frames are not read any more.
+const UNREAD_MAX: usize = 1 << 20;
+/// Octets of messages gathered for a connection before outboxes wait.
+const GATHERED_BYTES_MAX: usize = 128 << 10;
+/// Octets that have arrived and were not done with that nobody is charged for, and of a buffer that is kept with nothing in it.
+const UNCHARGED: usize = 16 << 10;
+
+/// Where clients connect, and how long they may take for a frame.
+pub(crate) struct Clients {
+    pub(crate) entrance: Entrance,
+    frame_completion: Duration,
+}
+
+/// A connection.
+pub(crate) struct Connection {
+    pub(crate) stream: Stream,
+    pub(crate) address: SocketAddr,
+    /// Its place among the connections, and with that who it is.
+    place: Charge,
+    /// What has arrived and was not done with, and what is charged for it.
+    kept: Vec<u8>,
+    charge: Option<Charge>,
+    /// Since when the rest of a frame is owed.
+    began: Option<Time>,
+    pub(crate) output: Output,
+    unread: Unread,
+    /// The sessions that have announced something on it.
+    pub(crate) sessions: Vec<Token>,
+    /// Frames may have been read and not looked at: they wait for a turn of its address, or for room in a topic's input.
+    pub(super) is_hungry: bool,
+    pub(super) waits_for: Option<Token>,
+    /// They wait for its client to read.
+    is_held_back: bool,
+    /// It sends nothing more.
+    pub(super) has_ended: bool,
+    /// Whom what is done for it is charged to: its address, among those of the lane.
+    pub(super) slice: Token,
+    /// Its socket is ready, and waits for the turn of its address.
+    is_put_off: bool,
+    /// It is among those that are written to when the round ends.
+    pub(super) is_due: bool,
+    /// What the poll was last told.
+    pub(super) interest: Interest,
+}
+
+impl Clients {
+    pub(crate) fn new(listener: Option<Listener>, common: &Common) -> Self {
+        Self { entrance: Entrance::new(listener), frame_completion: common.message_completion }
+    }
+}
+
+impl Connection {
+    fn new(stream: Stream, address: SocketAddr, place: Charge, slice: Token) -> Self {
+        Self {
+            stream,
+            address,
+            place,
+            kept: Vec::new(),
+            charge: None,
+            began: None,
+            output: Output::default(),
+            unread: Unread::default(),
+            sessions: Vec::new(),
+            is_hungry: false,
+            waits_for: None,
+            is_held_back: false,
+            has_ended: false,
+            slice,
+            is_put_off: false,
+            is_due: false,
+            interest: Interest::READ,
+        }
+    }
+
+    /// The address that is charged for what is done for it, and whether it waits for the turn of that.
+    pub(crate) const fn put_off(&mut self) -> (Token, &mut bool) {
+        (self.slice, &mut self.is_put_off)
+    }
+
+    /// Whether its frames are left unread for now, so that what it makes the service keep stays bounded.
+    pub(super) fn is_paused(&self) -> bool {
+        self.waits_for.is_some() || self.output.queued_bytes() > UNREAD_MAX || self.unread.waits()
+    }
+
+    /// Whether frames were read and are yet to be looked at.
+    pub(super) const fn is_stalled(&self) -> bool {
+        self.is_hungry || self.waits_for.is_some() || self.is_held_back
+    }
+
+    /// Whether messages may be written for it: the socket had taken everything, and not too much was gathered since.
+    pub(super) fn has_room(&self) -> bool {
+        !self.interest.write && !self.unread.waits() && self.output.queued_bytes() < GATHERED_BYTES_MAX
+    }
+
+    /// Charges what it has yet to read.
+    pub(super) fn note_unread(&mut self, now: Time) -> Result<(), Spent> {
+        self.unread.note(self.place.account(), self.output.kept_bytes(), self.output.taken(), now)
+    }
+
+    /// Charges what has arrived and was not done with, and notes since when the rest of a frame is owed.
+    fn note_kept(&mut self, now: Time) -> Result<(), Spent> {
+        let kept = self.kept.len();
+        self.began = if kept > 0 && !self.is_stalled() { self.began.or(Some(now)) } else { None };
+        if kept == 0 && self.kept.capacity() > UNCHARGED {
+            self.kept = Vec::new();
+        }
+        if kept <= UNCHARGED {
+            self.charge = None;
+            return Ok(());
+        }
+        match &mut self.charge {
+            Some(charge) => charge.resize(kept as u64),
+            None => {
+                self.charge = Some(self.place.account().charge(Resource::IncompleteBytes, kept as u64)?);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Worker {
+    /// Lets in who has connected.
+    #[cold]
+    pub(crate) fn accept_tempo(&mut self) {
+        for _ in 0..ACCEPTED_PER_ROUND {
+            let Some(listener) = &self.clients.tempo.entrance.listener else { return };
+            let (stream, address) = match net::accept(listener) {
+                Ok(Some(accepted)) => accepted,
+                Ok(None) => return,
+                Err(error) => {
+                    self.core.counters.add(Counter::ConnectionsRefused, 1);
+                    self.note_tempo_refusal(|| format!("cannot accept a connection: {error}"));
+                    return self.listen_for_tempo(false);
+                }
+            };
+            let Some(place) = self.place_for_tempo(address) else { continue };
+            let slice = self.core.io.slices.arrive(place.account().ip());
+            let out = &mut self.core.doors.tempo.out;
+            let token = out.connections.insert(Connection::new(stream, address, place, slice));
+            let Some(connection) = out.connections.get(token) else { continue };
+            let socket = Socket::Incoming(Tag::Tempo, token);
+            if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
+                out.connections.remove(token);
+                self.core.io.slices.leave(slice);
+                continue;
+            }
+            self.clients.tempo.entrance.refusing = false;
+            out.open += 1;
+            self.core.counters.add(Counter::TempoConnectionsAccepted, 1);
+            self.core.note_tempo_open();
+            let open = self.core.doors.tempo.out.open;
+            self.core.remark(|| format!("accepted a connection from {address}; {open} open for Tempo"));
+        }
+    }
+
+    /// A place for a connection from there, if there is one for it.
+    fn place_for_tempo(&mut self, address: SocketAddr) -> Option<Charge> {
+        let account = self.clients.addresses.as_mut()?.open(address.ip());
+        let spent = match account.charge(Resource::Connections, 1) {
+            Ok(place) => return Some(place),
+            Err(spent) => spent,
+        };
+        self.core.counters.add(Counter::ConnectionsRefused, 1);
+        self.core.counters.add(Counter::of_refusal(spent), 1);
+        let max = account.accounts().limit(Resource::Connections);
+        self.note_tempo_refusal(|| match spent.by {
+            SpentBy::All => {
+                format!("closed a connection from {address}: limits.connections_max = {max} are open")
+            }
+            SpentBy::Client => format!("closed a connection from {address}: it has its share of {max}"),
+        });
+        None
+    }
+
+    /// Logs the first refusal of an episode; the counter has the others.
+    fn note_tempo_refusal(&mut self, text: impl FnOnce() -> String) {
+        if !core::mem::replace(&mut self.clients.tempo.entrance.refusing, true) {
+            self.core.log(log::Level::Warn, text);
+        }
+    }
+
+    /// Begins or stops to listen for connections.
+    fn listen_for_tempo(&mut self, listening: bool) {
+        let interest = if listening { Interest::READ } else { Interest::NONE };
+        let Some(listener) = &self.clients.tempo.entrance.listener else { return };
+        if self.core.io.poll.change(listener, Socket::Listener(Tag::Tempo), interest).is_ok() {
+            self.clients.tempo.entrance.deaf = !listening;
+        }
+        if self.clients.tempo.entrance.deaf {
+            self.core.clock.plan_sweep();
+        }
+    }
+
+    /// Ends connections that have owed the rest of a frame for too long.
+    pub(crate) fn sweep_tempo(&mut self) {
+        if self.clients.tempo.entrance.deaf {
+            self.listen_for_tempo(true);
+        }
+        if !self.core.doors.tempo.has_deadlines {
+            return;
+        }
+        let (now, completion) = (self.core.clock.now, self.clients.tempo.frame_completion);
+        let connections = self.core.doors.tempo.out.connections.iter();
+        let begun = connections.filter_map(|(token, connection)| Some((token, connection.began?)));
+        let (late, owing): (Vec<_>, Vec<_>) = begun.partition(|(_, since)| *since + completion <= now);
+        self.core.doors.tempo.has_deadlines = !owing.is_empty();
+        for (token, _) in late {
+            self.core.counters.add(Counter::IncompleteMessages, 1);
+            self.core.distrust_stream(token, "a frame was begun and not ended within limits.message_completion_ms");
+        }
+        if self.core.doors.tempo.has_deadlines {
+            self.core.clock.plan_sweep();
+        }
+    }
+
+    /// Serves a connection whose socket is ready.
+    #[inline(never)]
+    pub(crate) fn serve_tempo(&mut self, token: Token, ready: Ready) {
+        let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) else { return };
+        if connection.interest.read {
+            if ready.readable {
+                self.read_stream(token);
+            }
+        } else if ready.broken {
+            return self.core.close_stream(token);
+        }
+        if ready.writable || ready.ended {
+            self.core.doors.tempo.out.note_due_stream(token);
+        }
+    }
+
+    fn read_stream(&mut self, token: Token) {
+        let mut buffer = core::mem::take(&mut self.core.doors.tempo.read);
+        buffer.clear();
+        buffer.reserve(READ_BYTES);
+        if let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) {
+            match net::receive(&connection.stream, &mut buffer) {
+                Ok(0) => {
+                    connection.has_ended = true;
+                    self.core.doors.tempo.out.note_due_stream(token);
+                }
+                Ok(_) => self.process_stream(token, &buffer),
+                Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => self.core.close_stream(token),
+            }
+        }
+        self.core.doors.tempo.read = buffer;
+    }
+
+    /// Looks at what was read before.
+    #[inline(never)]
+    pub(crate) fn go_on_with_tempo(&mut self, token: Token) {
+        if let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) {
+            connection.is_hungry = false;
+            self.process_stream(token, &[]);
+        }
+    }
+
+    /// Looks at frames: those kept, and those of `input` behind them. What may not be looked at now is kept.
+    fn process_stream(&mut self, token: Token, input: &[u8]) {
+        let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) else { return };
+        let mut kept = core::mem::take(&mut connection.kept);
+        let was_kept = !kept.is_empty();
+        if was_kept {
+            kept.extend_from_slice(input);
+        }
+        let done = self.hear_stream(token, if was_kept { &kept } else { input });
+        let now = self.core.clock.now;
+        let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) else { return };
+        if was_kept {
+            kept.drain(..done.min(kept.len()));
+        } else {
+            kept.extend_from_slice(input.get(done..).unwrap_or_default());
+        }
+        connection.kept = kept;
+        if done > 0 {
+            connection.began = None;
+        }
+        match connection.note_kept(now) {
+            Ok(()) => self.core.doors.tempo.has_deadlines |= connection.began.is_some(),
+            Err(spent) => {
+                self.core.counters.add(Counter::of_refusal(spent), 1);
+                return self.core.distrust_stream(token, "there is no room for so much that is not done with");
+            }
+        }
+        self.core.doors.tempo.out.note_due_stream(token);
+    }
+
+    /// Does what frames are for, as far as that is possible now. Says how many octets are done with.
+    fn hear_stream(&mut self, token: Token, bytes: &[u8]) -> usize {
+        let mut done = 0;
+        for number in 0.. {
+            let rest = bytes.get(done..).unwrap_or_default();
+            let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) else { return done };
+            connection.is_held_back = connection.is_paused();
+            if rest.is_empty() || connection.is_held_back {
+                return done;
+            }
+            if number == FRAMES_PER_TURN {
+                self.core.counters.add(Counter::SharesSpent, 1);
+                self.core.go_hungry_for_tempo(token);
+                return done;
+            }
+            let address = connection.address;
+            match Frame::read(rest) {
+                Ok((frame, octets)) => {
+                    let alone = octets == rest.len();
+                    match self.hear(Place::Stream(token), address, &frame, alone) {
+                        Heard::Done => done += octets,
+                        Heard::Wait(topic) => {
+                            self.core.wait_for_input(token, topic);
+                            return done;
+                        }
+                    }
+                }
+                Err(Unreadable::Incomplete { .. }) => return done,
+                Err(error @ Unreadable::Kind { octets, .. }) => {
+                    self.core.count_unreadable(error);
+                    done += octets;
+                }
+                Err(error) => {
+                    self.core.count_unreadable(error);
+                    self.core.distrust_stream(token, &error.to_string());
+                    return done;
+                }
+            }
+        }
+        done
+    }
+}
+
+impl Core {
+    /// A connection is not read until there is room in a topic's input.
+    fn wait_for_input(&mut self, token: Token, topic: Token) {
+        let Door { out, topics, .. } = &mut self.doors.tempo;
+        let (Some(connection), Some(known)) = (out.connections.get_mut(token), topics.get_mut(topic)) else { return };
+        if connection.waits_for.replace(topic).is_none() {
+            known.input.connections.push(token);
+            self.counters.add(Counter::TempoConnectionsWaited, 1);
+        }
+    }
+
+    /// What was read of a connection and not looked at waits for a turn of its address.
+    fn go_hungry_for_tempo(&mut self, token: Token) {
+        if let Some(connection) = self.doors.tempo.out.connections.get_mut(token)
+            && !core::mem::replace(&mut connection.is_hungry, true)
+        {
+            self.io.slices.put_off(connection.slice, Work::Resume(Socket::Incoming(Tag::Tempo, token)));
+        }
+    }
+
+    /// Has frames looked at that were read while a connection was paused since its client did not read, if it does by now.
+    pub(super) fn look_on_at_stream(&mut self, token: Token) {
+        let Some(connection) = self.doors.tempo.out.connections.get_mut(token) else { return };
+        if connection.is_held_back && !connection.is_paused() {
+            connection.is_held_back = false;
+            self.go_hungry_for_tempo(token);
+        }
+    }
+
+    /// Ends a connection for what was heard on it.
+    fn distrust_stream(&mut self, token: Token, why: &str) {
+        let Some(connection) = self.doors.tempo.out.connections.get(token) else { return };
+        let address = connection.address;
+        self.counters.add(Counter::ProtocolErrors, 1);
+        self.log(log::Level::Warn, || format!("closed the connection from {address}: {why}"));
+        self.close_stream(token);
+    }
+
+    /// Closes a connection. What its sessions have announced goes with it.
+    pub(super) fn close_stream(&mut self, token: Token) {
+        let Some(mut connection) = self.doors.tempo.out.connections.remove(token) else { return };
+        connection.output.clear(&mut self.io.spares);
+        self.release_written();
+        for session in connection.sessions {
+            let parts: Vec<Token> =
+                self.doors.tempo.sessions.get(session).map(|session| session.parts().collect()).unwrap_or_default();
+            for part in parts {
+                self.give_up_part(part);
+            }
+        }
+        self.io.slices.leave(connection.slice);
+        self.doors.tempo.out.open -= 1;
+        self.note_tempo_open();
+        let open = self.doors.tempo.out.open;
+        self.remark(|| format!("the connection from {} is closed; {open} open for Tempo", connection.address));
+    }
+
+    /// The service ends.
+    pub(crate) fn close_all_tempo(&mut self) {
+        let all: Vec<Token> = self.doors.tempo.out.connections.iter().map(|(token, _)| token).collect();
+        for token in all {
+            self.close_stream(token);
+        }
+    }
+
+    fn note_tempo_open(&self) {
+        self.counters.set(Counter::TempoConnectionsOpen, self.doors.tempo.out.open as u64);
+    }
+}

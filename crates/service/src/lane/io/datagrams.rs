@@ -1,0 +1,139 @@
+//! A UDP socket, read and written many datagrams at a time.
+//!
+//! One system call takes up to 32 buffers' worth of what has arrived (`recvmmsg`), each of which may have several datagrams of one sender
+//! in it (UDP GRO); one sends all that is gathered for one receiver, as datagrams of one size of which the last may be shorter (UDP GSO).
+
+use std::io::{self, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
+use rustix::net::sockopt;
+
+use super::system::count;
+
+/// Octets that the system keeps of what has arrived and was not read, and of what is to be sent; it takes off what is beyond its own
+/// limit (`net.core.rmem_max`).
+const KEPT_BYTES: usize = 8 << 20;
+/// Octets of a buffer that is read into: as many as there are in the largest datagram, or in what arrived of one sender together.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// The socket.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    socket: UdpSocket,
+    state: UdpSocketState,
+}
+
+/// What sockets are read into.
+#[derive(Debug, Default)]
+pub(crate) struct Received {
+    bytes: Vec<u8>,
+    told: Vec<RecvMeta>,
+    count: usize,
+}
+
+impl Datagrams {
+    /// Takes a socket over, which waits for nothing from then on.
+    ///
+    /// # Errors
+    /// When the system refuses what is needed of it.
+    pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
+        let state = UdpSocketState::new((&socket).into())?;
+        // The system gives what it may.
+        let _ = sockopt::set_socket_recv_buffer_size(&socket, KEPT_BYTES);
+        let _ = sockopt::set_socket_send_buffer_size(&socket, KEPT_BYTES);
+        Ok(Self { socket, state })
+    }
+
+    /// Datagrams that one system call can send.
+    pub(crate) fn at_once(&self) -> usize {
+        self.state.max_gso_segments()
+    }
+
+    /// Reads what has arrived, as much as one system call takes. True if there may be more.
+    ///
+    /// # Errors
+    /// When nothing has, or the socket fails.
+    pub(crate) fn receive(&self, into: &mut Received) -> io::Result<bool> {
+        count();
+        into.bytes.resize(BATCH_SIZE * BUFFER_BYTES, 0);
+        into.told.resize(BATCH_SIZE, RecvMeta::default());
+        into.count = 0;
+        let mut rest = into.bytes.chunks_exact_mut(BUFFER_BYTES);
+        let mut buffers: [IoSliceMut<'_>; BATCH_SIZE] =
+            core::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+        into.count = self.state.recv((&self.socket).into(), &mut buffers, &mut into.told)?;
+        Ok(into.count == BATCH_SIZE)
+    }
+
+    /// Sends datagrams of `size` octets each to one address, of which the last may be shorter.
+    ///
+    /// # Errors
+    /// When the socket has no room now (`WouldBlock`), or they cannot be sent.
+    pub(crate) fn send(&self, to: SocketAddr, octets: &[u8], size: usize) -> io::Result<()> {
+        count();
+        let segment_size = (size < octets.len()).then_some(size);
+        let transmit = Transmit { destination: to, ecn: None, contents: octets, segment_size, src_ip: None };
+        self.state.try_send((&self.socket).into(), &transmit)
+    }
+}
+
+impl AsFd for Datagrams {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Received {
+    /// Whether it is one datagram, or none.
+    pub(crate) fn is_single(&self) -> bool {
+        self.iter().nth(1).is_none()
+    }
+
+    /// The datagrams, in the order in which they arrived, with their senders.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SocketAddr, &[u8])> {
+        let all = self.told.iter().take(self.count).zip(self.bytes.chunks_exact(BUFFER_BYTES));
+        all.flat_map(|(told, buffer)| {
+            let octets = buffer.get(..told.len).unwrap_or_default();
+            let from = plain(told.addr);
+            octets.chunks(told.stride.max(1)).map(move |datagram| (from, datagram))
+        })
+    }
+}
+
+/// An address without what of it may differ from datagram to datagram of one sender.
+fn plain(mut address: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(address) = &mut address {
+        address.set_flowinfo(0);
+    }
+    address
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_that_are_sent_together_arrive_each_as_it_was() {
+        let [ours, theirs] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+        let (from, to) = (ours.local_addr().unwrap(), theirs.local_addr().unwrap());
+        let [ours, theirs] = [ours, theirs].map(|socket| Datagrams::new(socket).unwrap());
+        let octets: Vec<u8> = (0..250).collect();
+        ours.send(to, &octets, 100).unwrap();
+        ours.send(to, &octets[..7], 7).unwrap();
+        let mut all: Vec<Vec<u8>> = Vec::new();
+        let mut received = Received::default();
+        testing::wait_until("four datagrams", || {
+            if theirs.receive(&mut received).is_ok() {
+                all.extend(received.iter().map(|(sender, datagram)| {
+                    assert_eq!(sender, from);
+                    datagram.to_vec()
+                }));
+            }
+            all.len() == 4
+        });
+        let expected = [&octets[..100], &octets[100..200], &octets[200..], &octets[..7]];
+        assert!(all.iter().zip(expected).all(|(arrived, sent)| arrived == sent), "{all:?}");
+    }
+}
