@@ -60,6 +60,7 @@ fn serve_on(
     let remarks: String = remarks.chain([remark]).collect();
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
     let json = service.json_address().map_or_else(String::new, |address| format!("; lines of JSON at {address}"));
+    let tempo = service.tempo_address().map_or_else(String::new, |address| format!("; Tempo at {address}"));
     let kept =
         service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
@@ -76,7 +77,7 @@ fn serve_on(
     }
     loop {
         match waiter.wait(None) {
-            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}{kept}\n")),
+            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{kept}\n")),
             Some(Wake::HangUp) => log::info!(
                 "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
             ),
@@ -141,7 +142,8 @@ fn say(text: &str) {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, log: _ } = options;
+    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, tempo_listen, log: _ } =
+        options;
     let mut settings = match config {
         Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
         None => Config::default(),
@@ -166,6 +168,9 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     }
     if json_listen.is_some() {
         settings.json.listen.clone_from(json_listen);
+    }
+    if tempo_listen.is_some() {
+        settings.tempo.listen.clone_from(tempo_listen);
     }
     Ok(settings)
 }
@@ -223,6 +228,7 @@ mod tests {
             topology: Some("x.json".into()),
             data: Some("x".into()),
             json_listen: None,
+            tempo_listen: Some("2811".into()),
             naming: Some("corbaloc::names.example.org/NameService".into()),
             log: LogLevel::Info,
         };
@@ -232,6 +238,7 @@ mod tests {
         assert_eq!(settings.ior_file.as_deref(), Some(Path::new("x.ior")));
         assert_eq!(settings.topology.as_deref(), Some(Path::new("x.json")));
         assert_eq!(settings.store.directory.as_deref(), Some(Path::new("x")));
+        assert_eq!(settings.tempo.listen.as_deref(), Some("2811"));
         assert_eq!(settings.naming.outside.as_deref(), Some("corbaloc::names.example.org/NameService"));
     }
 

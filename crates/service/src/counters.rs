@@ -177,7 +177,7 @@ counters! {
     TempoInputFull = "tempo_input_full",
     /// Messages of more octets than are taken, and that are lost.
     TempoTooLarge = "tempo_too_large",
-    /// Fragments that fit to no message, or for which there was no room.
+    /// Fragments that fit to no message, or to none any more, or for which there was no room.
     TempoFragmentsRefused = "tempo_fragments_refused",
     /// Messages that their channel did not take, and that are lost.
     TempoRefused = "tempo_refused",

@@ -65,8 +65,6 @@ pub struct Sockets {
     pub giop: Option<TcpListener>,
     /// For lines of JSON. Default: none, and the service listens at `json.listen`, if it is to.
     pub json: Option<TcpListener>,
-    /// For Tempo: connections and datagrams, at one port. Default: none, and the service listens at `tempo.listen`, if it is to.
-    pub tempo: Option<(TcpListener, UdpSocket)>,
 }
 
 /// A running service. Dropping it stops it.
@@ -137,10 +135,7 @@ impl Service {
             Some(socket) => Some(taken_over(socket)?),
             None => config.json_listen_address()?.map(listen).transpose()?,
         };
-        let tempo = match sockets.tempo {
-            Some((socket, datagrams)) => Some((taken_over(socket)?, datagrams)),
-            None => config.tempo_listen_address()?.map(listen_both).transpose()?,
-        };
+        let tempo = config.tempo_listen_address()?.map(listen_both).transpose()?;
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
         make_room_for_descriptors(&listener, connections_max);

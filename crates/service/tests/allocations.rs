@@ -6,6 +6,10 @@
 #[expect(dead_code, reason = "the other tests use the rest of it")]
 mod kinds;
 
+#[path = "all/tempo/peers.rs"]
+#[expect(dead_code, reason = "the other tests use the rest of it")]
+mod tempo_peers;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,7 +19,10 @@ use client::notify::{
 use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use service::allocations::CountingAllocator;
-use service::{Config, Counter, Lanes, Scheduling, Service};
+use service::{Config, Counter, Lanes, Scheduling, Service, Tempo};
+
+use tempo::wire::Role;
+use tempo_peers::{Datagrams, EndPoint, Stream};
 
 use kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, new_channel};
 use testing::NextInTime;
@@ -239,4 +246,43 @@ fn priorities_cost_no_allocation_in_the_steady_state() {
     let before = service.counters().read(Counter::Allocations);
     pass(2_000);
     assert_eq!(service.counters().read(Counter::Allocations) - before, 0);
+}
+
+/// Messages that pass while counting, and those before.
+const COUNTED_OF_TEMPO: u32 = 2_000;
+
+#[test]
+fn a_message_of_tempo_costs_no_allocation_in_the_steady_state_nor_what_is_announced_meanwhile() {
+    let tempo = Tempo { listen: Some("0".into()), period_ms: 20, ..Tempo::default() };
+    let service = Service::start(Config { listen: "127.0.0.1:0".into(), tempo, ..Config::default() }).unwrap();
+    let mut subscribers: [Box<dyn EndPoint>; 3] = [
+        Box::new(Datagrams::subscribed(&service, 21, "Test/Steady")),
+        Box::new(Datagrams::subscribed(&service, 22, "Test/Steady")),
+        Box::new(Stream::subscribed(&service, 23, "Test/Steady")),
+    ];
+    let mut publishers: [Box<dyn EndPoint>; 2] = [
+        Box::new(Datagrams::publishing(&service, 31, "Test/Steady")),
+        Box::new(Stream::publishing(&service, 32, "Test/Steady")),
+    ];
+    publishers[0].meet(2, Role::Publisher, "Test/Other");
+    let mut sequence = 0;
+    // Several at once, so that some wait for their turn, and one alone.
+    let mut pass = |rounds: u32| {
+        for _ in 0..rounds {
+            for count in [1, 8] {
+                for publisher in &mut publishers {
+                    (0..count).for_each(|number| publisher.publish(1, sequence + number, &[7; 100]));
+                }
+                sequence += count;
+                for subscriber in &mut subscribers {
+                    (0..2 * count).for_each(|_| assert_eq!(subscriber.message().1.len(), 100));
+                }
+            }
+        }
+    };
+    pass(COUNTED_OF_TEMPO / 10);
+    let before = service.counters().read(Counter::Allocations);
+    pass(COUNTED_OF_TEMPO / 10);
+    let allocated = service.counters().read(Counter::Allocations) - before;
+    assert_eq!(allocated, 0);
 }

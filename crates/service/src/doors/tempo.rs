@@ -30,12 +30,12 @@ pub(crate) mod topics;
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use engine::{Form, LaneId, Peer, Time, Want};
+use engine::{Form, Peer, Time, Want};
 use hashbrown::HashMap;
+use tempo::Nanos;
 use tempo::cookies::Cookies;
 use tempo::presence::Chance;
 use tempo::wire::Header;
-use tempo::{Nanos, presence};
 
 use self::delivery::Out;
 use self::input::{Bounds, Turns};
@@ -50,9 +50,6 @@ pub(crate) const FORM: Form = Form((Tag::Tempo as u16) << 8);
 
 /// What subscribers need.
 pub(crate) const WANT: Want = Want((Tag::Tempo as u32) << 16);
-
-/// The lane that has all clients of this door.
-pub(crate) const LANE: LaneId = LaneId::MAIN;
 
 /// What the door is made with.
 #[derive(Debug, Clone, Copy)]
@@ -83,6 +80,8 @@ pub(crate) struct Door {
     /// Parts, by when there is something to do for each. A time that is not the part's any more means nothing.
     timers: BinaryHeap<Reverse<(Nanos, Token)>>,
     chance: Chance,
+    /// Connections that are not read since as much of their clients' waits as may.
+    starved: Vec<Token>,
     /// Some connection has a time limit.
     has_deadlines: bool,
     /// What sockets are read into.
@@ -116,6 +115,7 @@ impl Door {
             next_peer: Tag::Tempo.first_peer(),
             timers: BinaryHeap::new(),
             chance: Chance::new(fastrand::u64(..)),
+            starved: Vec::new(),
             has_deadlines: false,
             received: Received::default(),
             read: Vec::new(),
@@ -159,11 +159,6 @@ impl Door {
     /// The header of a frame that the broker sends of its own accord.
     const fn header(&self, topic: u32) -> Header {
         Header { session: self.session, topic, sequence: 0, sent: 0, priority: 0, by_broker: true }
-    }
-
-    /// Nanoseconds between two announcements of the broker.
-    const fn period(&self) -> Nanos {
-        presence::period_nanos(self.settings.period_ms)
     }
 
     /// Something is to be sent to a session when the round ends.

@@ -1,24 +1,22 @@
 //! The small protocol (docs/tempo.md): end points that are only sockets, and the service as their broker.
 
+mod bounds;
 mod peers;
 
-use core::time::Duration;
-use std::io::Write;
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::SocketAddr;
 
-use client::notify::{Property, StructuredEvent};
-use service::{Config, Counter, Limits, Service, Tempo};
-use tempo::wire::{Content, Data, Frame, Header, Payload, Probe, Report, Role};
+use service::{Config, Counter, Service, Tempo};
+use tempo::wire::{Announcement, Content, Data, Fragment, Header, Payload, Probe, Report, Role};
 
 use self::peers::{Datagrams, EndPoint, Got, Stream, announcement, frame};
 use crate::peers::{await_count, start_with, wait_until};
 
-fn start() -> Service {
+pub(crate) fn start() -> Service {
     start_as(|_| {})
 }
 
-fn start_as(change: impl FnOnce(&mut Config)) -> Service {
-    let tempo = Tempo { listen: Some("0".into()), period_ms: 100, ..Tempo::default() };
+pub(crate) fn start_as(change: impl FnOnce(&mut Config)) -> Service {
+    let tempo = Tempo { listen: Some("0".into()), period_ms: 50, ..Tempo::default() };
     let mut config = Config { tempo, ..Config::default() };
     change(&mut config);
     start_with(config)
@@ -28,10 +26,14 @@ fn read(service: &Service, counter: Counter) -> u64 {
     service.counters().read(counter)
 }
 
+fn data(octets: &[u8]) -> Payload<'_> {
+    Payload::Data(Data { fragment: None, content: Content::Octets, octets })
+}
+
 // ---- what it is for ----
 
 #[test]
-fn what_is_published_over_udp_reaches_subscribers_over_udp_and_over_tcp_and_the_other_way() {
+fn what_is_published_over_udp_and_over_tcp_reaches_subscribers_over_both() {
     let service = start();
     let mut near = Datagrams::subscribed(&service, 21, "Weather/Wind");
     let mut far = Stream::subscribed(&service, 22, "Weather/Wind");
@@ -51,6 +53,225 @@ fn what_is_published_over_udp_reaches_subscribers_over_udp_and_over_tcp_and_the_
     }
 }
 
-fn data(octets: &[u8]) -> Payload<'_> {
-    Payload::Data(Data { fragment: None, content: Content::Octets, octets })
+#[test]
+fn a_message_beyond_a_datagram_is_put_together_and_taken_apart_again() {
+    let service = start();
+    let message: Vec<u8> = (0..=250).cycle().take(100_000).collect();
+    let mut near = Datagrams::subscribed(&service, 21, "A/B");
+    let mut far = Stream::subscribed(&service, 22, "A/B");
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    let piece = |sequence: u32, at: usize, end: usize| {
+        let fragment = Fragment { total: 100_000, at: u32::try_from(at).unwrap() };
+        let data = Data { fragment: Some(fragment), content: Content::Octets, octets: &message[at..end] };
+        frame(Header { session: 31, topic: 1, sequence, sent: 9, priority: 0, by_broker: false }, Payload::Data(data))
+    };
+    let mut pieces: Vec<usize> = (0..message.len()).step_by(1_400).collect();
+    // In whatever order, and some twice.
+    pieces.reverse();
+    pieces.push(1_400);
+    for at in pieces {
+        publisher.send(&piece(7, at, message.len().min(at + 1_400)));
+    }
+    for subscriber in [&mut near as &mut dyn EndPoint, &mut far] {
+        let mut whole = vec![0; message.len()];
+        let mut count = 0;
+        while count < whole.len() {
+            if let (header, Got::Data { fragment: Some(Fragment { total, at }), octets, .. }) = subscriber.next() {
+                assert_eq!((header.sequence, total as usize), (1, whole.len()));
+                whole[at as usize..at as usize + octets.len()].copy_from_slice(&octets);
+                count += octets.len();
+            }
+        }
+        assert!(whole == message);
+    }
+    // Half of one, and another one: the first is lost. Of an earlier one nothing is put together any more.
+    publisher.send(&piece(8, 0, 1_400));
+    publisher.publish(1, 9, b"next");
+    publisher.send(&piece(8, 1_400, 2_800));
+    assert_eq!(near.message().1, b"next");
+    await_count(&service, Counter::TempoLost, 1);
+    await_count(&service, Counter::TempoFragmentsRefused, 2);
+}
+
+#[test]
+fn a_broker_announces_what_those_on_the_other_side_come_to() {
+    let service = start();
+    let mut subscriber = Datagrams::new(&service, 21);
+    let said = announcement(Role::Subscriber, "A/B");
+    subscriber.meet_as(1, Announcement { rate: 5_000, deadline_us: 900, ..said });
+    let said = announcement(Role::Publisher, "A/B");
+    let mut first = Datagrams::new(&service, 31);
+    let (header, met) = first.meet_as(4, Announcement { rate: 1_000, ..said });
+    let expected = |rate: u32, highest_rate: u32, end_points: u32, role: Role| {
+        move |got: &Got| {
+            matches!(got, Got::Announcement { rate: r, highest_rate: h, end_points: e, role: is, .. }
+                if (*r, *h, *e, *is) == (rate, highest_rate, end_points, role))
+        }
+    };
+    assert!(header.by_broker && expected(5_000, 1_000, 1, Role::Subscriber)(&met), "{met:?}");
+    let mut second = Stream::new(&service, 32);
+    second.meet_as(4, Announcement { rate: 3_000, highest_rate: 3_000, ..said });
+    // Announced again and again.
+    let sum = expected(4_000, 3_000, 2, Role::Publisher);
+    while !sum(&subscriber.announced("A/B").1) {}
+    drop(second);
+    let alone = expected(1_000, 1_000, 1, Role::Publisher);
+    while !alone(&subscriber.announced("A/B").1) {}
+    // It is known by one number in all that the broker says.
+    let numbers = [subscriber.announced("A/B").0.topic, first.announced("A/B").0.topic];
+    assert_eq!(numbers, [header.topic; 2]);
+}
+
+#[test]
+fn what_is_late_or_comes_again_is_not_taken_and_what_is_lost_is_told() {
+    let service = start();
+    let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    for (sequence, octets) in [(5, b"5"), (9, b"9"), (7, b"7"), (9, b"9"), (10, b"a")] {
+        publisher.publish(1, sequence, octets);
+    }
+    let came = [(); 3].map(|()| subscriber.message());
+    assert_eq!(came.each_ref().map(|(_, octets)| octets[0]), [b'5', b'9', b'a']);
+    assert_eq!(came.map(|(header, _)| header.sequence), [1, 2, 3], "the broker's own numbers");
+    await_count(&service, Counter::TempoLost, 3);
+    await_count(&service, Counter::TempoLate, 1);
+    await_count(&service, Counter::TempoRepeated, 1);
+    // What the subscriber says is added.
+    let topic = subscriber.announced("A/B").0.topic;
+    let told = Report { received: 3, lost: 40, rate: 700, end_points: 1 };
+    let octets = frame(subscriber.header(topic, 0), Payload::Report(told));
+    subscriber.send(&octets);
+    loop {
+        let (header, report) = publisher.report();
+        assert_eq!((header.topic, report.received), (1, 3));
+        if report.lost == 42 {
+            assert_eq!((report.rate, report.end_points), (700, 1));
+            break;
+        }
+    }
+    await_count(&service, Counter::TempoReports, 1);
+}
+
+#[test]
+fn a_probe_goes_where_messages_go_and_its_echo_comes_back_at_once() {
+    let service = start();
+    let mut near = Datagrams::subscribed(&service, 21, "A/B");
+    let mut far = Stream::subscribed(&service, 22, "A/B");
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    let here = publisher.socket.local_addr().unwrap();
+    // It lies about where it is.
+    let elsewhere: SocketAddr = "192.0.2.1:9".parse().unwrap();
+    let probe = Probe { sent: 123, prober: 99, topic: 98, number: 5, to: Some(elsewhere), hops: 0, echoed_by: 0 };
+    let sent = frame(publisher.header(1, 1), Payload::Probe(probe));
+    publisher.send(&sent);
+    let (header, got) = near.answer();
+    let expected = Probe { prober: 31, topic: 1, to: Some(here), hops: 1, ..probe };
+    assert_eq!((header.sequence, got), (1, Got::Probe(expected)));
+    assert_eq!(far.answer().1, Got::Probe(expected));
+    // One over a connection has the broker pass it on.
+    let echo = Probe { echoed_by: 22, ..expected };
+    let octets = frame(far.header(1, 0), Payload::Echo(echo));
+    far.send(&octets);
+    let (header, got) = publisher.answer();
+    assert_eq!((header.topic, got), (1, Got::Echo(echo)));
+    // As many as there are subscribers, and no more; and no probe straight after another.
+    (0..2).for_each(|_| far.send(&octets));
+    await_count(&service, Counter::TempoEchoesRefused, 1);
+    await_count(&service, Counter::TempoEchoes, 2);
+    let again = frame(publisher.header(1, 2), Payload::Probe(probe));
+    publisher.send(&again);
+    publisher.send(&frame(publisher.header(1, 3), Payload::Probe(probe)));
+    wait_until("a probe to be refused", || read(&service, Counter::TempoProbesRefused) > 0);
+}
+
+// ---- who comes and goes ----
+
+#[test]
+fn who_is_silent_for_three_periods_or_says_bye_is_forgotten_and_gets_nothing_more() {
+    let service = start();
+    let mut silent = Datagrams::new(&service, 21);
+    silent.meet_as(1, Announcement { period_ms: 10, ..announcement(Role::Subscriber, "A/B") });
+    await_count(&service, Counter::TempoExpired, 1);
+    await_count(&service, Counter::TempoSessions, 0);
+    let mut polite = Datagrams::subscribed(&service, 22, "A/B");
+    let mut publisher = Stream::publishing(&service, 31, "A/B");
+    publisher.publish(1, 1, b"x");
+    assert_eq!(polite.message().1, b"x");
+    let bye = frame(polite.header(1, 0), Payload::Bye(Role::Subscriber));
+    polite.send(&bye);
+    await_count(&service, Counter::TempoAnnounced, 1);
+    // What was sent before a bye is handed in yet.
+    let mut subscriber = Stream::subscribed(&service, 23, "A/B");
+    let header = publisher.header(1, 2);
+    let both = [frame(header, data(b"last")), frame(header, Payload::Bye(Role::Publisher))].concat();
+    publisher.send(&both);
+    assert_eq!(subscriber.message().1, b"last");
+    drop(subscriber);
+    drop(publisher);
+    await_count(&service, Counter::TempoTopics, 0);
+    await_count(&service, Counter::TempoConnectionsOpen, 0);
+    assert!(silent.drain().iter().all(|(_, got)| !matches!(got, Got::Data { .. })));
+}
+
+#[test]
+fn a_session_behind_another_port_is_the_same_when_it_has_proven_itself_at_both() {
+    let service = start();
+    let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    // As a router has it that forgets; and somebody who does not know the cookie is somebody else.
+    let mut moved = Datagrams::new(&service, 21);
+    *moved.cookie() = *subscriber.cookie();
+    moved.meet(1, Role::Subscriber, "A/B");
+    await_count(&service, Counter::TempoSessionsMoved, 1);
+    assert_eq!(read(&service, Counter::TempoSessions), 2);
+    publisher.publish(1, 1, b"here");
+    assert_eq!(moved.message().1, b"here");
+    let mut other = Datagrams::subscribed(&service, 21, "A/B");
+    publisher.publish(1, 2, b"both");
+    assert_eq!([moved.message().1, other.message().1], [b"both"; 2]);
+    assert_eq!((read(&service, Counter::TempoSessionsMoved), read(&service, Counter::TempoSessions)), (1, 3));
+}
+
+#[test]
+fn a_topics_number_means_what_it_was_announced_for_last() {
+    let service = start();
+    let mut wind = Datagrams::subscribed(&service, 21, "Weather/Wind");
+    let mut rain = Datagrams::subscribed(&service, 22, "Weather/Rain");
+    let mut publisher = Datagrams::publishing(&service, 31, "Weather/Wind");
+    publisher.publish(1, 1, b"wind");
+    publisher.meet(1, Role::Publisher, "Weather/Rain");
+    publisher.publish(1, 1, b"rain");
+    assert_eq!((wind.message().1, rain.message().1), (b"wind".to_vec(), b"rain".to_vec()));
+    publisher.publish(2, 1, b"nothing");
+    await_count(&service, Counter::TempoUnbound, 1);
+    await_count(&service, Counter::TempoAnnounced, 3);
+}
+
+/// A thousand that stay would be more than the limit that holds for all.
+#[test]
+fn a_thousand_publishers_come_and_go_and_nothing_is_left_of_them() {
+    let service = start_as(|config| config.tempo.topics_max = 64);
+    for round in 0..25 {
+        let mut publishers: Vec<Datagrams> = (0..40)
+            .map(|number| Datagrams::publishing(&service, 1_000 + round * 40 + number, &format!("Topic/{number}")))
+            .collect();
+        for (number, publisher) in publishers.iter_mut().enumerate() {
+            publisher.publish(1, 1, b"here");
+            let bye = frame(publisher.header(1, 0), Payload::Bye(Role::Publisher));
+            if number % 2 == 0 {
+                publisher.send(&bye);
+            } else {
+                // Announced for the last time.
+                let said = announcement(Role::Publisher, "");
+                let name = format!("Topic/{number}");
+                publisher.announce(1, Announcement { period_ms: 10, name: &name, ..said });
+            }
+        }
+        await_count(&service, Counter::TempoSessions, 0);
+    }
+    await_count(&service, Counter::EventsIn, 1_000);
+    for left in [Counter::TempoAnnounced, Counter::TempoTopics, Counter::AnnouncedLimit, Counter::AnnouncedShare] {
+        assert_eq!(read(&service, left), 0, "{left:?}");
+    }
+    assert_eq!(read(&service, Counter::TempoExpired), 500);
 }

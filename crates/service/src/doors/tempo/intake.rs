@@ -65,8 +65,17 @@ impl Core {
         let Place::Stream(_) = place else { return None };
         let Door { sessions, topics, settings, .. } = &self.doors.tempo;
         let part = sessions.part(part)?;
-        let input = &topics.get(part.topic)?.input;
-        (!input.has_room(octets_of(octets), settings.bounds)).then_some(part.topic)
+        let (takes, input) = (octets_of(octets), &topics.get(part.topic)?.input);
+        if !input.has_room(takes, settings.bounds) {
+            return Some(part.topic);
+        }
+        let account = &sessions.get(part.session)?.account;
+        let Err(spent) = account.take(Resource::InputBytes, takes as u64) else {
+            account.give(Resource::InputBytes, takes as u64);
+            return None;
+        };
+        self.counters.add(Counter::of_refusal(spent), 1);
+        Some(part.topic)
     }
 
     /// Whether what has that number is to be handed on, which its publisher's numbers say. What was skipped is counted.
@@ -117,7 +126,7 @@ impl Core {
         publisher.waiting += 1;
         let mut draft = self.lane.begin_event_for(octets.len());
         event::fill(&mut draft, header, content, octets);
-        self.queue(token, Waiting::new(header.priority, part, Item::Message(draft)), proxy.is_none());
+        self.queue(token, Waiting::new(header.priority, part, takes, Item::Message(draft)), proxy.is_none());
     }
 
     /// Has something wait for its topic's turn.
@@ -137,9 +146,9 @@ impl Core {
         let Some((known, session)) = self.doors.tempo.sessions.both(part) else { return };
         let (period, account) = (known.presence.period(), &session.account);
         let Some(publisher) = known.publisher() else { return };
+        // A part alone says nothing of whether its message was lost.
         if !publisher.sequence.look(now, period, header.sequence).is_handed_on() {
-            publisher.sequence.take(now, period, header.sequence);
-            return self.counters.add(Counter::TempoLate, 1);
+            return self.counters.add(Counter::TempoFragmentsRefused, 1);
         }
         if fragment.total > limit {
             return self.counters.add(Counter::TempoTooLarge, 1);
@@ -193,7 +202,7 @@ impl Core {
         let Door { topics, turns, .. } = &mut self.doors.tempo;
         let Some(topic) = topics.get_mut(token) else { return };
         let Some(waiting) = turns.take(&mut topic.input) else { return };
-        let (part, octets) = (waiting.part, waiting.octets());
+        let (part, octets) = (waiting.part, waiting.octets);
         self.give_room(part, octets);
         match waiting.item {
             Item::Message(draft) => self.hand_in(token, part, draft),

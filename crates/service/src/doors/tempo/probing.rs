@@ -6,7 +6,7 @@ use tempo::wire::{Frame, Header, Payload, Probe, Report, Role};
 use super::Door;
 use super::delivery::{send, shown};
 use super::hearing::Heard;
-use super::input::{Item, Waiting};
+use super::input::Waiting;
 use super::sessions::{Is, Place};
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
@@ -46,8 +46,8 @@ impl Core {
             Place::Stream(_) => None,
         };
         let probe = Probe { prober: own, topic: number, to, hops: 1, echoed_by: 0, ..probe };
-        let waiting = Waiting::new(header.priority, part, Item::Probe(probe, 0));
-        let takes = waiting.octets();
+        let waiting = Waiting::probe(header.priority, part, probe, 0);
+        let takes = waiting.octets;
         if !topic.input.has_room(takes, settings.bounds)
             || session.account.take(Resource::InputBytes, takes as u64).is_err()
         {
@@ -74,8 +74,8 @@ impl Core {
         let until = from + PROBES_PER_TURN;
         if until < subscribers {
             // The others have it in another turn of the topic.
-            let rest = Waiting::new(priority, part, Item::Probe(*probe, until));
-            session.account.take_anyway(Resource::InputBytes, rest.octets() as u64);
+            let rest = Waiting::probe(priority, part, *probe, until);
+            session.account.take_anyway(Resource::InputBytes, rest.octets as u64);
             self.queue(topic, rest, false);
         }
         for at in from..until.min(subscribers) {

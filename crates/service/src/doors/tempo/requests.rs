@@ -132,7 +132,7 @@ impl Core {
         let away = topic.input.turn_away(token);
         for waiting in away {
             if let Some(session) = sessions.get(gone.session) {
-                session.account.give(Resource::InputBytes, waiting.octets() as u64);
+                session.account.give(Resource::InputBytes, waiting.octets as u64);
             }
             self.counters.add(Counter::TempoRefused, 1);
             if let Item::Message(draft) = waiting.item {

@@ -227,6 +227,7 @@ impl Worker {
         if self.clients.tempo.entrance.deaf {
             self.listen_for_tempo(true);
         }
+        self.core.feed_starved();
         if !self.core.doors.tempo.has_deadlines {
             return;
         }
@@ -363,11 +364,28 @@ impl Worker {
 impl Core {
     /// A connection is not read until there is room in a topic's input.
     fn wait_for_input(&mut self, token: Token, topic: Token) {
-        let Door { out, topics, .. } = &mut self.doors.tempo;
+        let Door { out, topics, settings, starved, .. } = &mut self.doors.tempo;
         let (Some(connection), Some(known)) = (out.connections.get_mut(token), topics.get_mut(topic)) else { return };
-        if connection.waits_for.replace(topic).is_none() {
+        if connection.waits_for.replace(topic).is_some() {
+            return;
+        }
+        self.counters.add(Counter::TempoConnectionsWaited, 1);
+        if known.input.has_much_room(settings.bounds) {
+            // It is its client's share that is spent, elsewhere: it is looked at again before long.
+            starved.push(token);
+            self.clock.plan_sweep();
+        } else {
             known.input.connections.push(token);
-            self.counters.add(Counter::TempoConnectionsWaited, 1);
+        }
+    }
+
+    /// Connections whose clients' shares were spent try again.
+    fn feed_starved(&mut self) {
+        for token in core::mem::take(&mut self.doors.tempo.starved) {
+            if let Some(connection) = self.doors.tempo.out.connections.get_mut(token) {
+                connection.waits_for = None;
+            }
+            self.go_hungry_for_tempo(token);
         }
     }
 

@@ -125,13 +125,6 @@ impl Topic {
         Name { text: &self.text, channel: self.channel, prefix: self.prefix }
     }
 
-    pub(crate) const fn side(&self, role: Role) -> &Side {
-        match role {
-            Role::Publisher => &self.publishers,
-            Role::Subscriber => &self.subscribers,
-        }
-    }
-
     pub(crate) const fn side_mut(&mut self, role: Role) -> &mut Side {
         match role {
             Role::Publisher => &mut self.publishers,

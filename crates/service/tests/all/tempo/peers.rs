@@ -87,18 +87,20 @@ pub(crate) trait EndPoint {
         self.send(&octets);
     }
 
-    /// The next announcement, whose cookie is kept.
-    fn announced(&mut self) -> (Header, Got) {
+    /// The next announcement of a topic, whose cookie is kept.
+    fn announced(&mut self, topic: &str) -> (Header, Got) {
         loop {
             let (header, got) = self.next();
-            if let Got::Announcement { given, .. } = got {
-                *self.cookie() = given;
-                return (header, got);
+            if let Got::Announcement { given, name, .. } = &got {
+                *self.cookie() = *given;
+                if name == topic {
+                    return (header, got);
+                }
             }
         }
     }
 
-    /// Announces a topic until the service has taken that: what is given to those who have proven themselves is what they returned.
+    /// Announces a topic until the service has taken that, and says what it announces.
     fn meet(&mut self, topic: u32, role: Role, name: &str) -> (Header, Got) {
         self.meet_as(topic, announcement(role, name))
     }
@@ -106,12 +108,12 @@ pub(crate) trait EndPoint {
     fn meet_as(&mut self, topic: u32, said: Announcement<'_>) -> (Header, Got) {
         let known = *self.cookie();
         self.announce(topic, said);
-        let first = self.announced();
+        let first = self.announced(said.name);
         if *self.cookie() == known {
             return first;
         }
         self.announce(topic, said);
-        self.announced()
+        self.announced(said.name)
     }
 
     /// The next message.
@@ -121,6 +123,25 @@ pub(crate) trait EndPoint {
                 (header, Got::Data { octets, fragment: None, .. }) => return (header, octets),
                 (_, Got::Data { .. }) => panic!("a fragment"),
                 _ => {}
+            }
+        }
+    }
+
+    /// The next frame of another kind than announcements, data and reports.
+    fn answer(&mut self) -> (Header, Got) {
+        loop {
+            let (header, got) = self.next();
+            if matches!(got, Got::Probe(_) | Got::Echo(_) | Got::Bye(_)) {
+                return (header, got);
+            }
+        }
+    }
+
+    /// The next report.
+    fn report(&mut self) -> (Header, Report) {
+        loop {
+            if let (header, Got::Report(report)) = self.next() {
+                return (header, report);
             }
         }
     }
@@ -223,6 +244,7 @@ impl Stream {
     pub(crate) fn new(service: &Service, session: u32) -> Self {
         let stream = TcpStream::connect(service.tempo_address().unwrap()).unwrap();
         patient(&stream);
+        stream.set_nodelay(true).unwrap();
         Self { stream, session, cookie: 0, bytes: Vec::new(), came: VecDeque::new() }
     }
 

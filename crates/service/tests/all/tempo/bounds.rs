@@ -1,0 +1,242 @@
+//! What others can do to the service and to each other, and cannot.
+
+use std::io::Write;
+
+use service::{Counter, DeclaredChannel};
+use tempo::wire::{Content, Data, Fragment, Header, Payload, Role};
+use testing::wait_until;
+
+use super::peers::{Datagrams, EndPoint, Got, Stream, announcement, frame};
+use super::{data, read, start, start_as};
+use crate::peers::{assert_serves, await_count};
+
+#[test]
+fn an_address_that_has_not_proven_itself_gets_no_more_octets_than_came_from_it() {
+    let service = start();
+    let mut real = Datagrams::publishing(&service, 31, "A/B");
+    let mut forged = Datagrams::new(&service, 21);
+    let mut sent = 0;
+    // It never returns what was given to it.
+    for number in 1..=50 {
+        let octets: Vec<u8> = [
+            frame(forged.header(number, 0), Payload::Announcement(announcement(Role::Subscriber, "A/B"))),
+            frame(forged.header(number, 0), Payload::Announcement(announcement(Role::Publisher, "Other/Topic"))),
+            frame(forged.header(number, 1), data(b"not taken")),
+            frame(forged.header(1, 0), Payload::Bye(Role::Publisher)),
+        ]
+        .concat();
+        sent += octets.len();
+        forged.send(&octets);
+    }
+    real.publish(1, 1, &[7; 1_000]);
+    await_count(&service, Counter::TempoUnproven, 1 + 4 * 50);
+    await_count(&service, Counter::EventsIn, 1);
+    let mut buffer = [0; 65_536];
+    forged.socket.set_nonblocking(true).unwrap();
+    let mut got = 0;
+    while let Ok(count) = forged.socket.recv(&mut buffer) {
+        got += count;
+    }
+    assert!(got > 0 && got <= sent, "{got} of {sent}");
+    assert_eq!([read(&service, Counter::TempoSessions), read(&service, Counter::TempoTopics)], [1, 1]);
+}
+
+#[test]
+fn garbage_other_versions_and_unknown_kinds_are_counted_and_cost_nobody_anything() {
+    let service = start();
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    let mut subscriber = Stream::subscribed(&service, 22, "A/B");
+    let good = frame(publisher.header(1, 1), data(b"good"));
+    let with = |at: usize, octet: u8| {
+        let mut frame = good.clone();
+        frame[at] = octet;
+        frame
+    };
+    publisher.send(b"garbage");
+    publisher.send(&with(1, 9));
+    publisher.send(&good[..good.len() - 1]);
+    publisher.send(&[]);
+    await_count(&service, Counter::TempoMalformed, 2);
+    await_count(&service, Counter::TempoVersions, 1);
+    // What follows a frame of an unknown kind is read.
+    publisher.send(&[with(2, 77), good.clone()].concat());
+    assert_eq!(subscriber.message().1, b"good");
+    await_count(&service, Counter::TempoUnknownKinds, 1);
+    // From another broker.
+    publisher.send(&with(3, 2));
+    await_count(&service, Counter::TempoByBrokers, 1);
+    publisher.announce(9, announcement(Role::Publisher, "@7/"));
+    await_count(&service, Counter::TempoNamesRefused, 1);
+    let mut nameless = frame(publisher.header(9, 0), Payload::Announcement(announcement(Role::Publisher, "xy")));
+    *nameless.last_mut().unwrap() = 7;
+    publisher.send(&nameless);
+    await_count(&service, Counter::TempoMalformed, 3);
+    // A connection ends with the first frame that is none.
+    for bad in [
+        b"GET / HTTP/1.1\r\n".to_vec(),
+        with(1, 2),
+        with(4, 0).iter().enumerate().map(|(at, octet)| if (4..8).contains(&at) { 0 } else { *octet }).collect(),
+    ] {
+        let mut stream = Stream::new(&service, 41);
+        stream.send(&bad);
+        assert!(stream.is_closed());
+    }
+    await_count(&service, Counter::ProtocolErrors, 3);
+    assert_serves(&service);
+}
+
+#[test]
+fn half_a_frame_over_tcp_waits_for_its_rest_and_not_for_ever() {
+    let service = start_as(|config| config.limits.message_completion_ms = 300);
+    let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
+    let mut publisher = Stream::publishing(&service, 31, "A/B");
+    let whole = frame(publisher.header(1, 1), data(&[3; 5_000]));
+    for piece in whole.chunks(1_234) {
+        publisher.send(piece);
+    }
+    let mut count = 0;
+    while count < 5_000 {
+        if let (_, Got::Data { octets, .. }) = subscriber.next() {
+            count += octets.len();
+        }
+    }
+    publisher.send(&whole[..40]);
+    assert!(publisher.is_closed());
+    await_count(&service, Counter::IncompleteMessages, 1);
+    await_count(&service, Counter::TempoAnnounced, 1);
+}
+
+/// A service with a second channel whose events may take little memory, and small inputs.
+fn small() -> service::Service {
+    start_as(|config| {
+        config.channels = vec![DeclaredChannel {
+            name: "Flooded".into(),
+            properties: [("MemoryBudget".into(), service::DeclaredValue::Number(64 << 10))].into(),
+            lane: Vec::new(),
+        }];
+        config.tempo.input_messages = 16;
+    })
+}
+
+#[test]
+fn a_flood_on_one_topic_takes_no_datagram_of_another() {
+    let service = small();
+    // Nobody takes what is on the first topic, and its channel has no room for it.
+    let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
+    let mut flooder = Datagrams::publishing(&service, 32, "@1/Flood/All");
+    let mut subscriber = Datagrams::subscribed(&service, 21, "Weather/Wind");
+    let mut publisher = Datagrams::publishing(&service, 31, "Weather/Wind");
+    let octets = [9; 1_400];
+    let mut sent = 0;
+    let mut flood = |count: u32| {
+        let before = read(&service, Counter::TempoDatagramsIn);
+        (0..count).for_each(|_| {
+            sent += 1;
+            flooder.publish(1, sent, &octets);
+        });
+        wait_until("the flood to be read", || read(&service, Counter::TempoDatagramsIn) >= before + u64::from(count));
+    };
+    while read(&service, Counter::TempoInputFull) < 1_000 {
+        flood(100);
+    }
+    for number in 1..=200 {
+        flood(20);
+        publisher.publish(1, number, &number.to_le_bytes());
+        assert_eq!(subscriber.message().1, number.to_le_bytes());
+    }
+    assert_eq!(read(&service, Counter::TempoLost), 0, "on the way");
+    // It reads after all.
+    assert_eq!(stuck.message().1, octets);
+}
+
+#[test]
+fn a_connection_is_not_read_while_its_topic_has_no_room_and_nothing_of_it_is_lost() {
+    let service = small();
+    let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
+    let publisher = Stream::publishing(&service, 32, "@1/Flood/All");
+    let mut writing = publisher.stream.try_clone().unwrap();
+    // Far more than sockets keep.
+    const COUNT: u32 = 20_000;
+    let writer = std::thread::spawn(move || {
+        for number in 1..=COUNT {
+            let header = Header { session: 32, topic: 1, sequence: number, sent: 0, priority: 0, by_broker: false };
+            let octets = [&number.to_le_bytes()[..], &[0; 1_000]].concat();
+            writing.write_all(&frame(header, data(&octets))).unwrap();
+        }
+    });
+    wait_until("it to wait", || read(&service, Counter::TempoConnectionsWaited) > 0);
+    for number in 1..=COUNT {
+        let (header, octets) = stuck.message();
+        assert_eq!((header.sequence, &octets[..4]), (number, &number.to_le_bytes()[..]));
+    }
+    writer.join().unwrap();
+    assert_eq!([Counter::TempoInputFull, Counter::TempoLost].map(|counter| read(&service, counter)), [0, 0]);
+}
+
+#[test]
+fn a_subscriber_that_does_not_read_delays_nobody() {
+    let service = start();
+    let _mute = Stream::subscribed(&service, 22, "A/B");
+    let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    // More than its socket and ours keep of it.
+    for number in 1..=20_000_u32 {
+        publisher.publish(1, number, &[1; 1_000]);
+        assert_eq!(subscriber.message().0.sequence, number);
+    }
+    assert_eq!(read(&service, Counter::TempoInputFull), 0);
+}
+
+#[test]
+fn messages_that_are_too_large_and_fragments_that_fit_to_nothing_are_counted() {
+    let service = start_as(|config| config.limits.message_bytes_max = 2_000);
+    let mut publisher = Stream::publishing(&service, 31, "A/B");
+    publisher.publish(1, 1, &[0; 2_001]);
+    await_count(&service, Counter::TempoTooLarge, 1);
+    let fragment = |sequence: u32, total: u32, at: u32, octets: usize| {
+        let data = Data { fragment: Some(Fragment { total, at }), content: Content::Octets, octets: &vec![0; octets] };
+        frame(Header { session: 31, topic: 1, sequence, sent: 0, priority: 0, by_broker: false }, Payload::Data(data))
+    };
+    publisher.send(&fragment(2, 5_000, 0, 1_400));
+    await_count(&service, Counter::TempoTooLarge, 2);
+    // Of sizes that do not fit to each other.
+    publisher.send(&fragment(3, 1_900, 0, 1_100));
+    publisher.send(&fragment(3, 1_900, 1_000, 200));
+    await_count(&service, Counter::TempoFragmentsRefused, 1);
+    // A subscriber that takes little.
+    let mut subscriber = Datagrams::new(&service, 21);
+    subscriber.meet_as(1, tempo::wire::Announcement { largest: 10, ..announcement(Role::Subscriber, "A/B") });
+    publisher.publish(1, 4, &[5; 11]);
+    publisher.publish(1, 5, &[6; 10]);
+    assert_eq!(subscriber.message().1, [6; 10]);
+    await_count(&service, Counter::DroppedUntranslatable, 1);
+}
+
+#[test]
+fn more_topics_than_may_be_announced_are_not_taken() {
+    let service = start_as(|config| config.tempo.topics_max = 64);
+    let mut publisher = Stream::new(&service, 31);
+    for number in 0..64 {
+        publisher.meet(number, Role::Publisher, &format!("Topic/{number}"));
+    }
+    publisher.announce(64, announcement(Role::Publisher, "Topic/64"));
+    await_count(&service, Counter::AnnouncedLimit, 1);
+    // In a channel that is not there, neither.
+    let bye = frame(publisher.header(0, 0), Payload::Bye(Role::Publisher));
+    publisher.send(&bye);
+    publisher.announce(65, announcement(Role::Publisher, "@9/A/B"));
+    await_count(&service, Counter::TempoTopicsRefused, 1);
+    await_count(&service, Counter::TempoAnnounced, 63);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_closed() {
+    let service = start_as(|config| config.limits.connections_max = 4);
+    let open: Vec<Stream> = (0..4).map(|number| Stream::publishing(&service, 31 + number, "A/B")).collect();
+    assert!(Stream::new(&service, 40).is_closed());
+    await_count(&service, Counter::ConnectionsRefused, 1);
+    drop(open);
+    await_count(&service, Counter::TempoConnectionsOpen, 0);
+    Stream::publishing(&service, 41, "A/B");
+    assert_eq!(read(&service, Counter::TempoConnectionsAccepted), 5);
+}
