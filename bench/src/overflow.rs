@@ -85,6 +85,9 @@ struct Report {
     p99_before_us: f64,
     p99_during_us: f64,
     ratio: f64,
+    /// The same of each second while one slept, and the longest that one event took then: what happens once, and what grows.
+    p99_each_second_us: Vec<f64>,
+    longest_each_second_us: Vec<f64>,
     /// Events a second that the sleeper got when it was awake again.
     caught_up_per_second: f64,
     aims: Vec<Aim>,
@@ -150,12 +153,16 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
     consumer.take_latency(&mut before);
     let mut sleeper = Sleeper::connect(&channel, &[])?;
     let (mut during, mut published, mut report) = (Recorder::default(), 0, Peak::default());
+    let mut each = Vec::new();
     for second in 0..seconds {
         out.progress(&format!("one consumer sleeps: {second} of {seconds} s"))?;
         published += flood.run(clock::SECOND, Some(options.rate))?.count();
         report.look(&serving)?;
+        let mut this = Recorder::default();
+        consumer.take_latency(&mut this);
+        during.merge(&this);
+        each.push((this.quantile_us(0.99), this.quantile_us(1.0)));
     }
-    consumer.take_latency(&mut during);
     out.progress("it is awake again")?;
     let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_held")?);
     sleeper.take(published)?;
@@ -177,6 +184,8 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
         p99_before_us,
         p99_during_us,
         ratio: p99_during_us / p99_before_us,
+        p99_each_second_us: each.iter().map(|(p99, _)| *p99).collect(),
+        longest_each_second_us: each.iter().map(|(_, longest)| *longest).collect(),
         caught_up_per_second: ratio(sleeper.received, 1) / took,
         aims: Vec::new(),
     };

@@ -1,5 +1,6 @@
 //! Who loads the service: suppliers that each wait for their answer, one that keeps to a schedule, and consumers.
 
+use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -27,14 +28,17 @@ fn polling(errno: rustix::io::Errno) -> BenchError {
     BenchError::Io { doing: "polling suppliers' connections", source: errno.into() }
 }
 
-/// A supplier's connection, with the one push that is unanswered.
+/// A supplier's connection, with its pushes that are unanswered.
 struct Supplier {
     number: u64,
     stream: TcpStream,
     message: PushMessage,
     id: u32,
-    sent: u64,
-    answer: Vec<u8>,
+    /// The number of each, and when it was sent, in their order.
+    unanswered: VecDeque<(u32, u64)>,
+    /// What is to be written at one go, and what was read of answers that are not there as a whole.
+    output: Vec<u8>,
+    answers: Vec<u8>,
 }
 
 impl Supplier {
@@ -43,45 +47,56 @@ impl Supplier {
         let stream = proxy.connect()?;
         stream.set_nodelay(true).map_err(BenchError::io("switching off Nagle's algorithm"))?;
         let message = PushMessage::of(Form::Structured, &proxy.key, payload);
-        Ok(Self { number, stream, message, id: 0, sent: 0, answer: Vec::new() })
+        let (unanswered, output, answers) = (VecDeque::new(), Vec::new(), Vec::new());
+        Ok(Self { number, stream, message, id: 0, unanswered, output, answers })
     }
 
-    /// Pushes an event that has the time and its supplier's number in its payload.
-    fn push(&mut self) -> Result<(), BenchError> {
+    /// Has an event written with the next [`write`](Self::write): with the time and its supplier's number in its payload.
+    fn push(&mut self) {
         self.id = self.id.wrapping_add(1);
-        self.sent = clock::now();
+        let now = clock::now();
         let mut payload = [0; 16];
         let (sent, number) = payload.split_at_mut(8);
-        sent.copy_from_slice(&self.sent.to_ne_bytes());
+        sent.copy_from_slice(&now.to_ne_bytes());
         number.copy_from_slice(&self.number.to_ne_bytes());
         self.message.fill(self.id, &payload);
-        self.stream.write_all(self.message.bytes()).map_err(BenchError::io("pushing an event"))
+        self.output.extend_from_slice(self.message.bytes());
+        self.unanswered.push_back((self.id, now));
     }
 
-    /// Reads once. True if the push is answered.
-    fn read(&mut self) -> Result<bool, BenchError> {
-        let mut octets = [0; 512];
+    fn write(&mut self) -> Result<(), BenchError> {
+        self.stream.write_all(&self.output).map_err(BenchError::io("pushing an event"))?;
+        self.output.clear();
+        Ok(())
+    }
+
+    /// Reads once. Tells when each push was sent that is answered.
+    fn read(&mut self, mut answered: impl FnMut(u64)) -> Result<(), BenchError> {
+        let mut octets = [0; 4_096];
         let count = self.stream.read(&mut octets).map_err(BenchError::io("reading an answer"))?;
         if count == 0 {
             let reason = "closed a supplier's connection".to_owned();
             return Err(BenchError::Protocol { contender: NAME.into(), reason });
         }
-        self.answer.extend_from_slice(octets.get(..count).unwrap_or_default());
-        let Some(length) = self.answer.get(8..HEADER_LEN).and_then(|size| size.first_chunk::<4>()) else {
-            return Ok(false);
-        };
+        self.answers.extend_from_slice(octets.get(..count).unwrap_or_default());
+        let mut rest = self.answers.as_slice();
         // The service answers in the byte order that it was asked in.
-        let length = HEADER_LEN + usize::try_from(u32::from_ne_bytes(*length)).unwrap_or(0);
-        if self.answer.len() < length {
-            return Ok(false);
+        while let Some(size) = rest.get(8..HEADER_LEN).and_then(|size| size.first_chunk::<4>())
+            && let Some((answer, behind)) =
+                rest.split_at_checked(HEADER_LEN + usize::try_from(u32::from_ne_bytes(*size)).unwrap_or(0))
+            && let Some((id, sent)) = self.unanswered.pop_front()
+        {
+            let header = Header::parse(answer).map_err(|error| BenchError::Protocol {
+                contender: NAME.into(),
+                reason: format!("sent a reply that cannot be read: {error}"),
+            })?;
+            check_reply(NAME, answer, &header, id)?;
+            answered(sent);
+            rest = behind;
         }
-        let header = Header::parse(&self.answer).map_err(|error| BenchError::Protocol {
-            contender: NAME.into(),
-            reason: format!("sent a reply that cannot be read: {error}"),
-        })?;
-        check_reply(NAME, &self.answer, &header, self.id)?;
-        self.answer.clear();
-        Ok(true)
+        let taken = self.answers.len() - rest.len();
+        self.answers.drain(..taken);
+        Ok(())
     }
 }
 
@@ -89,10 +104,23 @@ impl Supplier {
 pub(crate) struct Flood {
     suppliers: Vec<Supplier>,
     poll: OwnedFd,
+    /// Pushes of one supplier that may be unanswered.
+    window: usize,
 }
 
 impl Flood {
+    /// So many, each with one unanswered push at most.
     pub(crate) fn connect(channel: &Channel, suppliers: u32, payload: usize) -> Result<Self, BenchError> {
+        Self::with_window(channel, suppliers, payload, 1)
+    }
+
+    /// So many, each with so many unanswered pushes at most.
+    pub(crate) fn with_window(
+        channel: &Channel,
+        suppliers: u32,
+        payload: usize,
+        window: usize,
+    ) -> Result<Self, BenchError> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
         let suppliers = (0..suppliers.into())
             .map(|number| Supplier::connect(channel, payload, number))
@@ -100,25 +128,31 @@ impl Flood {
         for (supplier, at) in suppliers.iter().zip(0..) {
             epoll::add(&poll, &supplier.stream, EventData::new_u64(at), EventFlags::IN).map_err(polling)?;
         }
-        Ok(Self { suppliers, poll })
+        Ok(Self { suppliers, poll, window })
     }
 
     /// Has them push for so long, at so many a second altogether if that is said, and waits for all answers. Says how long each took.
     pub(crate) fn run(&mut self, turn_ns: u64, rate: Option<u64>) -> Result<Recorder, BenchError> {
         let (mut took, began) = (Recorder::default(), clock::now());
         let (until, step) = (began + turn_ns, rate.map_or(0, |rate| clock::SECOND / rate.max(1)));
-        let mut free: Vec<usize> = (0..self.suppliers.len()).collect();
+        // Whose pushes there may be: a supplier is in it as often as it may push.
+        let all = self.suppliers.len();
+        let mut free: Vec<usize> = (0..all).flat_map(|at| std::iter::repeat_n(at, self.window)).collect();
+        let most = free.len();
         let mut due = began;
         loop {
             let now = clock::now();
+            let mut pushing = None;
             while now < until && due <= now {
                 let Some(at) = free.pop() else { break };
-                if let Some(supplier) = self.suppliers.get_mut(at) {
-                    supplier.push()?;
+                if pushing != Some(at) {
+                    self.write(pushing.replace(at))?;
                 }
+                self.suppliers.get_mut(at).into_iter().for_each(Supplier::push);
                 due = if step == 0 { now } else { due + step };
             }
-            let is_idle = free.len() == self.suppliers.len();
+            self.write(pushing)?;
+            let is_idle = free.len() == most;
             if is_idle && now >= until {
                 return Ok(took);
             }
@@ -126,6 +160,10 @@ impl Flood {
             let within = (step > 0 && !free.is_empty() && now < until).then(|| due.saturating_sub(now));
             self.take_answers(within, &mut took, &mut free)?;
         }
+    }
+
+    fn write(&mut self, supplier: Option<usize>) -> Result<(), BenchError> {
+        supplier.and_then(|at| self.suppliers.get_mut(at)).map_or(Ok(()), Supplier::write)
     }
 
     fn take_answers(
@@ -144,10 +182,10 @@ impl Flood {
             let data = event.data;
             let at = usize::try_from(data.u64()).unwrap_or(usize::MAX);
             let Some(supplier) = self.suppliers.get_mut(at) else { continue };
-            if supplier.read()? {
-                took.record(clock::now().saturating_sub(supplier.sent));
+            supplier.read(|sent| {
+                took.record(clock::now().saturating_sub(sent));
                 free.push(at);
-            }
+            })?;
         }
         Ok(())
     }

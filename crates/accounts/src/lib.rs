@@ -84,6 +84,8 @@ resources! {
     InputBytes = "octets that wait for their topic's turn", "limits.memory_bytes";
     /// Scheduling analyses under way.
     Analyses = "analyses", "";
+    /// Callbacks for when the service is there again.
+    Registrations = "reconnection callbacks", "";
 }
 
 const COUNT: usize = Resource::ALL.len();

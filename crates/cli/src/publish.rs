@@ -126,6 +126,13 @@ impl Pace {
         Self { rate, since: Instant::now(), events: 0 }
     }
 
+    /// Goes on at another rate, if it is one.
+    pub(crate) fn keep_to(&mut self, rate: Option<f64>) {
+        if rate != self.rate {
+            *self = Self { events: 1, ..Self::new(rate) };
+        }
+    }
+
     pub(crate) fn wait(&self) -> Duration {
         #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53 events")]
         let due = self.rate.map_or(Duration::ZERO, |rate| Duration::from_secs_f64(self.events as f64 / rate));

@@ -19,6 +19,7 @@ mod rescheduling;
 mod settings;
 mod teardown;
 mod topology;
+mod undoing;
 
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
@@ -39,6 +40,7 @@ use self::names::Names;
 pub(super) use self::names::{NAME_BYTES_MAX, Named};
 use self::objects::Nonces;
 use self::probes::Probes;
+pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
 use self::rescheduling::Rescheduling;
 use self::teardown::Teardowns;
@@ -46,6 +48,7 @@ pub use self::teardown::Unpublished;
 pub use self::topology::RestoredStanding;
 pub(super) use self::topology::convert;
 pub use self::topology::{ChangedPart, NotRestored};
+pub use self::undoing::Creations;
 use super::exceptions::{Exception, Raised};
 use super::filters::Filters;
 use super::keys::ObjectKey;
@@ -156,8 +159,9 @@ pub struct Door {
     changes: Changes,
     farewells: Farewells,
     teardowns: Teardowns,
-    /// What the last request has changed.
+    /// What the last request has changed, and what it has made.
     unpublished: Unpublished,
+    pub(super) made: Creations,
     rescheduling: Rescheduling,
     probes: Probes,
     suppliers: idle::Callers,
@@ -282,6 +286,7 @@ impl Door {
             farewells: Farewells::default(),
             teardowns: Teardowns::default(),
             unpublished: Unpublished::default(),
+            made: Creations::default(),
             rescheduling: Rescheduling::default(),
             probes: Probes::default(),
             suppliers: idle::Callers::default(),
@@ -309,11 +314,14 @@ impl Door {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.principal = Some(Arc::clone(call.principal));
         self.farewells.begin();
+        // What the service has made itself, as declared channels, is no request's.
+        self.made = Creations::default();
         self.note_unpublished();
         let outcome = self.dispatch(call, reply);
         self.note_unpublished();
         self.principal = None;
         outcome.map_err(|raised| {
+            self.made = Creations::default();
             let raised = self.as_old_servers_say(raised);
             log::debug!(
                 target: "campanile::corba",
@@ -502,6 +510,7 @@ impl Door {
         self.set_topics(channel, wanted.topics)?;
         name.into_iter().for_each(|name| self.give_name(Named::Channel(channel), name));
         self.settle(thing, claim);
+        self.made.note(thing);
         let nonce = self.random.u32(1..);
         self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
         self.nonces_changed = true;
@@ -534,6 +543,7 @@ impl Door {
         let admin = AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? };
         name.into_iter().for_each(|name| self.give_name(Named::Admin(admin), name));
         self.settle(Thing::Admin(admin), claim);
+        self.made.note(Thing::Admin(admin));
         Ok(admin)
     }
 
@@ -583,6 +593,7 @@ impl Door {
         name.into_iter().for_each(|name| self.give_name(Named::Proxy(key, side), name));
         self.ledger.entry(Thing::Proxy(key)).one = one;
         self.settle(Thing::Proxy(key), claim);
+        self.made.note(Thing::Proxy(key));
         Ok(key)
     }
 

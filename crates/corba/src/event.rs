@@ -36,7 +36,10 @@ mod types;
 mod wants;
 
 pub use batch::{Batch, Known, Written, batch_encoding, write_batch};
-pub use fields::{CorbaForms, EventFields, fields_of_any, fields_of_properties, fields_of_structured};
+pub use fields::{
+    CorbaForms, EventFields, field_behind, fields_of_any, fields_of_properties, fields_of_structured,
+    is_contained_behind,
+};
 pub(crate) use header::UNIX_EPOCH;
 pub(super) use header::read_through;
 pub use header::{ANY_HEADER, Header, UtcClock, read_behind_type, read_header, read_structured};
@@ -44,7 +47,7 @@ pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use skeleton::Skeleton;
 pub use translate::{Translated, Untranslatable, translate};
 pub(super) use wants::want_for;
-pub use wants::{Source, fits, source_for, takes_batches, version_of, want_for_pulling, want_of_doors};
+pub use wants::{Source, fits, source_for, takes_batches, version_of, want_for_pulling, want_in_utf8, want_of_doors};
 
 use engine::Form;
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version};

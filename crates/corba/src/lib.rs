@@ -43,14 +43,14 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, ChangedPart, ClientAnswer, Compatibility, Directory, Door, DoorSettings, Effect, Farewell, Guest,
-    NotRestored, ObjectRequest, Part, PeerAddress, Published, Question, RestoredStanding, SupplierStanding,
-    Unpublished, Unwelcome,
+    AT_ONCE_MAX, CALLBACKS_MAX, ChangedPart, ClientAnswer, Compatibility, Creations, Directory, Door, DoorSettings,
+    Effect, Farewell, Guest, NotRestored, ObjectRequest, Part, PeerAddress, Published, Question, RestoredStanding,
+    SupplierStanding, Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;
 pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
 pub use peers::Peers;
-pub use qos::Declared;
+pub use qos::{Declared, START_FROM_RANGE, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
 pub use topology::Image;

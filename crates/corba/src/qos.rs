@@ -28,6 +28,7 @@ pub(super) use self::property::{
 };
 use self::property::{Place, Property};
 pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};
+pub use self::start_from::{START_FROM_RANGE, parse as start_from};
 pub(super) use self::start_from::{parse as parse_start, told as told_start};
 use self::tables::{ADMIN, QOS};
 pub(super) use self::topics::objections as topic_objections;

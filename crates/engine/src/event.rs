@@ -54,6 +54,9 @@ pub struct Event {
     pub stop: Option<Time>,
     /// Its type. [`Lane::classify`](crate::Lane::classify) sets it.
     pub event_type: TypeId,
+    /// Whether the names of its type stay with it although that has a number: of a door whose filters read them. The door sets it
+    /// before the event is [classified](crate::Lane::classify). Default false.
+    pub keeps_names: bool,
     /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
     /// [`Admission::Undecided`](crate::Admission::Undecided). They are not looked at again. Default false.
     pub approved: bool,
@@ -77,8 +80,8 @@ pub struct Event {
     pub source: ProxyKey,
     /// Its number among those the lane admitted, from 0. The lane sets it.
     pub serial: u64,
-    /// The names of its type, the domain before the other, if the type could not be interned, or if the event goes to other
-    /// lanes, which number types differently; empty otherwise.
+    /// The names of its type, the domain before the other, if the type could not be interned, if the event keeps them, or if it goes
+    /// to other lanes, which number types differently; empty otherwise.
     pub(crate) names: Vec<u8>,
     pub(crate) domain_bytes: u32,
     /// Of an event that goes to other lanes: the priority and the timeout that its supplier gives it if it has none itself.
@@ -143,7 +146,8 @@ impl Event {
         lifetime.saturating_sub(Duration::from_millis(self.older_by_ms.into()))
     }
 
-    /// The domain and the name of its type, if it has them with it, as one does that was [completed](crate::Lane::complete_event).
+    /// The domain and the name of its type, if it has them with it, as one does that [keeps them](Self::keeps_names) or was
+    /// [completed](crate::Lane::complete_event).
     #[must_use]
     pub fn names(&self) -> (&[u8], &[u8]) {
         self.names.split_at_checked(self.domain_bytes as usize).unwrap_or_default()
@@ -161,7 +165,8 @@ impl Event {
         self.number
     }
 
-    pub(crate) fn set_names(&mut self, domain: &[u8], name: &[u8]) {
+    /// Says the names of its type: for an event that no lane has [classified](crate::Lane::classify).
+    pub fn set_names(&mut self, domain: &[u8], name: &[u8]) {
         self.names.clear();
         self.names.extend_from_slice(domain);
         self.names.extend_from_slice(name);
@@ -187,7 +192,7 @@ impl Event {
         (self.priority, self.thread_priority) = (None, None);
         (self.timeout, self.start, self.stop) = (None, None, None);
         self.event_type = TypeId::OTHER;
-        self.approved = false;
+        (self.keeps_names, self.approved) = (false, false);
         self.reliability = None;
         self.only = None;
         if let Some(away) = &mut self.away {
@@ -226,13 +231,50 @@ pub struct Alternate {
     pub number_at: Option<NumberPlace>,
 }
 
-/// Where eight octets say an event's number.
+/// Where an event says its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NumberPlace {
     /// How many octets are before it.
     pub offset: u32,
-    /// Whether its first octet is the most significant one.
-    pub big_endian: bool,
+    /// What is to stand there.
+    pub form: NumberForm,
+}
+
+/// How a number is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberForm {
+    /// In eight octets, the most significant first.
+    BigEndian,
+    /// In eight octets, the least significant first.
+    LittleEndian,
+    /// In [`NumberPlace::DIGITS`] characters: decimal digits, behind as many spaces as are left.
+    Digits,
+}
+
+impl NumberPlace {
+    /// How many characters there are for digits: what the largest number has.
+    pub const DIGITS: usize = 20;
+
+    /// Writes a number there, if that is in there.
+    pub(crate) fn write(self, bytes: &mut [u8], number: u64) {
+        let Some(from) = bytes.get_mut(self.offset as usize..) else { return };
+        let eight = match self.form {
+            NumberForm::BigEndian => number.to_be_bytes(),
+            NumberForm::LittleEndian => number.to_le_bytes(),
+            NumberForm::Digits => {
+                let mut rest = number;
+                for digit in from.iter_mut().take(Self::DIGITS).rev() {
+                    let last = u8::try_from(rest % 10).unwrap_or(0);
+                    *digit = if rest == 0 && number != 0 { b' ' } else { b'0' + last };
+                    rest /= 10;
+                }
+                return;
+            }
+        };
+        if let Some(octets) = from.first_chunk_mut() {
+            *octets = eight;
+        }
+    }
 }
 
 /// An event's translations: a slice to whoever reads them, a list that keeps its buffers to whoever fills them.

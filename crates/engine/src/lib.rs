@@ -64,8 +64,8 @@ mod wildcard;
 
 pub use activity::{Activity, WaitingPull};
 pub use event::{
-    Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, NumberPlace,
-    SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
+    Alternate, Alternates, Draft, EVENT_OVERHEAD_BYTES, Event, EventPool, HOLDER_OVERHEAD_BYTES, NumberForm,
+    NumberPlace, SORTED_OVERHEAD_BYTES, WATCH_OVERHEAD_BYTES,
 };
 pub use forms::{Forms, NoFields};
 pub use hierarchy::{

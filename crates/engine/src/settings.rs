@@ -121,8 +121,9 @@ pub struct OutboxSettings {
     /// up: it fails not, is not suspended, has nothing [elsewhere](crate::Overflow), and has taken something within the last second. Zero,
     /// the default: they are not.
     pub latency_bound: Duration,
-    /// `HoldTimeout`: a consumer that has taken nothing for this long while suppliers wait for it is disconnected. Zero: never.
-    /// `None`, the default: `reply_timeout`.
+    /// `HoldTimeout`: a consumer that has taken nothing for this long while suppliers wait for it is disconnected. A persistent connection
+    /// stays, and what there is no room for is dropped until the consumer takes something. Zero: never. `None`, the default:
+    /// `reply_timeout`.
     pub hold_timeout: Option<Duration>,
     /// `BlockingPolicy`, as TAO has it: where events of this consumer would be dropped because there is no room ([`FullOutbox::Discard`],
     /// or `full_outbox` unset), suppliers wait for so long first. Zero, the default: they do not.
@@ -187,6 +188,11 @@ impl OutboxSettings {
     #[must_use]
     pub fn held_at_most(&self) -> Duration {
         self.hold_timeout.unwrap_or(self.reply_timeout)
+    }
+
+    /// Whether the consumer stays, and loses events instead, when suppliers have waited for it for so long.
+    pub(crate) fn is_waited_out(&self) -> bool {
+        self.connection_reliability == Reliability::Persistent && !self.held_at_most().is_zero()
     }
 
     /// The wait after the `failures`-th failure in a row (from 1).

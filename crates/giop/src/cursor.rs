@@ -223,6 +223,14 @@ impl<'a> Cursor<'a> {
         Ok(None)
     }
 
+    /// The members of a structure, one after the other.
+    #[must_use]
+    pub fn members(&self) -> Option<Members<'a>> {
+        let mut place = self.node.params;
+        let left = (self.node.kind == Kind::Struct).then(|| self.types.u32(&mut place).ok()).flatten()?;
+        Some(Members { types: self.types, place, value: self.value.clone(), left })
+    }
+
     /// What a union is discriminated by.
     ///
     /// # Errors
@@ -412,6 +420,51 @@ impl<'a> Elements<'a> {
         let here = Cursor::settle(self.types, self.declared, self.value.clone(), work)?;
         pass_value(&self.types, &self.node, &mut self.value, work)?;
         Ok(Some(here))
+    }
+
+    /// How many are left.
+    #[must_use]
+    pub const fn left(&self) -> u32 {
+        self.left
+    }
+
+    /// What sort of values they are; never an alias.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.node.kind
+    }
+
+    /// A reader that stands in front of the next of them.
+    #[must_use]
+    pub fn reader(&self) -> Reader<'a> {
+        self.value.clone()
+    }
+}
+
+/// The members of a structure, from [`Cursor::members`].
+#[derive(Clone, Debug)]
+pub struct Members<'a> {
+    types: Types<'a>,
+    place: Place,
+    value: Reader<'a>,
+    left: u32,
+}
+
+impl<'a> Members<'a> {
+    /// The name of the next member and the member, or `None` behind the last.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn next(&mut self, work: &mut Work) -> Result<Option<(&'a [u8], Cursor<'a>)>, ReadError> {
+        let Some(left) = self.left.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.left = left;
+        let name = self.types.string(&mut self.place)?;
+        let declared = self.types.node(&mut self.place)?;
+        let here = Cursor::settle(self.types, declared, self.value.clone(), work)?;
+        pass_value(&self.types, &self.types.resolved(declared, work)?, &mut self.value, work)?;
+        Ok(Some((name, here)))
     }
 
     /// How many are left.

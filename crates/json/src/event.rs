@@ -57,10 +57,47 @@ fn write_properties(properties: &[(String, AnyValue)], writer: &mut Writer<'_>) 
 /// # Errors
 /// It cannot be read, has a value of a type that JSON has nothing for, or is too intricate for `work`. What was written is to be
 /// taken back.
-pub fn write(out: &mut impl Sink, channel: u32, mut event: Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
-    let event = &mut event;
+pub fn write(out: &mut impl Sink, channel: u32, event: Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+    begin(out, channel);
+    write_rest(out, event, work)
+}
+
+/// The same as [`write()`], with the event's number and the time when it came, in 100 ns since 15 October 1582. The number is to be put where
+/// this says, behind so many octets of `out`: into [`NUMBER_CHARACTERS`] characters, that are spaces and a zero until then.
+///
+/// ```text
+/// {"event":{"channel":0,"number":                  17,"time":139830192000000000,"type":"Weather/Wind", …}}
+/// ```
+///
+/// # Errors
+/// As [`write()`].
+pub fn write_numbered(
+    out: &mut Vec<u8>,
+    channel: u32,
+    came: u64,
+    event: Reader<'_>,
+    work: &mut Work,
+) -> Result<usize, ReadError> {
+    begin(out, channel);
+    out.push_str(",\"number\":");
+    let number_at = out.len();
+    out.resize(number_at + NUMBER_CHARACTERS - 1, b' ');
+    out.push_str("0,\"time\":");
+    write::plain(out, came);
+    write_rest(out, event, work)?;
+    Ok(number_at)
+}
+
+/// What there is room for where an event's number stands.
+pub const NUMBER_CHARACTERS: usize = 20;
+
+fn begin(out: &mut impl Sink, channel: u32) {
     out.push_str("{\"event\":{\"channel\":");
     write::plain(out, channel);
+}
+
+fn write_rest(out: &mut impl Sink, mut event: Reader<'_>, work: &mut Work) -> Result<(), ReadError> {
+    let event = &mut event;
     out.push_str(",\"type\":\"");
     write::escaped(out, &text(event)?);
     out.push_str("/");

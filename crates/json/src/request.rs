@@ -41,6 +41,8 @@ pub struct Subscribe {
     pub types: Vec<(String, String)>,
     /// A constraint in the filter language; empty if it was left out.
     pub constraint: String,
+    /// Where in the channel's past it begins, in the words of the property `StartFrom`; with what comes if it was left out.
+    pub from: Option<String>,
 }
 
 /// An event.
@@ -127,6 +129,7 @@ impl Members {
             channel: self.channel()?,
             types,
             constraint: self.text("where")?.unwrap_or_default(),
+            from: self.place("from")?,
         })
     }
 
@@ -149,6 +152,18 @@ impl Members {
             None | Some(Json::Null) => Ok(None),
             Some(Json::String(text)) => Ok(Some(text)),
             Some(_) => Err(format!("\"{key}\" is a string")),
+        }
+    }
+
+    /// A place in the past. A number is that of an event.
+    fn place(&mut self, key: &str) -> Result<Option<String>, String> {
+        match self.0.remove(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text)),
+            Some(json) => match json.as_u64() {
+                Some(number) => Ok(Some(format!("number:{number}"))),
+                None => Err(format!("\"{key}\" is a place such as \"last:100\", or an event's number")),
+            },
         }
     }
 
@@ -213,10 +228,17 @@ mod tests {
             channel: 7,
             types: vec![pair("Weather", "*"), pair("*", "*")],
             constraint: "$speed > 10".to_owned(),
+            from: None,
         };
         assert_eq!(parsed(request), Ok(Request::Subscribe(expected)));
-        let expected = Subscribe { id: 2, channel: 0, types: vec![pair("*", "*")], constraint: String::new() };
+        let expected =
+            Subscribe { id: 2, channel: 0, types: vec![pair("*", "*")], constraint: String::new(), from: None };
         assert_eq!(parsed(r#"{"op":"subscribe","id":2}"#), Ok(Request::Subscribe(expected)));
+        for (from, place) in [(r#""last:100""#, Some("last:100")), ("7", Some("number:7")), ("null", None)] {
+            let line = format!(r#"{{"op":"subscribe","id":2,"from":{from}}}"#);
+            let Ok(Request::Subscribe(subscribe)) = parsed(&line) else { panic!("{line}") };
+            assert_eq!(subscribe.from.as_deref(), place, "{line}");
+        }
     }
 
     #[test]
@@ -270,6 +292,7 @@ mod tests {
             (r#"{"op":"subscribe","id":1,"types":"A/B"}"#, Some(1), "\"types\" is an array"),
             (r#"{"op":"subscribe","id":1,"types":[5]}"#, Some(1), "an event type is"),
             (r#"{"op":"subscribe","id":1,"where":5}"#, Some(1), "\"where\" is a string"),
+            (r#"{"op":"subscribe","id":1,"from":-5}"#, Some(1), "\"from\" is a place"),
             (r#"{"op":"unsubscribe","id":1}"#, Some(1), "the id of a \"subscription\""),
         ] {
             let refused = parsed(line).expect_err(line);

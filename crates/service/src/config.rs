@@ -5,15 +5,19 @@
 
 mod addresses;
 mod error;
+mod time_driven;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
-pub use self::error::ConfigError;
+pub use self::error::{ConfigError, IdlError, Undeclarable};
+pub use self::time_driven::TimeDriven;
 use crate::doors::tempo::input::Bounds;
+use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
 use crate::store::StoreLimits;
@@ -177,6 +181,23 @@ pub struct Tempo {
     /// Topics that end points announce, once for each that publishes or subscribes, of all clients, 64 to 16,777,216. Default 65,536. More
     /// are not taken, and get no answer.
     pub topics_max: u32,
+    /// Of which types topics' messages are: 1,024 at most. Default: none; messages are octets to all but those who send and get them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<TempoType>,
+}
+
+/// The type of a topic's messages.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TempoType {
+    /// The topic, 1 to 255 octets: the domain and the name of the event type, with a slash between them. No wildcards.
+    pub topic: String,
+    /// The number of the notification channel. Default 0.
+    #[serde(default)]
+    pub channel: u32,
+    /// A `struct` in a small IDL, see docs/tempo.md; 65,536 octets at most.
+    #[serde(rename = "type")]
+    pub definition: String,
 }
 
 /// What outlives the process: channels, admins, proxies and their clients, filters and names, under the references that clients have.
@@ -325,10 +346,18 @@ pub struct Lanes {
     pub discipline: Discipline,
     /// The CORBA priority of the main lane, 0 to 32,767. Default: none, and it is scheduled as an ordinary thread.
     pub main_priority: Option<u16>,
+    /// The main lane is released so often, in microseconds, 100 to 1,000,000, and serves then what has come since. Default 0: it serves
+    /// whatever comes at once.
+    pub main_period_us: u32,
+    /// For so many microseconds of a processor's time in each such period, 10 to `main_period_us`. Default 0, as without a period.
+    pub main_budget_us: u32,
     /// The processors on which lanes run, by number. Default: none are named, and they run on all.
     pub cpus: Vec<u16>,
     /// Whether all memory of the process is kept from being paged out. Default false.
     pub lock_memory: bool,
+    /// Lanes of pools that run by the clock, by their priority. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub time_driven: Vec<TimeDriven>,
 }
 
 /// How the threads of pools are scheduled.
@@ -387,8 +416,11 @@ impl Default for Lanes {
             priority_mapping: PriorityMapping::default(),
             discipline: Discipline::default(),
             main_priority: None,
+            main_period_us: 0,
+            main_budget_us: 0,
             cpus: Vec::new(),
             lock_memory: false,
+            time_driven: Vec::new(),
         }
     }
 }
@@ -437,7 +469,14 @@ impl Default for Json {
 
 impl Default for Tempo {
     fn default() -> Self {
-        Self { listen: None, period_ms: 1_000, input_messages: 1_024, input_bytes: 1 << 20, topics_max: 65_536 }
+        Self {
+            listen: None,
+            period_ms: 1_000,
+            input_messages: 1_024,
+            input_bytes: 1 << 20,
+            topics_max: 65_536,
+            types: Vec::new(),
+        }
     }
 }
 
@@ -572,6 +611,7 @@ impl Config {
             ("tempo.input_bytes", u64::from(self.tempo.input_bytes), 1024, 1 << 30),
             ("tempo.topics_max", u64::from(self.tempo.topics_max), 64, 1 << 24),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
+            ("tempo.types (entries)", self.tempo.types.len() as u64, 0, TYPES_MAX as u64),
             ("compatibility.factory_name (octets)", self.compatibility.factory_name.len() as u64, 1, 255),
             ("store.event_bytes_max", self.store.event_bytes_max, 1 << 20, 16 << 40),
             ("channel.overflow_budget_bytes", self.channel.overflow_budget_bytes, 0, 16 << 40),
@@ -586,7 +626,21 @@ impl Config {
                 return Err(ConfigError::OutOfRange { key, value, min, max });
             }
         }
-        Ok(())
+        self.lanes.check_timing()?;
+        self.tempo_types().map(|_| ())
+    }
+
+    /// The types that topics of Tempo are declared to have.
+    ///
+    /// # Errors
+    /// Names the first that cannot be declared, and says why.
+    pub(crate) fn tempo_types(&self) -> Result<DeclaredTypes, ConfigError> {
+        let mut types = DeclaredTypes::default();
+        for TempoType { topic, channel, definition } in &self.tempo.types {
+            let declared = types.declare(ChannelId(*channel), topic, definition);
+            declared.map_err(|why| ConfigError::BadType { topic: topic.clone(), channel: *channel, why })?;
+        }
+        Ok(types)
     }
 
     /// What a client may send in a line of JSON.
@@ -686,6 +740,30 @@ mod tests {
         let lanes: Vec<_> = config.channels[0].lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
         assert_eq!(lanes, [(10, 1), (20, 2)]);
         assert!(toml::from_str::<Config>(&text.replace("cpu", "core")).is_err());
+    }
+
+    #[test]
+    fn types_of_topics_are_declared_and_what_cannot_be_is_named() {
+        let text = "[[tempo.types]]\ntopic = \"Weather/Wind\"\ntype = \"struct Wind { double speed; };\"\n\
+                    [[tempo.types]]\ntopic = \"Weather/Wind\"\nchannel = 7\ntype = \"struct Wind { long speed; };\"";
+        let config: Config = toml::from_str(text).unwrap();
+        config.check().unwrap();
+        let types = config.tempo_types().unwrap();
+        assert!([0, 7].iter().all(|channel| types.find(ChannelId(*channel), b"Weather", b"Wind").is_some()));
+        let error = |text: &str| toml::from_str::<Config>(text).unwrap().check().unwrap_err().to_string();
+        let twice = error(&text.replace("channel = 7\n", ""));
+        assert_eq!(twice, "tempo.types: topic \"Weather/Wind\" of channel 0: it has a type already");
+        let wrong = error(&text.replace("long speed", "long"));
+        assert_eq!(
+            wrong,
+            "tempo.types: topic \"Weather/Wind\" of channel 7: its type is not understood: line 1, column 19: expected the name of the \
+             member, found `;`"
+        );
+        let many: String = (0..1_025)
+            .map(|n| format!("[[tempo.types]]\ntopic = \"{n}\"\ntype = \"struct A {{ long x; }}\"\n"))
+            .collect();
+        assert_eq!(error(&many), "tempo.types (entries) = 1025 is out of range: it must be from 0 to 1024");
+        assert!(toml::from_str::<Config>("[[tempo.types]]\ntopic = \"A\"").is_err(), "it needs a type");
     }
 
     #[test]

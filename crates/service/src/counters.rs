@@ -67,6 +67,9 @@ counters! {
     DroppedFilterFailed = "lane_dropped_filter_failed",
     /// Events dropped because they were on disk, for want of memory, and could not be read back.
     DroppedOverflowLost = "lane_dropped_overflow_lost",
+    /// Events dropped for want of room, for consumers that had taken nothing for `HoldTimeout` while suppliers waited for them, and whose
+    /// connections are persistent.
+    DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
     Overflowed = "lane_overflowed",
     /// Those of them that have come back.
@@ -199,6 +202,9 @@ counters! {
     InputBytesLimit = "input_bytes_limit_reached",
     /// Octets that wait for their topic's turn: claims not granted because the client had its share.
     InputBytesShare = "input_bytes_share_reached",
+    /// Messages of Tempo that are not of the topic's declared type, or no structured event of the topic's, although they say so. Subscribers
+    /// of Tempo get them as they are, others as octets.
+    TempoUnreadable = "tempo_messages_unreadable",
     /// Connections to consumers that were begun.
     ConnectsBegun = "connects_begun",
     /// Idle connections to clients that were closed to make room for another.
@@ -252,6 +258,8 @@ counters! {
     ConsumersGivenUp = "consumers_given_up",
     /// Of these, those that took nothing for `HoldTimeout` while suppliers waited for them.
     ConsumersHolding = "consumers_holding_disconnected",
+    /// Times suppliers waited no more for a consumer with a persistent connection that had taken nothing for `HoldTimeout`: it stays.
+    ConsumersWaitedOut = "consumers_waited_out",
     /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator
     /// said.
     SuppliersIdle = "suppliers_idle_disconnected",
@@ -329,6 +337,10 @@ counters! {
     ConnectionsMoved = "connections_moved",
     /// Episodes in which a lane had work without end for a second or more.
     LaneSaturated = "lane_saturated",
+    /// Periods in which a lane that runs by the clock has run (`lanes.main_period_us`, `lanes.time_driven`).
+    LanePeriods = "lane_periods",
+    /// Times such a lane's budget of a period was spent and there was more to do, which waited for the next.
+    LaneBudgetsSpent = "lane_budgets_spent",
     /// Log lines that were only counted because there were too many of their kind in a second.
     LogLinesLeftOut = "log_lines_left_out",
     /// Connections: claims not granted because the service's limit was reached.
@@ -390,7 +402,7 @@ counters! {
     /// Times that the store could not write: what was to be written is tried again each second.
     StoreFailures = "store_failures",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
-    /// effect, and written when it does.
+    /// effect, and written when it does, or undone where something was made.
     ChangesNotKept = "changes_not_kept",
     /// Octets that the store takes on disk.
     StoreDiskBytes = "store_disk_bytes",
@@ -423,6 +435,10 @@ counters! {
     AnalysesLimit = "analyses_limit_reached",
     /// Analyses: claims not granted because the client had its share.
     AnalysesShare = "analyses_share_reached",
+    /// Reconnection callbacks: claims not granted because the service's limit was reached.
+    RegistrationsLimit = "registrations_limit_reached",
+    /// Reconnection callbacks: claims not granted because the client had its share.
+    RegistrationsShare = "registrations_share_reached",
 }
 
 impl Counter {
@@ -445,6 +461,7 @@ impl Counter {
             Resource::Announced => (Self::AnnouncedLimit, Self::AnnouncedShare),
             Resource::InputBytes => (Self::InputBytesLimit, Self::InputBytesShare),
             Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),
+            Resource::Registrations => (Self::RegistrationsLimit, Self::RegistrationsShare),
         };
         match spent.by {
             SpentBy::All => limit,
@@ -780,6 +797,7 @@ mod tests {
             (Resource::Announced, "announced_limit_reached", "announced_share_reached"),
             (Resource::InputBytes, "input_bytes_limit_reached", "input_bytes_share_reached"),
             (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
+            (Resource::Registrations, "registrations_limit_reached", "registrations_share_reached"),
         ];
         assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);
         for (resource, of_limit, of_share) in names {

@@ -40,7 +40,9 @@ use corba::remarks::with_lines;
 
 /// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
 /// log lines a request caused; how a supplier stands.
-pub(crate) use corba::{ANSWER_BYTES_MAX, Farewell, RestoredStanding, SupplierStanding, Unpublished, remarks::Remarks};
+pub(crate) use corba::{
+    ANSWER_BYTES_MAX, Creations, Farewell, RestoredStanding, SupplierStanding, Unpublished, remarks::Remarks,
+};
 
 /// The objects that clients of whichever door name. Today they are all with one door.
 pub(crate) use giop::objects::Objects;
@@ -97,6 +99,8 @@ pub(crate) struct Doors {
     pub(crate) giop: giop::Door,
     pub(crate) json: json::Door,
     pub(crate) tempo: tempo::Door,
+    /// What messages of Tempo are to others, and others' events to its subscribers.
+    pub(crate) tempo_forms: tempo::form::Forms,
 }
 
 /// The connections that clients made to a lane, by door.
@@ -114,6 +118,8 @@ pub(crate) struct Settings {
     pub(crate) giop: giop::Settings,
     pub(crate) json: json::Settings,
     pub(crate) tempo: tempo::Settings,
+    /// The types that topics of Tempo are declared to have.
+    pub(crate) tempo_types: Arc<tempo::types::DeclaredTypes>,
 }
 
 /// Where each door's clients connect; the main lane's.
@@ -267,10 +273,11 @@ impl Request {
         }
     }
 
-    /// What its client is told if what it changed is not on disk in time. Nothing of a client whose proxies do not outlive the process.
-    pub(crate) fn not_kept(&self) -> Option<Vec<u8>> {
+    /// What its client is told, for this reason, if what it changed is not on disk in time. Nothing of a client whose proxies do not outlive
+    /// the process.
+    pub(crate) fn not_kept(&self, why: Declined) -> Option<Vec<u8>> {
         match self {
-            Self::Giop(request) => Some(Objects::decline(request, Declined::NotKept)?.bytes),
+            Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),
             Self::Guest(_) => None,
         }
     }
@@ -337,8 +344,13 @@ const NOBODY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 impl Doors {
     pub(crate) fn new(common: &Common, resolver: Post<Lookup>) -> Self {
         let resolver = giop::outgoing::Resolver { post: resolver, own: common.accounts.account_of(NOBODY) };
-        let Settings { giop, json, tempo } = &common.doors;
-        Self { giop: giop::Door::new(resolver, giop), json: json::Door::new(*json), tempo: tempo::Door::new(*tempo) }
+        let Settings { giop, json, tempo, tempo_types } = &common.doors;
+        Self {
+            giop: giop::Door::new(resolver, giop),
+            json: json::Door::new(*json),
+            tempo: tempo::Door::new(*tempo),
+            tempo_forms: tempo::form::Forms::new(Arc::clone(tempo_types)),
+        }
     }
 
     /// Has the doors read datagrams.
@@ -596,7 +608,7 @@ impl Worker {
 
     /// Writes what is due: to consumers first, then to those who are answered.
     pub(crate) fn write_due(&mut self) {
-        let Doors { giop, json, tempo } = &self.core.doors;
+        let Doors { giop, json, tempo, .. } = &self.core.doors;
         if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() && !tempo.is_due() {
             return;
         }
@@ -701,6 +713,14 @@ impl Worker {
         self.close_all();
         self.core.close_all_json();
         self.core.close_all_tempo();
+    }
+}
+
+#[cfg(test)]
+impl Listeners {
+    /// CORBA's alone.
+    pub(crate) const fn of_giop(giop: Listener) -> Self {
+        Self { giop, json: None, tempo: None, tempo_datagrams: None, outlive: false }
     }
 }
 

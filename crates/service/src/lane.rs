@@ -14,6 +14,7 @@ pub(crate) mod io;
 pub(crate) mod links;
 pub(crate) mod office;
 pub(crate) mod overflow;
+pub(crate) mod polling;
 pub(crate) mod pulse;
 pub(crate) mod reports;
 pub(crate) mod run;

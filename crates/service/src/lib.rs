@@ -34,7 +34,8 @@ pub use admin::program::Liveness;
 pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
     Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling, StoreConfig, Tempo,
+    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
+    StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

@@ -9,6 +9,7 @@ pub(crate) mod history;
 mod log;
 mod past;
 mod records;
+mod uncached;
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -28,7 +29,9 @@ use self::history::{Histories, Piece};
 pub(crate) use self::log::first_of;
 use self::log::{Freed, Log, Read};
 use self::past::{Past, TRIM_EVERY};
+use self::uncached::Desk;
 use crate::counters::{Block, Counter};
+use crate::doors::tempo::types::DeclaredTypes;
 use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
@@ -148,20 +151,23 @@ pub(crate) struct Options<'o> {
     pub(crate) channels: &'o [ChannelId],
     /// When lanes' clocks began.
     pub(crate) origin: Instant,
+    /// The types of topics of Tempo, of whose messages channels' past may be asked for the last with each value of a field.
+    pub(crate) types: Arc<DeclaredTypes>,
     pub(crate) counters: Arc<Block>,
 }
 
 /// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' past. It ends when no lane can post
 /// anything any more.
 pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
-    let Options { directory, history_bytes_max, channels, origin, counters } = options;
+    let Options { directory, history_bytes_max, channels, origin, types, counters } = options;
     let folder = directory.join(FOLDER);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => fs::DirBuilder::new().mode(0o700).create(&folder)?,
     }
     let is_there = |channel| channels.contains(&channel);
-    let (histories, numbers) = Histories::open(directory.join(PAST), history_bytes_max, is_there)?;
+    let mut desk = Desk::default();
+    let (histories, numbers) = Histories::open(directory.join(PAST), history_bytes_max, is_there, &mut desk)?;
     let bell = Arc::new(Bell::new()?);
     let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
     let keeper = Keeper {
@@ -171,7 +177,8 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
         logs: BTreeMap::new(),
         asked: Vec::new(),
         fails_to_read: false,
-        past: Past::new(histories),
+        past: Past::new(histories, types),
+        desk,
         origin,
         bell: Arc::clone(&bell),
         again_at: None,
@@ -209,6 +216,7 @@ struct Keeper {
     /// Whether something could not be read.
     fails_to_read: bool,
     past: Past,
+    desk: Desk,
     /// When lanes' clocks began.
     origin: Instant,
     bell: Arc<Bell>,
@@ -235,7 +243,7 @@ impl Keeper {
             if self.seats.is_empty() && self.introductions.has_ended() {
                 self.logs.clear();
                 let clock = self.clock();
-                self.past.finish(&clock);
+                self.past.finish(&clock, &mut self.desk);
                 let _ = fs::remove_dir(&self.folder);
                 return;
             }
@@ -325,10 +333,10 @@ impl Keeper {
             return false;
         }
         let clock = self.clock();
-        let Self { logs, seats, again_at, past, counters, .. } = self;
+        let Self { logs, seats, again_at, past, counters, desk, .. } = self;
         let mut failure = None;
         for ((thread, _), (log, budget_bytes)) in logs.iter_mut().filter(|(_, (log, _))| log.is_pending()) {
-            match log.write(*budget_bytes, encode) {
+            match log.write(*budget_bytes, encode, desk) {
                 Ok(written) => {
                     if let Some(seat) = seats.iter_mut().find(|seat| seat.thread.0 == *thread) {
                         seat.answers.post_all(written.into_iter().map(FromOverflow::Written));
@@ -337,7 +345,7 @@ impl Keeper {
                 Err(error) => failure = Some(error),
             }
         }
-        let (remembered, of_past) = past.write(&clock, counters);
+        let (remembered, of_past) = past.write(&clock, counters, desk);
         failure = failure.or(of_past);
         if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
             seat.answers.post_all(remembered.into_iter().map(FromOverflow::Remembered));
@@ -361,7 +369,7 @@ impl Keeper {
     /// Reads what is to come back. True if there is more.
     fn read(&mut self) -> bool {
         let clock = self.clock();
-        let Self { asked, seats, logs, past, .. } = self;
+        let Self { asked, seats, logs, past, desk, .. } = self;
         let (mut failure, mut is_read) = (None, false);
         let mut later = Vec::new();
         for asking in asked.extract_if(.., |asked| asked.is_due()) {
@@ -370,7 +378,7 @@ impl Keeper {
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
             let log = logs.get_mut(&(asking.thread, consumer.channel));
             let Read { records, lost, why } =
-                log.map(|(log, _)| log.read(consumer.proxy, bytes, encode, gives_up)).unwrap_or_default();
+                log.map(|(log, _)| log.read(consumer.proxy, (bytes, gives_up), encode, desk)).unwrap_or_default();
             let is_for_later = why.is_some() && lost == 0 && records.is_empty();
             match why {
                 Some(why) if lost > 0 => ::log::error!(
@@ -386,7 +394,7 @@ impl Keeper {
             seat.answers.post(FromOverflow::Back(Back { outbox: asking.outbox, records, lost }));
         }
         asked.extend(later);
-        let (recalled, more, of_past) = past.read(&clock);
+        let (recalled, more, of_past) = past.read(&clock, desk);
         is_read |= !recalled.is_empty();
         if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
             seat.answers.post_all(recalled);

@@ -13,6 +13,7 @@ mod suppliers;
 mod taken;
 mod talkers;
 mod tests;
+mod timed;
 mod wire;
 mod world;
 

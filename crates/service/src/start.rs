@@ -40,6 +40,7 @@ use crate::asked_to_stop::AskedToStop;
 use crate::config::{Config, ConnectionReliability, NarrowCodeSet};
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::giop::outside_naming::OutsideNaming;
+use crate::doors::tempo::types::DeclaredTypes;
 use crate::doors::{self, Listeners, Objects};
 use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::net::{self, Bell};
@@ -343,9 +344,10 @@ fn assemble(
     let (administration, orders) = post_to(&bell, program::LETTERS);
     let origin = time::now();
     remarks.extend(remarks_on_memory(config));
-    let common = common(config, memory, &published, accounts, origin, listeners.outlive);
-    let start = |(kept, directory)| start_keepers(kept, directory, config, (&bell, &counters), origin);
+    let types = Arc::new(config.tempo_types()?);
+    let start = |(kept, directory)| start_keepers(kept, directory, (config, &types), (&bell, &counters), origin);
     let (store, keepers) = kept.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
+    let common = common((config, types), memory, &published, accounts, origin, listeners.outlive);
     let mut roster = roster(config, common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
     let threads_max = config.lanes.threads_max.into();
     remarks.extend(start_lanes(&mut door, &mut roster, &published, &counters.of_administration(), threads_max));
@@ -518,7 +520,7 @@ fn remark_on_door(setting: &str, address: SocketAddr) -> Option<String> {
 
 /// What is the same for all lanes.
 fn common(
-    config: &Config,
+    (config, tempo_types): (&Config, Arc<DeclaredTypes>),
     memory: Memory,
     published: &Arc<ArcSwap<Published>>,
     accounts: Arc<Accounts>,
@@ -539,6 +541,7 @@ fn common(
             },
             json: doors::json::Settings { limits: config.json_limits(), request_bytes_min },
             tempo: config.tempo_settings(request_bytes_min),
+            tempo_types,
         },
         accounts,
         reserve: Arc::new(Reserve::new(reserve_bytes(config, memory))),

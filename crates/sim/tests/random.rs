@@ -48,6 +48,7 @@ fn the_engine_and_its_model_agree_under_random_operations() {
         reached.settled += summary.settled;
         reached.late += summary.late;
         reached.blocked += summary.blocked;
+        reached.waited_out += summary.waited_out;
         for (sum, count) in reached.discards.iter_mut().zip(summary.discards) {
             *sum += count;
         }
@@ -64,6 +65,7 @@ fn the_engine_and_its_model_agree_under_random_operations() {
     let dropped = DiscardReason::ALL.iter().zip(&reached.discards);
     let dropped = dropped.filter(|(reason, _)| **reason != DiscardReason::OverflowLost).map(|(_, count)| count);
     let all = all.iter().chain([&reached.pulled, &reached.batches, &reached.settled, &reached.late, &reached.blocked]);
+    let all = all.chain([&reached.waited_out]);
     let all = all.chain(dropped);
     let filters = [reached.filtered_in, reached.undecided, reached.asked, reached.evaluations, reached.cuts];
     let all = all.chain(&filters);
@@ -136,6 +138,7 @@ fn backlogs_that_go_on_elsewhere_come_back_whole_and_nobody_waits_for_ever() {
         reached.dropped += summary.dropped;
         reached.failures += summary.failures;
         reached.gone += summary.gone;
+        reached.waited_out += summary.waited_out;
         reached.settled += summary.settled;
     }
     let OverflowSummary {
@@ -150,7 +153,8 @@ fn backlogs_that_go_on_elsewhere_come_back_whole_and_nobody_waits_for_ever() {
         failures,
         gone,
         settled,
+        waited_out,
     } = reached;
     let all = [accepted, held, refused, kept, brought_back, lost, delivered, dropped, failures, gone, settled];
-    assert!(all.iter().all(|count| *count > 500), "{reached:?}");
+    assert!(all.iter().all(|count| *count > 500) && waited_out > 100, "{reached:?}");
 }

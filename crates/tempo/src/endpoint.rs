@@ -88,7 +88,7 @@ impl Settings {
 }
 
 /// A topic of an end point, in one role. When it has been removed, it is nobody's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId {
     at: u16,
     number: u32,
@@ -391,8 +391,12 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
         self.peers.is_due = true;
         self.topics.is_due_to_channel = true;
-        for topic in self.topics.iter_mut() {
+        for topic in self.topics.iter_mut().filter(|topic| topic.is_blocked) {
             topic.is_blocked = false;
+            // It has not saved up the turns that others had meanwhile.
+            if topic.share.deadline() < self.time.now() {
+                topic.share.awake(&self.time);
+            }
         }
     }
 

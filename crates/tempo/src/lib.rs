@@ -15,6 +15,7 @@
 //! No socket, clock or thread: nanoseconds of a monotonic clock are given with each call.
 #![no_std]
 
+pub mod adaptation;
 pub mod cookies;
 pub mod endpoint;
 pub mod presence;

@@ -65,6 +65,11 @@ impl Presence {
         is_new
     }
 
+    /// Something else has come from it that says that it is there, as an announcement would.
+    pub const fn touch(&mut self, now: Nanos) {
+        *self = Self::new(now, self.announced);
+    }
+
     /// What was announced last.
     #[must_use]
     pub const fn announced(&self) -> &Announced {

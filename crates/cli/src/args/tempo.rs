@@ -155,6 +155,9 @@ pub(crate) struct TempoPubOptions {
     /// Messages a second [default: as fast as they are taken]
     #[arg(long, value_name = "HZ", value_parser = super::rate)]
     pub(crate) rate: Option<f64>,
+    /// Publish no faster than the slowest subscriber wishes, of --rate
+    #[arg(long, requires = "rate")]
+    pub(crate) follow: bool,
     /// Of messages that wait the one with the larger priority goes first
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub(crate) priority: i16,
@@ -200,6 +203,9 @@ pub(crate) struct TempoSubOptions {
     /// Messages a second that are wished for, which publishers are told
     #[arg(long, value_name = "HZ", value_parser = super::rate)]
     pub(crate) rate: Option<f64>,
+    /// Find the rate at which nothing is lost, from --rate on, and wish for that; `pub --follow` follows
+    #[arg(long, requires = "rate")]
+    pub(crate) loss_free: bool,
     /// Seconds within which messages are wished to be forwarded, which publishers are told
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,

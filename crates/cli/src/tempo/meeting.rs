@@ -3,7 +3,7 @@
 use crate::args::MeetOptions;
 use crate::failure::Failure;
 use crate::show;
-use client::tempo::{Address, Error, Node, NodeBuilder};
+use client::tempo::{Address, Error, MESSAGE_MAX, Node, NodeBuilder};
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -26,7 +26,8 @@ pub(super) struct Meeting {
 
 /// Opens an end point at an address; without one, where commands meet.
 pub(super) fn meet(address: Option<&Address>, set: impl Fn(NodeBuilder) -> NodeBuilder) -> Result<Meeting, Failure> {
-    let open = |address: &str| Node::builder(address).and_then(|builder| set(builder).open());
+    let open =
+        |address: &str| Node::builder(address).and_then(|builder| set(builder.messages_up_to(MESSAGE_MAX)).open());
     let Some(address) = address else {
         // Whoever comes first waits there.
         return match open(DEFAULT_WAITING) {

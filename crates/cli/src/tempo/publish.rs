@@ -8,6 +8,7 @@ use crate::show;
 use crate::signals::{Waiter, Wake};
 use client::tempo::{Error, Publisher, PublisherReport};
 use std::io::{self, IsTerminal as _};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest time for what was published to leave this process.
@@ -25,6 +26,13 @@ pub(crate) fn run(options: &TempoPubOptions) -> Result<(), Failure> {
         builder = builder.deadline(deadline);
     }
     let publisher = builder.open().map_err(|error| failure(&error))?;
+    let followed = Arc::new(Mutex::new(options.rate));
+    if let Some(intended) = options.rate.filter(|_| options.follow) {
+        let followed = Arc::clone(&followed);
+        publisher.follow_lowest_rate(intended, move |rate| {
+            *followed.lock().unwrap_or_else(PoisonError::into_inner) = Some(rate);
+        });
+    }
     if options.report {
         publisher.on_report(|report| eprintln!("campanile: {}", told(report)));
     }
@@ -32,7 +40,8 @@ pub(crate) fn run(options: &TempoPubOptions) -> Result<(), Failure> {
         return Err(nobody(options, &meeting));
     }
     let began = Instant::now();
-    let mut run = Run { options, publisher: &publisher, waiter: &waiter, published: 0, pace: Pace::new(options.rate) };
+    let mut run =
+        Run { options, publisher: &publisher, waiter: &waiter, published: 0, pace: Pace::new(options.rate), followed };
     let outcome = run.publish();
     let published = run.published;
     let has_left = publisher.flush(LEAVES_WITHIN);
@@ -45,6 +54,13 @@ pub(crate) fn run(options: &TempoPubOptions) -> Result<(), Failure> {
         return Err(Failure::Message(format!(
             "not everything was taken within {} s: a subscriber has stopped reading",
             LEAVES_WITHIN.as_secs()
+        )));
+    }
+    let too_large = meeting.node.counters().too_large_for_peer;
+    if too_large > 0 {
+        return Err(Failure::Message(format!(
+            "subscribers do not take messages so large: {} not sent to one",
+            plural(too_large, "message")
         )));
     }
     match report.unheard {
@@ -90,6 +106,8 @@ struct Run<'r> {
     waiter: &'r Waiter,
     published: u64,
     pace: Pace,
+    /// The rate that is to be kept to, which may change.
+    followed: Arc<Mutex<Option<f64>>>,
 }
 
 impl Run<'_> {
@@ -123,6 +141,8 @@ impl Run<'_> {
                 Err(error) => return Err(failure(&error)),
             }
             self.pace.events += 1;
+            let followed = *self.followed.lock().unwrap_or_else(PoisonError::into_inner);
+            self.pace.keep_to(followed);
         }
         Ok(())
     }

@@ -38,6 +38,9 @@ pub(crate) fn run(options: &TempoSubOptions) -> Result<(), Failure> {
         wake: waiter.sender(),
     };
     let subscriber = builder.on(move |message| printer.handle(message)).map_err(|error| failure(&error))?;
+    if let Some(highest) = options.rate.filter(|_| options.loss_free) {
+        subscriber.find_loss_free_rate(highest);
+    }
     if options.report {
         subscriber.on_report(|report| eprintln!("campanile: {}", told(report)));
     }

@@ -38,6 +38,9 @@ struct LaneRow {
     cycle_max_ns: u64,
     /// How often it had work without end for a second or more.
     saturated: u64,
+    /// In how many periods it has run, and in how many its budget was not enough, if it runs by the clock.
+    periods: u64,
+    budgets_spent: u64,
 }
 
 struct ConsumerRow {
@@ -93,8 +96,6 @@ impl View {
         let mut table =
             vec![cells(["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""])];
         for lane in &self.lanes {
-            let saturated =
-                if lane.saturated > 0 { format!("saturated {} times", lane.saturated) } else { String::new() };
             table.push([
                 show::clean(&lane.name),
                 self.rate(lane.rates.events_in),
@@ -103,7 +104,7 @@ impl View {
                 self.rate(lane.handed_over),
                 self.rate(lane.taken_over),
                 format!("{} µs", show::count(lane.cycle_max_ns / 1000)),
-                saturated,
+                lane.remarks(),
             ]);
         }
         write_table(&mut text, &table, &[0, 7]);
@@ -171,6 +172,15 @@ fn name(standing: &Standing) -> String {
 }
 
 impl LaneRow {
+    fn remarks(&self) -> String {
+        let saturated = (self.saturated > 0).then(|| format!("saturated {} times", self.saturated));
+        let spent = (self.budgets_spent > 0).then(|| {
+            let (spent, periods) = (show::count(self.budgets_spent), show::count(self.periods));
+            format!("budget spent in {spent} of {periods} periods")
+        });
+        saturated.into_iter().chain(spent).collect::<Vec<_>>().join("; ")
+    }
+
     fn report(&self) -> Json {
         json!({
             "lane": self.id,
@@ -182,6 +192,8 @@ impl LaneRow {
             "taken_over_per_second": self.taken_over,
             "worst_round_ns": self.cycle_max_ns,
             "saturated": self.saturated,
+            "periods": self.periods,
+            "budgets_spent": self.budgets_spent,
         })
     }
 }
@@ -245,6 +257,8 @@ impl PerSecond {
             taken_over: self.counter(earlier, &now.counters, "lane_taken_over"),
             cycle_max_ns: value("lane_cycle_max_ns"),
             saturated: value("lane_saturated"),
+            periods: value("lane_periods"),
+            budgets_spent: value("lane_budgets_spent"),
         }
     }
 
@@ -320,6 +334,8 @@ mod tests {
                 ("lane_events_in", events),
                 ("lane_handed_over", 2 * events),
                 ("lane_cycle_max_ns", 50_000),
+                ("lane_periods", 2_000),
+                ("lane_budgets_spent", 3 * events),
             ]),
         };
         let before = Sample {
@@ -344,6 +360,9 @@ mod tests {
         assert_eq!((&report["events_in_per_second"], &report["connections"]), (&100.0.into(), &4.into()));
         let lane = &report["lanes"][0];
         assert_eq!((&lane["name"], &lane["handed_over_per_second"]), (&"lane-3-p100".into(), &20.0.into()));
+        assert_eq!((&lane["periods"], &lane["budgets_spent"]), (&2_000.into(), &90.into()));
+        let text = View::new(&before, &now, "a:1", None).describe(2);
+        assert!(text.contains("budget spent in 90 of 2,000 periods"), "{text}");
         let slow = &report["consumers"][1];
         assert_eq!((&slow["proxy"], &slow["delivered_per_second"]), (&7.into(), &10.0.into()));
         assert_eq!(

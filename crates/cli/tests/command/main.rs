@@ -21,6 +21,7 @@ mod store;
 mod storm;
 mod support;
 mod tao_notify;
+mod tempo;
 mod top;
 mod topology;
 

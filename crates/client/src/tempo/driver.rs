@@ -40,6 +40,8 @@ pub(super) struct Driver {
     /// Sees everything that comes, before the state machine does.
     tap: Option<Tap>,
     ready: Ready,
+    /// When this turn began. Callbacks may take long: whoever has sent meanwhile is heard before it counts as silent.
+    began: Nanos,
     wakes_at: Nanos,
     /// Whether datagrams wait for their socket.
     is_blocked: bool,
@@ -102,7 +104,7 @@ enum At {
 }
 
 /// Notes what the state machine makes of some octets.
-struct Sink<'i> {
+pub(super) struct Sink<'i> {
     inbox: &'i mut Inbox,
     bytes: &'i [u8],
     /// Where `bytes` begin.
@@ -161,6 +163,7 @@ impl Driver {
             topics: Topics::default(),
             tap,
             ready: Ready::default(),
+            began: 0,
             wakes_at: 0,
             is_blocked: false,
             writers: Vec::new(),
@@ -179,6 +182,7 @@ impl Driver {
     /// Waits for something to do, for so long at most, and does it.
     pub(super) fn turn(&mut self, timeout: Option<Duration>) {
         self.wait(timeout);
+        self.began = now();
         self.shared.wake.take();
         for socket in 0..2 {
             if self.ready.datagrams & (1 << socket) != 0 {
@@ -195,6 +199,7 @@ impl Driver {
         let left = || FAREWELL_TIMEOUT.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
         self.channel = None;
         self.streams.listen_no_more();
+        self.began = now();
         self.finish();
         while let Some(left) = left()
             && !self.shared.state().has_left()
@@ -333,7 +338,7 @@ impl Driver {
     /// What is due, and what has become of connections; then it is known until when to wait.
     fn finish(&mut self) {
         let shared = Arc::clone(&self.shared);
-        let now = now();
+        let now = self.began;
         let mut state = shared.state();
         if let Some(datagrams) = shared.datagrams.as_ref().filter(|_| self.ready.is_unblocked) {
             state.unblock(datagrams);
@@ -467,9 +472,9 @@ impl Report {
     fn of(state: &State, topic: TopicId) -> Option<Self> {
         let (_, handler) = state.topics.iter().find(|(other, _)| *other == topic)?;
         Some(match handler {
-            Handler::Publisher(to) => Self::Publisher(PublisherReport::of(&state.core, topic), Arc::clone(to)),
+            Handler::Publisher(to) => Self::Publisher(PublisherReport::of(&*state.core, topic), Arc::clone(to)),
             Handler::Subscriber(to) => {
-                Self::Subscriber(SubscriberReport::of(&state.core, topic, &to.queue), Arc::clone(to))
+                Self::Subscriber(SubscriberReport::of(&*state.core, topic, &to.queue), Arc::clone(to))
             }
         })
     }

@@ -13,6 +13,7 @@
 //! waits to be asked for.
 
 mod address;
+mod core;
 mod datagrams;
 mod driver;
 mod error;
@@ -27,15 +28,16 @@ mod streams;
 mod subscriber;
 mod wake;
 
-pub use ::tempo::endpoint::{Order, Place, Refused};
+pub use ::tempo::adaptation::Target;
+pub use ::tempo::endpoint::{Counters, Order, Place, Refused};
 pub use ::tempo::wire::{self, Content};
 pub use address::{Address, AddressError, Transport};
+pub use core::{MESSAGE_MAX, PEERS_MAX, TOPICS_MAX};
 pub use error::Error;
 pub use message::{Kept, Message};
 pub use node::{Node, NodeBuilder};
 pub use publisher::{Publisher, PublisherBuilder};
 pub use report::{Delay, Peer, PublisherReport, SubscriberReport};
-pub use shared::{MESSAGE_MAX, PEERS_MAX, TOPICS_MAX};
 pub use subscriber::{Subscriber, SubscriberBuilder};
 
 use std::net::SocketAddr;

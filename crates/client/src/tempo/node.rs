@@ -9,15 +9,16 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use rustix::rand::{GetRandomFlags, getrandom};
-use tempo::endpoint::{Channel, Place, Settings};
+use tempo::endpoint::{Channel, Counters, Place, Settings};
 use tempo::wire::{DATAGRAM, HEADER, PAYLOAD_MAX, PERIODS_MS};
 
 use super::address::{Address, Transport, is_broadcast};
+use super::core::{self, Core, Large, MESSAGE_MAX, MESSAGE_USUAL, PEERS_MAX};
 use super::datagrams::{Datagrams, GroupOptions, any_port_like, datagram_towards};
 use super::driver::{Driver, Tap};
 use super::error::Error;
 use super::publisher::PublisherBuilder;
-use super::shared::{Core, PEERS_MAX, Shared};
+use super::shared::Shared;
 use super::streams::{CHANNEL, Streams};
 use super::subscriber::SubscriberBuilder;
 use crate::lock;
@@ -82,6 +83,7 @@ impl Node {
             bind: None,
             group: GroupOptions { interface: None, ttl: 1 },
             datagram: None,
+            message_max: MESSAGE_USUAL,
             period: Duration::from_secs(1),
             stream_room: STREAM_ROOM,
             streams_max: PEERS_MAX,
@@ -94,6 +96,12 @@ impl Node {
     #[must_use]
     pub fn session(&self) -> u32 {
         self.inner.shared.state().core.session()
+    }
+
+    /// What was discarded and refused, by reason.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        *self.inner.shared.state().core.counters()
     }
 
     /// Where others reach it: first by UDP, or where it listens by TCP. None if it only connects.
@@ -161,6 +169,7 @@ pub struct NodeBuilder {
     bind: Option<SocketAddr>,
     group: GroupOptions,
     datagram: Option<usize>,
+    message_max: usize,
     period: Duration,
     stream_room: usize,
     streams_max: usize,
@@ -203,6 +212,15 @@ impl NodeBuilder {
     #[must_use]
     pub const fn datagram(mut self, octets: usize) -> Self {
         self.datagram = Some(octets);
+        self
+    }
+
+    /// Octets of the largest message that is taken, at most 1 MiB. Default 64 KiB. Above that the end point has 10 MB of memory and not
+    /// 1 MB, and as much room for messages that wait to be sent as that needs. Subscribers tell publishers what they take, and get
+    /// nothing that is larger.
+    #[must_use]
+    pub const fn messages_up_to(mut self, octets: usize) -> Self {
+        self.message_max = octets;
         self
     }
 
@@ -254,6 +272,9 @@ impl NodeBuilder {
         if self.datagram.is_some_and(|octets| !(DATAGRAM_MIN..=largest).contains(&octets)) {
             return Err(Error::Setting { name: "a datagram", range: "from 512 to 65,507 octets" });
         }
+        if self.message_max > MESSAGE_MAX {
+            return Err(Error::Setting { name: "the largest message", range: "1 MiB at most" });
+        }
         let places = self.address.resolve().map_err(|error| Error::Host { address: self.address.clone(), error })?;
         let sockets = Sockets::open(&self, &places)?;
         let settings = Settings {
@@ -264,7 +285,7 @@ impl NodeBuilder {
             datagram: self.datagram.unwrap_or(sockets.datagram),
             seed: random()?,
         };
-        let core = new_core(settings)?;
+        let core = new_core(settings, self.message_max)?;
         let shared = Shared::new(core, sockets.datagrams, self.stream_room).map_err(Error::System)?;
         let shared = Arc::new(shared);
         let streams = Streams::new(sockets.listener, self.streams_max);
@@ -356,13 +377,11 @@ fn listen(at: SocketAddr) -> io::Result<TcpListener> {
     Ok(listener)
 }
 
-/// A state machine, which is large, on the heap.
-///
-/// It may be made on the stack on its way there, and the caller's need not be as large.
-fn new_core(settings: Settings) -> Result<Box<Core>, Error> {
-    let stack = 3 * size_of::<Core>() + (1 << 20);
+/// A state machine, which is large. It may be made on the stack on its way to the heap, and the caller's need not have room for it.
+fn new_core(settings: Settings, message_max: usize) -> Result<Box<dyn Core>, Error> {
+    let stack = 3 * size_of::<Large>() + (1 << 20);
     let maker = thread::Builder::new().name("tempo-begins".to_owned()).stack_size(stack);
-    let maker = maker.spawn(move || Box::new(Core::new(settings))).map_err(Error::System)?;
+    let maker = maker.spawn(move || core::new(settings, message_max)).map_err(Error::System)?;
     maker.join().map_err(|_| Error::System(io::ErrorKind::OutOfMemory.into()))
 }
 

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tempo::adaptation::{self, Target, TightenDeadline};
 use tempo::endpoint::{Order, TopicId, TopicSettings};
 use tempo::wire::{Content, Role};
 
 use super::error::Error;
 use super::handler::{Handler, Publishing};
 use super::node::Node;
-use super::report::{Peer, PublisherReport, in_1000_s, microseconds};
+use super::report::{Peer, PublisherReport, in_1000_s, microseconds, rate};
 use crate::lock;
 
 /// How long it is waited for room, where nothing else is said.
@@ -76,7 +77,7 @@ impl PublisherBuilder {
         self
     }
 
-    /// Octets of the largest message. Default: as many as there is room for, 1 MiB.
+    /// Octets of the largest message. Default: as many as the end point [is made for](super::NodeBuilder::messages_up_to).
     #[must_use]
     pub const fn largest(mut self, octets: u32) -> Self {
         self.largest = octets;
@@ -172,29 +173,67 @@ impl Publisher {
 
     /// Announces another rate, in messages a second; 0: none.
     pub fn rate(&self, per_second: f64) {
-        self.node.inner.shared.command(|core, _| core.set_rate(self.topic, in_1000_s(per_second)));
+        self.node.inner.shared.command(|core| core.set_rate(self.topic, in_1000_s(per_second)));
     }
 
     /// Announces another deadline.
     pub fn deadline(&self, deadline: Option<Duration>) {
-        self.node.inner.shared.command(|core, _| core.set_deadline(self.topic, microseconds(deadline)));
+        self.node.inner.shared.command(|core| core.set_deadline(self.topic, microseconds(deadline)));
     }
 
     /// How it stands.
     #[must_use]
     pub fn report(&self) -> PublisherReport {
-        PublisherReport::of(&self.node.inner.shared.state().core, self.topic)
+        PublisherReport::of(&*self.node.inner.shared.state().core, self.topic)
     }
 
     /// Who listens, as far as this end point knows: a broker is one.
     #[must_use]
     pub fn subscribers(&self) -> Vec<Peer> {
-        self.node.inner.shared.state().core.subscribers(self.topic).map(|peer| Peer::of(&peer)).collect()
+        self.node.inner.shared.state().core.subscribers(self.topic).iter().map(Peer::of).collect()
     }
 
     /// Has `told` called with the report once in an announcement period, on the end point's thread.
     pub fn on_report(&self, told: impl FnMut(&PublisherReport) + Send + 'static) {
         lock(&self.publishing.on_report).push(Box::new(told));
+    }
+
+    /// Follows the slowest subscriber (*Tempo*, V and figure 9): once in a period announces the lowest rate that is wished for, but no
+    /// more than is intended, and has `told` called with it on the end point's thread. Whoever publishes keeps to it.
+    pub fn follow_lowest_rate(&self, intended: f64, mut told: impl FnMut(f64) + Send + 'static) {
+        let (shared, topic, intended) = (Arc::downgrade(&self.node.inner.shared), self.topic, in_1000_s(intended));
+        self.on_report(move |_| {
+            let Some(shared) = shared.upgrade() else { return };
+            let followed = shared.command(|core| {
+                let followed = adaptation::follow_lowest(intended, &core.published(topic));
+                core.set_rate(topic, followed);
+                followed
+            });
+            told(rate(followed).unwrap_or_default());
+        });
+    }
+
+    /// Announces ever shorter deadlines, once in a period, until messages take no longer than `target` to the slowest subscriber, or it is
+    /// clear that they do not get there sooner for it; `first` is what to begin with (*Tempo*, V and figure 9). `told` is called with
+    /// the deadline that is announced, and how it stands, on the end point's thread.
+    pub fn tighten_deadline(
+        &self,
+        target: Duration,
+        first: Duration,
+        mut told: impl FnMut(Duration, Target) + Send + 'static,
+    ) {
+        let target = u64::try_from(target.as_nanos()).unwrap_or(u64::MAX);
+        let mut tighten = TightenDeadline::new(target, microseconds(Some(first)));
+        let (shared, topic) = (Arc::downgrade(&self.node.inner.shared), self.topic);
+        self.on_report(move |_| {
+            let Some(shared) = shared.upgrade() else { return };
+            let (deadline_us, stands) = shared.command(|core| {
+                let (deadline_us, stands) = tighten.after_period(&core.published(topic));
+                core.set_deadline(topic, deadline_us);
+                (deadline_us, stands)
+            });
+            told(Duration::from_micros(deadline_us.into()), stands);
+        });
     }
 
     /// Waits until there are so many subscribers, those behind a broker included. False if there are not within that time.

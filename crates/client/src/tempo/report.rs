@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tempo::endpoint::{self, Place, TopicId};
 
+use super::core::Core;
 use super::message::Queue;
-use super::shared::Core;
 
 /// How long probes took to subscribers and back, by this machine's clock alone: so that a message took less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub struct Peer {
 }
 
 impl PublisherReport {
-    pub(super) fn of(core: &Core, topic: TopicId) -> Self {
+    pub(super) fn of(core: &dyn Core, topic: TopicId) -> Self {
         let report = core.published(topic);
         let announced = &report.announced;
         Self {
@@ -119,7 +119,7 @@ impl PublisherReport {
 }
 
 impl SubscriberReport {
-    pub(super) fn of(core: &Core, topic: TopicId, queue: &Queue) -> Self {
+    pub(super) fn of(core: &dyn Core, topic: TopicId, queue: &Queue) -> Self {
         let report = core.subscribed(topic);
         let announced = &report.announced;
         Self {

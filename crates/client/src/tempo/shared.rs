@@ -6,9 +6,10 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use tempo::Nanos;
-use tempo::endpoint::{Endpoint, Place, Refused, To, TopicId, TopicSettings};
+use tempo::endpoint::{Place, Refused, To, TopicId, TopicSettings};
 use tempo::wire::Content;
 
+use super::core::Core;
 use super::datagrams::Datagrams;
 use super::error::Error;
 use super::gather::Gather;
@@ -17,19 +18,6 @@ use super::now;
 use super::streams::Outputs;
 use super::wake::Wake;
 use crate::lock;
-
-/// Topics of one end point, publishers' and subscribers' together.
-pub const TOPICS_MAX: usize = 64;
-/// Peers of one end point.
-pub const PEERS_MAX: usize = 256;
-/// Blocks of 256 octets for messages that wait to be sent: 4 MiB.
-const BLOCKS: usize = 16_384;
-/// Octets of the largest message.
-pub const MESSAGE_MAX: usize = 1 << 20;
-/// Messages of which some fragments have come and others have not, over all peers.
-const UNFINISHED: usize = 4;
-
-pub(super) type Core = Endpoint<TOPICS_MAX, PEERS_MAX, BLOCKS, MESSAGE_MAX, UNFINISHED>;
 
 /// An end point, as all its threads have it.
 pub(super) struct Shared {
@@ -46,7 +34,7 @@ pub(super) struct Shared {
 
 /// What is guarded by the lock.
 pub(super) struct State {
-    pub(super) core: Box<Core>,
+    pub(super) core: Box<dyn Core>,
     pub(super) outputs: Outputs,
     pub(super) gather: Gather,
     pub(super) topics: Vec<(TopicId, Handler)>,
@@ -61,7 +49,7 @@ pub(super) struct State {
 }
 
 impl Shared {
-    pub(super) fn new(core: Box<Core>, datagrams: Option<Datagrams>, stream_room: usize) -> std::io::Result<Self> {
+    pub(super) fn new(core: Box<dyn Core>, datagrams: Option<Datagrams>, stream_room: usize) -> std::io::Result<Self> {
         let state = State {
             core,
             outputs: Outputs::new(stream_room),
@@ -97,10 +85,10 @@ impl Shared {
     }
 
     /// Changes something about a topic, and says so at once to those whom it concerns.
-    pub(super) fn command<T>(&self, command: impl FnOnce(&mut Core, Nanos) -> T) -> T {
+    pub(super) fn command<T>(&self, command: impl FnOnce(&mut dyn Core) -> T) -> T {
         let mut state = self.state();
         let now = now();
-        let outcome = command(&mut state.core, now);
+        let outcome = command(&mut *state.core);
         self.send(state, now);
         outcome
     }

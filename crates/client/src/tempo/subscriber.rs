@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tempo::adaptation::{self, LossFreeRate};
 use tempo::endpoint::{Order, TopicId, TopicSettings};
 use tempo::wire::Role;
 
@@ -78,7 +79,7 @@ impl SubscriberBuilder {
         self
     }
 
-    /// Octets of the largest message that is taken. Default: as many as there is room for, 1 MiB.
+    /// Octets of the largest message that is taken. Default: as many as the end point [is made for](super::NodeBuilder::messages_up_to).
     #[must_use]
     pub const fn largest(mut self, octets: u32) -> Self {
         self.largest = octets;
@@ -155,29 +156,56 @@ impl Subscriber {
 
     /// Announces another rate, in messages a second; 0: none.
     pub fn rate(&self, per_second: f64) {
-        self.node.inner.shared.command(|core, _| core.set_rate(self.topic, in_1000_s(per_second)));
+        self.node.inner.shared.command(|core| core.set_rate(self.topic, in_1000_s(per_second)));
     }
 
     /// Announces another deadline.
     pub fn deadline(&self, deadline: Option<Duration>) {
-        self.node.inner.shared.command(|core, _| core.set_deadline(self.topic, microseconds(deadline)));
+        self.node.inner.shared.command(|core| core.set_deadline(self.topic, microseconds(deadline)));
     }
 
     /// How it stands.
     #[must_use]
     pub fn report(&self) -> SubscriberReport {
-        SubscriberReport::of(&self.node.inner.shared.state().core, self.topic, &self.subscribing.queue)
+        SubscriberReport::of(&*self.node.inner.shared.state().core, self.topic, &self.subscribing.queue)
     }
 
     /// Who publishes, as far as this end point knows: a broker is one.
     #[must_use]
     pub fn publishers(&self) -> Vec<Peer> {
-        self.node.inner.shared.state().core.publishers(self.topic).map(|peer| Peer::of(&peer)).collect()
+        self.node.inner.shared.state().core.publishers(self.topic).iter().map(Peer::of).collect()
     }
 
     /// Has `told` called with the report once in an announcement period, on the end point's thread.
     pub fn on_report(&self, told: impl FnMut(&SubscriberReport) + Send + 'static) {
         lock(&self.subscribing.on_report).push(Box::new(told));
+    }
+
+    /// Finds the rate at which nothing is lost, beginning with the highest that is of use, in messages a second (*Tempo*, V and figure
+    /// 9): once in a period wishes for less if something was lost, and for a little more if not. It is for publishers
+    /// [to follow](super::Publisher::follow_lowest_rate).
+    pub fn find_loss_free_rate(&self, highest: f64) {
+        let mut finding = LossFreeRate::new(in_1000_s(highest));
+        let (shared, topic) = (Arc::downgrade(&self.node.inner.shared), self.topic);
+        self.on_report(move |_| {
+            let Some(shared) = shared.upgrade() else { return };
+            shared.command(|core| {
+                let wish = finding.after_period(super::now(), &core.subscribed(topic));
+                core.set_rate(topic, wish);
+            });
+        });
+    }
+
+    /// Announces the shortest deadline that a publisher announces, from period to period.
+    pub fn follow_deadline(&self) {
+        let (shared, topic) = (Arc::downgrade(&self.node.inner.shared), self.topic);
+        self.on_report(move |_| {
+            let Some(shared) = shared.upgrade() else { return };
+            shared.command(|core| {
+                let deadline_us = adaptation::follow_deadline(&core.subscribed(topic));
+                core.set_deadline(topic, deadline_us);
+            });
+        });
     }
 
     /// Waits until there are so many publishers, those behind a broker included. False if there are not within that time.

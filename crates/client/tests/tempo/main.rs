@@ -2,5 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod groups;
+mod load;
 mod peers;
+mod reports;
 mod support;

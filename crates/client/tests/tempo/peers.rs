@@ -1,9 +1,9 @@
 //! From peer to peer.
 
-use campanile_client::tempo::{Error, Node, Publisher, Subscriber};
+use campanile_client::tempo::{Error, MESSAGE_MAX, Node, Publisher, Subscriber};
 use testing::{PATIENCE, own_loopback, wait_until};
 
-use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, wait_somewhere};
+use crate::support::{Heard, PERIOD, TRANSPORTS, address, meets, open, open_large, wait_somewhere};
 
 #[test]
 fn a_message_goes_from_peer_to_peer_whoever_waits_and_whoever_comes_first() {
@@ -88,9 +88,9 @@ fn either_side_may_be_restarted() {
 #[test]
 fn large_messages_go_in_fragments() {
     for transport in TRANSPORTS {
-        let waiting = wait_somewhere(transport);
+        let waiting = open_large(&format!("{transport}://@127.0.0.1:0"));
         let publisher = waiting.publisher("Camera/Frames").open().unwrap();
-        let heard = Heard::of(&open(&address(transport, &waiting)), "Camera/Frames");
+        let heard = Heard::of(&open_large(&address(transport, &waiting)), "Camera/Frames");
         meets(&publisher, 1);
         for octets in [0, 1, 1_400, 1_473, 65_507, 1 << 20] {
             let message: Vec<u8> = (0..=250_u8).cycle().take(octets).collect();
@@ -100,7 +100,16 @@ fn large_messages_go_in_fragments() {
         }
         let error = publisher.publish(&vec![0; (4 << 20) + 1]).unwrap_err();
         assert!(error.to_string().contains("too large"), "{error}");
+        // Whoever takes less gets what it takes.
+        let small = Heard::of(&open(&address(transport, &waiting)), "Camera/Frames");
+        meets(&publisher, 2);
+        publisher.publish(&vec![0; 65_537]).unwrap();
+        publisher.publish(&vec![1; 65_536]).unwrap();
+        assert_eq!((heard.next().len(), heard.next().len(), small.next().len()), (65_537, 65_536, 65_536));
+        assert_eq!(waiting.counters().too_large_for_peer, 1);
     }
+    let beyond = Node::builder("udp://@:0").unwrap().messages_up_to(MESSAGE_MAX + 1);
+    assert!(beyond.open().unwrap_err().to_string().contains("1 MiB"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use campanile_client::tempo::{Message, Node, Publisher, Subscriber};
+use campanile_client::tempo::{MESSAGE_MAX, Message, Node, Publisher, Subscriber};
 use testing::{NextInTime, PATIENCE};
 
 /// How soon end points announce themselves here: tests wait for it.
@@ -15,6 +15,11 @@ pub(crate) const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
 /// An end point that announces itself often.
 pub(crate) fn open(address: &str) -> Node {
     Node::builder(address).unwrap().period(PERIOD).open().unwrap()
+}
+
+/// One for messages of up to 1 MiB.
+pub(crate) fn open_large(address: &str) -> Node {
+    Node::builder(address).unwrap().period(PERIOD).messages_up_to(MESSAGE_MAX).open().unwrap()
 }
 
 /// One that waits at a free port.
@@ -37,7 +42,7 @@ impl Heard {
     pub(crate) fn of(node: &Node, topic: &str) -> Self {
         let (sender, messages) = channel();
         // The test may have ended.
-        let tell = move |message: &Message<'_>| drop(sender.send(message.octets.to_vec()));
+        let tell = move |message: &Message<'_>| _ = sender.send(message.octets.to_vec());
         Self { subscriber: node.subscriber(topic).on(tell).unwrap(), messages }
     }
 

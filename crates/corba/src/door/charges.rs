@@ -279,7 +279,9 @@ impl Door {
             self.charge_thing_to(Thing::Filter(filter), account);
         }
         for registration in self.reconnection.numbers() {
-            self.charge_thing_to(Thing::Registration(registration), account);
+            let thing = Thing::Registration(registration);
+            self.charge_thing_to(thing, account);
+            self.ledger.entry(thing).one = Some(account.charge_anyway(Resource::Registrations, 1));
         }
         self.naming.charge_all_to(account);
     }

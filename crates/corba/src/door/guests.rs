@@ -9,8 +9,8 @@ use super::{Door, Effect, Thing, octets_of_types, weights};
 use crate::proxy_kind::{Events, ProxyKind};
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, EventType, FilterId, Peer, ProxyKey, Refusal, Removed, SettingsPatch, Side, SubscriptionTarget,
-    Want,
+    AdminId, ChannelId, EventType, FilterId, Peer, ProxyKey, Refusal, Removed, SettingsPatch, Side, StartFrom,
+    SubscriptionTarget, Want,
 };
 use filter::{Constraint, ConstraintError, Limits};
 use std::fmt;
@@ -47,6 +47,8 @@ pub enum Part {
         constraint: String,
         /// What its door needs them translated to.
         want: Want,
+        /// Where it begins in the channel's past. Its events say their numbers then.
+        start: Option<StartFrom>,
     },
 }
 
@@ -62,6 +64,8 @@ pub enum Unwelcome {
     Constraint(ConstraintError),
     /// The channel has as many constraints as it may.
     TooManyConstraints,
+    /// The channel keeps nothing of its past in which it could begin.
+    NoPast,
 }
 
 impl From<Refusal> for Unwelcome {
@@ -79,6 +83,9 @@ impl fmt::Display for Unwelcome {
             Self::TooManyConstraints => {
                 f.write_str("the constraints of this channel's consumers are as large as they may be")
             }
+            Self::NoPast => f.write_str(
+                "the channel keeps nothing of its past: its HistoryEvents, HistoryAge or HistoryBytes says that it does",
+            ),
         }
     }
 }
@@ -122,8 +129,12 @@ impl Door {
         let passing = engine::ProxyKind { on_main_lane: true, ..kind.passing() };
         let (side, types) = match &part {
             Part::Supplier => (Side::Suppliers, &[][..]),
-            Part::Consumer { types, constraint, .. } => {
+            Part::Consumer { types, constraint, start, .. } => {
                 self.check_constraint(channel, constraint)?;
+                let in_past = start.is_some_and(|start| start != StartFrom::New);
+                if in_past && !self.hierarchy.channel(channel)?.limits().history.keeps() {
+                    return Err(Unwelcome::NoPast);
+                }
                 (Side::Consumers, &types[..])
             }
         };
@@ -149,9 +160,9 @@ impl Door {
     }
 
     fn connect_guest(&mut self, key: ProxyKey, peer: Peer, part: Part) -> Result<(), Unwelcome> {
-        let want = match part {
-            Part::Supplier => Want::default(),
-            Part::Consumer { types, constraint, want } => {
+        let (want, side) = match part {
+            Part::Supplier => (Want::default(), Side::Suppliers),
+            Part::Consumer { types, constraint, want, start } => {
                 if !types.is_empty() {
                     let claim = self.claim_types(Thing::Proxy(key), &types).map_err(|_| Unwelcome::Spent)?;
                     self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[])?;
@@ -164,12 +175,15 @@ impl Door {
                     }
                 }
                 // It is known to have an event when its socket has it.
-                let patch = SettingsPatch { one_way: Some(true), ..SettingsPatch::default() };
+                let patch = SettingsPatch { one_way: Some(true), start_from: start, ..SettingsPatch::default() };
                 self.hierarchy.set_proxy_settings(key, patch)?;
-                want
+                (want, Side::Consumers)
             }
         };
         self.hierarchy.connect(key, Some(peer), want)?;
+        if side == Side::Consumers {
+            self.hierarchy.note_start(key, true)?;
+        }
         if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
             activity.note(self.time);
         }

@@ -5,23 +5,25 @@
 //! that is no more (`OBJECT_NOT_EXIST`) is forgotten; one that cannot be reached is tried again, later each time, and forgotten after a
 //! day, in which the service may have been restarted. Where there are as many as there may be, one that cannot be reached gives way to a new
 //! one; and if there is none, some are asked whether they still exist, so that there is room again when those who do not are forgotten.
+//! The same goes for an address that has its share of them, among those that came from there.
 
 use super::{Asked, ClientAnswer, Door, Effect, Question, Thing, octets_of_reference, weights};
 use crate::exceptions::Raised;
 use crate::references::log_name;
 use crate::remarks::remark;
-use accounts::Account;
+use accounts::{Account, Charge, Resource};
 use engine::Time;
 use giop::cdr::{Encoding, Endian, Writer};
 use giop::ior::Ior;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 use topology as t;
 
 /// Most callbacks. A further one is refused with `IMP_LIMIT`, unless one of them cannot be reached.
-pub(crate) const CALLBACKS_MAX: usize = 4_096;
+pub const CALLBACKS_MAX: usize = 4_096;
 /// Callbacks that are being told at once; more wait.
 const AT_ONCE: usize = 64;
 /// One that cannot be reached is tried again after this, and after twice as long each time.
@@ -58,6 +60,13 @@ struct Unreachable {
     before: Duration,
     /// In all, when that was found last.
     so_far: Duration,
+}
+
+impl Callback {
+    /// Whether it came from this address; where none is said, from any.
+    fn is_of(&self, address: Option<IpAddr>) -> bool {
+        address.is_none_or(|address| self.by.as_ref().is_some_and(|by| by.ip() == address))
+    }
 }
 
 /// Those that are registered, by number. Numbers are not used again.
@@ -98,17 +107,18 @@ impl Reconnection {
         self.due.insert((due.at, id));
     }
 
-    /// The one that could not be reached for the longest time.
-    fn longest_unreachable(&self) -> Option<u32> {
+    /// The one that could not be reached for the longest time, of those from one address or of all.
+    fn longest_unreachable(&self, of: Option<IpAddr>) -> Option<u32> {
+        let of_these = self.callbacks.iter().filter(|(_, callback)| callback.is_of(of));
         let since = |(id, callback): (&u32, &Callback)| Some((callback.unreachable?.so_far, *id));
-        self.callbacks.iter().filter_map(since).max_by_key(|(so_far, _)| *so_far).map(|(_, id)| id)
+        of_these.filter_map(since).max_by_key(|(so_far, _)| *so_far).map(|(_, id)| id)
     }
 
-    /// Has some that need not be told anything asked whether they exist, others each time.
-    fn ask_some(&mut self, now: Time) {
+    /// Has some of these that need not be told anything asked whether they exist, others each time.
+    fn ask_some(&mut self, of: Option<IpAddr>, now: Time) {
         let behind = (Bound::Excluded(self.asked_last), Bound::Unbounded);
         let in_turn = self.callbacks.range(behind).chain(self.callbacks.range(..=self.asked_last));
-        let idle = in_turn.filter(|(_, callback)| callback.due.is_none()).map(|(id, _)| *id);
+        let idle = in_turn.filter(|(_, callback)| callback.due.is_none() && callback.is_of(of)).map(|(id, _)| *id);
         let some: Vec<u32> = idle.take(AT_ONCE.saturating_sub(self.being_told + self.due.len())).collect();
         for id in &some {
             self.schedule(*id, Due { at: now, pause: AGAIN_AFTER });
@@ -184,26 +194,46 @@ impl Door {
         if let Some((id, _)) = self.reconnection.callbacks.iter().find(|(_, callback)| callback.to == to) {
             return Ok(*id);
         }
-        let gives_way = self.reconnection.longest_unreachable().filter(|_| self.reconnection.is_full());
-        if self.reconnection.is_full() && gives_way.is_none() {
-            self.reconnection.ask_some(self.time);
-            self.tell_reconnected();
-            remark!(Info, "a reconnection callback is refused: there are at most {CALLBACKS_MAX}");
-            return Err(Raised::limit());
-        }
         let id = self.reconnection.next;
         let next = id.checked_add(1).filter(|next| i32::try_from(*next).is_ok()).ok_or_else(Raised::limit)?;
         let claim = self.charge_octets(octets(&to))?;
-        if let Some(unreachable) = gives_way {
-            self.forget_callback(unreachable, "cannot be reached, and gives way to another one");
-        }
+        let one = self.make_room_for_callback()?;
         let by = self.principal();
         self.reconnection.next = next;
         self.reconnection.numbers_changed = true;
         self.reconnection.callbacks.insert(id, Callback { to, by, knows: true, due: None, unreachable: None });
         self.reconnection.note(id);
+        self.ledger.entry(Thing::Registration(id)).one = one;
         self.settle(Thing::Registration(id), claim);
         Ok(id)
+    }
+
+    /// Has one that cannot be reached give way, where there are as many as there may be, of all or from the address that asks.
+    fn make_room_for_callback(&mut self) -> Result<Option<Charge>, Raised> {
+        let is_full = self.reconnection.is_full();
+        let principal = self.principal();
+        let granted = match &principal {
+            Some(principal) => principal.charge(Resource::Registrations, 1).map(Some),
+            None => Ok(None),
+        };
+        let granted = match granted {
+            Ok(one) if !is_full => return Ok(one),
+            other => other,
+        };
+        let of = principal.map(|principal| principal.ip()).filter(|_| granted.is_err());
+        if let Some(unreachable) = self.reconnection.longest_unreachable(of) {
+            self.forget_callback(unreachable, "cannot be reached, and gives way to another one");
+            return granted.or_else(|_| self.charge(Resource::Registrations, 1));
+        }
+        self.reconnection.ask_some(of, self.time);
+        self.tell_reconnected();
+        Err(match granted {
+            Err(spent) => self.note_spent(spent),
+            Ok(_) => {
+                remark!(Info, "a reconnection callback is refused: there are at most {CALLBACKS_MAX}");
+                Raised::limit()
+            }
+        })
     }
 
     /// Forgets a callback, if there is one of that number.

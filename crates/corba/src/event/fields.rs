@@ -79,6 +79,28 @@ pub fn fields_of_properties(source: Reader<'_>, utc: u64) -> EventFields<'_> {
     EventFields::new(Shape::Properties, source, utc)
 }
 
+/// What `parts` lead to from a value that lies somewhere without its type, which `type_code` stands in front of: of an event of another
+/// door, of which it would be a property's value.
+pub fn field_behind<'e>(
+    type_code: Reader<'e>,
+    value: Reader<'e>,
+    parts: &[Part],
+    steps: &mut Steps,
+) -> Option<Value<'e>> {
+    within(steps, |work| follow(Cursor::typed(type_code, value, work)?, parts, work))
+}
+
+/// Whether the sequence or array that `parts` lead to, as [`field_behind`] goes there, has an element that equals `needle`.
+pub fn is_contained_behind(
+    type_code: Reader<'_>,
+    value: Reader<'_>,
+    parts: &[Part],
+    needle: &Value<'_>,
+    steps: &mut Steps,
+) -> Option<bool> {
+    within(steps, |work| has_element(Cursor::typed(type_code, value, work)?, parts, needle, work))
+}
+
 /// What an event consists of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shape {
@@ -190,31 +212,19 @@ impl<'e> EventFields<'e> {
             Some((Place::Any(any), parts)) => (Cursor::any(any, work)?, parts),
             Some((Place::Text(_), _)) | None => return Ok(None),
         };
-        let Some(at) = descend(at, parts, work)? else {
-            return Ok(None);
-        };
-        let Some(mut elements) = at.elements(work)? else {
-            return Ok(None);
-        };
-        let mut comparable = elements.left() == 0;
-        while let Some(element) = elements.next(work)? {
-            let Some(value) = value_at(&element, work)? else { continue };
-            if let Value::Text(text) = &value {
-                spend_on(text.bytes, work)?;
-            }
-            match value.equals(needle) {
-                Some(true) => return Ok(Some(true)),
-                Some(false) => comparable = true,
-                None => {}
-            }
-        }
-        Ok(comparable.then_some(false))
+        has_element(at, parts, needle, work)
+    }
+
+    /// As [`Fields::field`], with a value that lives as long as the event.
+    #[must_use]
+    pub fn find(&self, path: &Path, steps: &mut Steps) -> Option<Value<'e>> {
+        within(steps, |work| self.value(path, work))
     }
 }
 
 impl Fields for EventFields<'_> {
     fn field<'f>(&'f self, path: &Path, steps: &mut Steps) -> Option<Value<'f>> {
-        within(steps, |work| self.value(path, work))
+        self.find(path, steps)
     }
 
     fn contains(&self, path: &Path, needle: &Value<'_>, steps: &mut Steps) -> Option<bool> {
@@ -295,6 +305,29 @@ const fn keyword(kind: Kind) -> Option<&'static str> {
         Kind::Null | Kind::Void | Kind::Sequence | Kind::Array => None,
         kind => Some(kind.keyword()),
     }
+}
+
+/// Whether the sequence or array at the end of a path has an element that equals `needle`.
+fn has_element(at: Cursor<'_>, parts: &[Part], needle: &Value<'_>, work: &mut Work) -> Result<Option<bool>, ReadError> {
+    let Some(at) = descend(at, parts, work)? else {
+        return Ok(None);
+    };
+    let Some(mut elements) = at.elements(work)? else {
+        return Ok(None);
+    };
+    let mut comparable = elements.left() == 0;
+    while let Some(element) = elements.next(work)? {
+        let Some(value) = value_at(&element, work)? else { continue };
+        if let Value::Text(text) = &value {
+            spend_on(text.bytes, work)?;
+        }
+        match value.equals(needle) {
+            Some(true) => return Ok(Some(true)),
+            Some(false) => comparable = true,
+            None => {}
+        }
+    }
+    Ok(comparable.then_some(false))
 }
 
 fn descend<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Option<Cursor<'e>>, ReadError> {

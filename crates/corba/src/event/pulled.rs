@@ -47,8 +47,10 @@ pub fn write_pulled(
     out: &mut Writer<'_>,
 ) -> Result<u32, Untranslatable> {
     let begin = out.position();
-    let marks = |event: &Event| Marks::of(event.tag, want, (event.number().map(NonZeroU64::get), None));
-    let mut sources = events.iter().map(|event| (event.form, event.bytes.as_slice(), event.tag, marks(event)));
+    let mut sources = events.iter().map(|event| {
+        let (form, bytes, tag) = pulled_source(event, want);
+        (form, bytes, tag, Marks::of(tag, want, (event.number().map(NonZeroU64::get), None)))
+    });
     let Some(first) = sources.next() else {
         write_nothing(pulled, tried, out);
         return Ok(0);
@@ -71,17 +73,30 @@ pub fn write_pulled(
     written
 }
 
+/// The bytes of an event that are written for those who pull, and their form: those that arrived or, if another door's form is nothing
+/// that is known here, the structured event into which that has put it.
+fn pulled_source(event: &Event, want: Want) -> (Form, &[u8], u64) {
+    let arrived = (event.form, event.bytes.as_slice(), event.tag);
+    if event.form == FORM_ANY || event.form == FORM_STRUCTURED {
+        return arrived;
+    }
+    event.alternates.find(want).map_or(arrived, |alternate| (FORM_STRUCTURED, &*alternate.bytes, alternate.tag))
+}
+
 /// Writes one event as an Any or as a structured event, as the argument of a remote filter is.
 ///
 /// # Errors
 ///
 /// It cannot be put into what the writer's encoding allows. What was written is taken back.
-pub fn write_one(event: &Event, pulled: Pulled, out: &mut Writer<'_>) -> Result<(), Untranslatable> {
+pub fn write_one(
+    (form, tag, bytes): (Form, u64, &[u8]),
+    pulled: Pulled,
+    out: &mut Writer<'_>,
+) -> Result<(), Untranslatable> {
     let begin = out.position();
-    let Event { form, tag, bytes, .. } = event;
     let written = match pulled {
-        Pulled::Any => write_as(*form, reader(bytes, *tag), (FORM_ANY, &mut Marks::default()), out),
-        Pulled::Structured | Pulled::Batch => write_event((*form, bytes, *tag, Marks::default()), out),
+        Pulled::Any => write_as(form, reader(bytes, tag), (FORM_ANY, &mut Marks::default()), out),
+        Pulled::Structured | Pulled::Batch => write_event((form, bytes, tag, Marks::default()), out),
     };
     written.inspect_err(|_| out.truncate(begin))
 }

@@ -5,7 +5,7 @@ use super::{
     ANY_TYPE_NAME, EVENT_NUMBER, EVENT_TIME, FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, PROPERTY_BYTES_MIN,
     is_loose, is_repeated, reader, skip_properties, tag_at, types, work_for,
 };
-use engine::{Form, NumberPlace, Want};
+use engine::{Form, NumberForm, NumberPlace, Want};
 use giop::cdr::{Endian, ReadError, Reader, Writer};
 use giop::recode::{copy_any, copy_string, skip_any, skip_type_code};
 use giop::typecode::{Kind, Work};
@@ -80,8 +80,11 @@ pub fn translate(
     let mut marks = Marks::of(tag, want, (Some(0), Some(came)));
     write_as(form, source, (form_of(want), &mut marks), &mut writer)?;
     let number_at = marks.number_at.and_then(|at| {
-        let (offset, big_endian) = (u32::try_from(at).ok()?, encoding.endian == Endian::Big);
-        Some(NumberPlace { offset, big_endian })
+        let form = match encoding.endian {
+            Endian::Big => NumberForm::BigEndian,
+            Endian::Little => NumberForm::LittleEndian,
+        };
+        Some(NumberPlace { offset: u32::try_from(at).ok()?, form })
     });
     // But for that, no translation adds a number that is aligned, or takes one away.
     let is_loose = is_loose(tag) && number_at.is_none();

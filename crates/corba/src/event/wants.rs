@@ -93,6 +93,12 @@ pub fn want_of_doors(form: Form) -> Want {
     Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: true, manner: Manner::Single }.pack()
 }
 
+/// What another door of this service needs that passes events on in a form: UTF-8, in GIOP 1.2.
+#[must_use]
+pub fn want_in_utf8(form: Form) -> Want {
+    Needs { form, version: Version::V1_2, best: CharSet::Utf8, other: false, manner: Manner::Single }.pack()
+}
+
 fn needs_of(form: Form, consumer: &Ior, manner: Manner) -> Result<Needs, Raised> {
     let profile = consumer.iiop().ok_or_else(Raised::bad_param)?;
     Ok(match profile.code_sets() {

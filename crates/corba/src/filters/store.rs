@@ -245,11 +245,12 @@ impl Door {
         }
         self.filters.objects.insert(id, filter);
         self.settle(Thing::Filter(id), claim);
+        self.made.note(Thing::Filter(id));
         Ok(id)
     }
 
     /// Destroys a filter of either kind, and takes it off whoever has it.
-    pub(super) fn destroy_filter(&mut self, id: FilterId) -> Result<(), Raised> {
+    pub(crate) fn destroy_filter(&mut self, id: FilterId) -> Result<(), Raised> {
         let filter = self.filters.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
         self.forget_thing(Thing::Filter(id));
         self.filters.weigh(filter.channel, filter.bytes(), 0)?;

@@ -4,8 +4,7 @@ use engine::{FieldName, StartFrom};
 use std::time::Duration;
 
 /// What a value can be, for whoever asks for the range.
-pub(crate) const START_FROM_RANGE: &str =
-    "new|first|number:N|last:N|since:10m|time:N|last-of-each-type|last-of-each:FIELD";
+pub const START_FROM_RANGE: &str = "new|first|number:N|last:N|since:10m|time:N|last-of-each-type|last-of-each:FIELD";
 
 /// Units of time, the largest first, in nanoseconds.
 const UNITS: &[(&str, u64)] = &[
@@ -18,8 +17,9 @@ const UNITS: &[(&str, u64)] = &[
     ("ns", 1),
 ];
 
-/// The place that a text names. Nothing if it names none.
-pub(crate) fn parse(text: &str) -> Option<StartFrom> {
+/// The place in a channel's past that a text names, as the property `StartFrom` does. Nothing if it names none.
+#[must_use]
+pub fn parse(text: &str) -> Option<StartFrom> {
     match text {
         "new" => return Some(StartFrom::New),
         "first" => return Some(StartFrom::First),

@@ -2,6 +2,7 @@
 
 use super::dialogue::{Body, Dialogue, Expect, STYLES, Thrown, client, write_types};
 
+use crate::{ClientAnswer, Effect};
 use accounts::{Account, Accounts, Ceilings, Refused, Resource, Spent, SpentBy};
 use client::notify::ThreadPool;
 use giop::cdr::Writer;
@@ -335,4 +336,44 @@ fn threads_of_pools_are_charged_to_whoever_set_the_pool() {
     scene.d.get(&channel, "destroy");
     assert_eq!(scene.accounts.used(Resource::Threads), 0);
     scene.d.quick(&other, "set_qos", |w| write_pool(4, w)).unwrap();
+}
+
+/// One address could fill the registry for all.
+#[test]
+fn reconnection_callbacks_of_one_address_have_a_share_and_those_that_cannot_be_reached_give_way_there() {
+    let mut scene = Scene::with(Ceilings::new(75).with(Resource::Registrations, 40, 1));
+    let factory = scene.d.bootstrap("NotifyEventChannelFactory");
+    let register = |scene: &mut Scene, who: &str| {
+        let made = scene.d.call(&factory, "register_callback", |w| client(who).write(w));
+        made.map(|made| made.read(|r| r.i32().unwrap()))
+    };
+    let granted = (0..40).find(|number| register(&mut scene, &number.to_string()).is_err()).unwrap();
+    let granted = u64::try_from(granted).unwrap();
+    assert!((20..=30).contains(&granted), "{granted} of 40, of which an address may have three quarters");
+    let spent = Spent { resource: Resource::Registrations, by: SpentBy::Client };
+    assert_eq!(scene.refused().iter().map(|refused| refused.spent).collect::<Vec<_>>(), [spent]);
+    // Others have room, and theirs are not asked whether they exist.
+    let (first, other) = (Arc::clone(&scene.d.principal), scene.from(2));
+    scene.d.principal = other;
+    register(&mut scene, "other").unwrap();
+    scene.d.principal = first;
+    let asked: Vec<_> = std::iter::from_fn(|| scene.d.door.poll_effect())
+        .filter_map(|effect| match effect {
+            Effect::Ask { question, operation: "_non_existent", .. } => Some(question),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(asked.len() as u64, granted);
+    let mut answers = [ClientAnswer::Gone, ClientAnswer::Unreachable].into_iter();
+    for question in asked {
+        scene.d.door.handle_answer(question, answers.next().unwrap_or(ClientAnswer::Returned(Some(false))));
+    }
+    // In the place of the one that is gone, and of the one that cannot be reached.
+    register(&mut scene, "in its place").unwrap();
+    let last = register(&mut scene, "in the other's").unwrap();
+    register(&mut scene, "one more").raises("NO_RESOURCES");
+    let used = |scene: &Scene| scene.accounts.used(Resource::Registrations);
+    let before = used(&scene);
+    scene.d.call(&factory, "unregister_callback", |w| w.i32(last)).unwrap();
+    assert_eq!(used(&scene), before - 1);
 }

@@ -15,7 +15,7 @@ fn peer(number: u64) -> Peer {
 
 fn consumer(channel: ChannelId, constraint: &str) -> Guest {
     let types = vec![EventType::new("Weather", "*")];
-    let part = Part::Consumer { types, constraint: constraint.to_owned(), want: Want(3 << 8) };
+    let part = Part::Consumer { types, constraint: constraint.to_owned(), want: Want(3 << 8), start: None };
     Guest { channel, peer: peer(1), name: "somebody's socket".to_owned(), part }
 }
 

@@ -302,3 +302,29 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
     settle(&mut d, due);
     assert!([&first, &second, &third].iter().all(|changed| d.door.is_published(changed)));
 }
+
+/// What is undone where the disk takes nothing: not what was there before, though nobody had asked for it.
+#[test]
+fn what_a_request_has_made_is_destroyed_again_and_nothing_else() {
+    let mut d = Dialogue::new(STYLES[5]);
+    d.door.declare_channel("Plant", &[]).unwrap();
+    let factory = d.bootstrap("NotificationService");
+    let channels = |d: &mut Dialogue| {
+        let listed = d.call(&factory, "get_all_channels", |_| {}).unwrap();
+        listed.read(|r| (0..r.u32().unwrap()).map(|_| r.i32().unwrap()).collect::<Vec<_>>())
+    };
+    let before = channels(&mut d);
+    assert_eq!((before.len(), d.door.take_made().is_nothing()), (2, true));
+    d.quick(&factory, "create_channel", |w| w.u64(0)).unwrap();
+    let made = d.door.take_made();
+    assert!(!made.is_nothing() && d.door.take_made().is_nothing());
+    assert_eq!(channels(&mut d).len(), 3);
+    d.door.unmake(made.clone());
+    assert_eq!(channels(&mut d), before);
+    // Once more makes no difference.
+    d.door.unmake(made);
+    assert_eq!(channels(&mut d), before);
+    // One that was refused has made nothing.
+    d.quick(&factory, "create_channel", |w| w.u32(0)).unwrap_err();
+    assert!(d.door.take_made().is_nothing());
+}

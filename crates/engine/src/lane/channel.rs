@@ -14,7 +14,7 @@ use super::history::History;
 use super::overflow::Depot;
 use super::queue::Entry;
 use super::tickets::Waiters;
-use crate::{ChannelId, ChannelRoutes, HeldBy, LaneId, PoolId, ProxyId, Time, TypeId};
+use crate::{ChannelId, ChannelRoutes, DiscardReason, HeldBy, LaneId, PoolId, ProxyId, Time, TypeId};
 
 #[derive(Debug)]
 pub(super) struct ChannelState {
@@ -99,14 +99,21 @@ pub(super) struct Hold {
     pub(super) over: Over,
     /// The outbox with the largest backlog, if it is the reason.
     pub(super) by: Option<(u32, HeldBy)>,
+    /// Since when that is so of this outbox.
+    pub(super) since: Time,
     pub(super) held_events: u64,
     /// When it is looked at who has taken nothing for too long; [`Entry::NEVER`] if not.
     pub(super) look_at: Time,
 }
 
 impl Hold {
+    /// Whether this outbox is the reason.
+    pub(super) fn is_by(&self, slot: u32) -> bool {
+        self.by.is_some_and(|(by, _)| by == slot)
+    }
+
     pub(super) const fn new(over: Over, by: Option<(u32, HeldBy)>) -> Self {
-        Self { over, by, held_events: 0, look_at: Entry::NEVER }
+        Self { over, by, since: Time(0), held_events: 0, look_at: Entry::NEVER }
     }
 }
 
@@ -162,6 +169,11 @@ pub(super) struct Over {
 impl Over {
     pub(super) fn any(self) -> bool {
         self.memory || self.queue
+    }
+
+    /// Why an event is dropped for that.
+    pub(super) fn reason(self) -> DiscardReason {
+        if self.memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull }
     }
 }
 

@@ -25,11 +25,14 @@ pub enum DiscardReason {
     FilterFailed,
     /// It was kept [elsewhere](crate::Overflow), and could not be brought back.
     OverflowLost,
+    /// There was no room, suppliers had [waited](crate::Notice::WaitedOut) for the consumer for its `hold_timeout`, and its connection is
+    /// persistent.
+    WaitedOut,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::OutboxFull,
         Self::MemorySpent,
         Self::QueueFull,
@@ -40,6 +43,7 @@ impl DiscardReason {
         Self::Expired,
         Self::FilterFailed,
         Self::OverflowLost,
+        Self::WaitedOut,
     ];
 }
 
@@ -215,7 +219,8 @@ pub struct OutboxStats {
 pub struct Holding {
     /// Since when.
     pub since: Time,
-    /// When it is disconnected at the earliest if it takes nothing; `None` if never, or not while it cannot take anything.
+    /// When they go on at the earliest if it takes nothing, and it is disconnected or, if its connection is persistent, has events dropped;
+    /// `None` if never, or not while it cannot take anything.
     pub until: Option<Time>,
 }
 

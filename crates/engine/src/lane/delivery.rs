@@ -158,7 +158,7 @@ impl Lane {
                 outbox.delivered += events;
                 let counters = &mut self.counters;
                 *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
-                if outbox.failures > 0 {
+                if outbox.failures > 0 || outbox.waited_out.is_some() {
                     self.succeed(slot);
                 }
             }
@@ -441,6 +441,7 @@ impl Lane {
             let after = self.now.since(outbox.failing_since);
             self.notices.push_back(Notice::ConsumerRecovered { key: outbox.key, failures, after });
         }
+        self.wait_for_again(slot);
     }
 
     /// Notes a failure: what is unanswered goes back and is tried again later, or the consumer is given up.

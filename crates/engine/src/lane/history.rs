@@ -331,10 +331,8 @@ pub(super) fn set_number(draft: &mut Draft, number: NonZeroU64) {
     let event: &mut Event = draft;
     event.number = Some(number);
     for alternate in event.alternates.iter_mut() {
-        if let Some(place) = alternate.number_at
-            && let Some(octets) = alternate.bytes.get_mut(place.offset as usize..).and_then(<[u8]>::first_chunk_mut)
-        {
-            *octets = if place.big_endian { number.get().to_be_bytes() } else { number.get().to_le_bytes() };
+        if let Some(place) = alternate.number_at {
+            place.write(&mut alternate.bytes, number.get());
         }
     }
 }

@@ -1,12 +1,14 @@
-//! Who suppliers wait for, and for how long: a consumer that takes nothing for its `hold_timeout` meanwhile is disconnected.
+//! Who suppliers wait for, and for how long: a consumer that takes nothing for its `hold_timeout` meanwhile is disconnected, or, if its
+//! connection is persistent, not waited for any more until it takes something.
 //!
 //! Looked at is, when its time may be over, the consumer because of which they were held. By then it may be another one that they
 //! wait for: the one with the largest backlog now.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
+use core::time::Duration;
 
-use super::channel::Whose;
+use super::channel::{Hold, Whose};
 use super::queue::Entry;
 use super::{Holding, Lane, Outbox, OutboxStats};
 use crate::{DiscardReason, DisconnectReason, Notice, Time};
@@ -17,19 +19,17 @@ impl Lane {
         let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { return Entry::NEVER };
         let Some(state) = self.channels.get(outbox.channel) else { return Entry::NEVER };
         let holds = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
-        let as_laggard = holds.filter(|hold| hold.by.is_some_and(|(by, _)| by == slot)).map(|hold| hold.look_at);
+        let as_laggard = holds.filter(|hold| hold.is_by(slot)).map(|hold| hold.look_at);
         as_laggard.min().unwrap_or(Entry::NEVER).min(outbox.held_until_for_itself())
     }
 
     /// How an outbox is doing, and how long suppliers wait for its consumer.
     pub(super) fn stats_of(&self, outbox: &Outbox) -> OutboxStats {
         let state = self.channels.get(outbox.channel);
-        let is_it = |whose| {
-            let hold = state.and_then(|state| state.room(whose).hold);
-            hold.and_then(|hold| hold.by).is_some_and(|(by, _)| by == outbox.id.slot)
-        };
-        let as_laggard = state.and_then(|state| state.pressed_since).filter(|_| Whose::ALL.into_iter().any(is_it));
-        let since = as_laggard.into_iter().chain(outbox.holding.then_some(outbox.holding_since)).min();
+        let of =
+            |whose| state.and_then(|state| state.room(whose).hold).filter(|hold: &Hold| hold.is_by(outbox.id.slot));
+        let as_laggard = Whose::ALL.into_iter().filter_map(of).map(|hold| hold.since);
+        let since = as_laggard.chain(outbox.holding.then_some(outbox.holding_since)).min();
         let takes = !outbox.suspended && outbox.can_take();
         let until = |since| Some(outbox.held_until(since)).filter(|until| takes && *until != Entry::NEVER);
         outbox.stats(since.map(|since| Holding { since, until: until(since) }), &self.events)
@@ -59,8 +59,12 @@ impl Lane {
             }
             for whose in Whose::ALL {
                 let Some(silent) = self.find_silent(slot, whose) else { continue };
-                let blocks = self.outboxes.get(silent).is_some_and(Outbox::blocks);
-                if blocks { self.end_blocking(silent) } else { self.end_long_hold(silent) }
+                let blocks = |outbox: &Outbox| outbox.blocks() && outbox.waited_out.is_none();
+                if self.outboxes.get(silent).is_some_and(blocks) {
+                    self.end_blocking(silent);
+                } else {
+                    self.end_long_hold(silent);
+                }
             }
             self.watch_hold(slot);
         }
@@ -72,16 +76,25 @@ impl Lane {
         let state = self.channels.get(channel)?;
         let hold = state.room(whose).hold?;
         let (by, _) = hold.by.filter(|(by, _)| *by == slot && hold.look_at <= self.now)?;
-        let since = state.pressed_since?;
-        let counts = |outbox: &&Outbox| outbox.weight > 0 && (outbox.bridge.is_none() || whose == Whose::Suppliers);
+        let (pressed, now) = (state.pressed_since?, self.now);
+        // Of one that is not waited for, what there is goes; who has nothing else than what is under way has nothing to go.
+        let has_some =
+            |outbox: &Outbox| outbox.weight > 0 && (outbox.waited_out.is_none() || !outbox.waiting.is_empty());
+        let counts = |outbox: &&Outbox| has_some(outbox) && (outbox.bridge.is_none() || whose == Whose::Suppliers);
         let with_backlog = state.slots().filter_map(|slot| self.outboxes.get(slot).filter(counts));
         let largest = with_backlog.max_by_key(|outbox| (outbox.weight, Reverse(outbox.key.proxy)));
-        let found = largest.map(|outbox| (outbox.id.slot, outbox.held_by(), outbox.held_until(since)));
+        let found = largest.map(|outbox| {
+            let is_new = outbox.id.slot != by;
+            let since = if is_new { outbox.waited_for_since(pressed, now) } else { hold.since };
+            let due = if outbox.waited_out.is_some() { now } else { outbox.held_until(since) };
+            (outbox.id.slot, outbox.held_by(), since, due)
+        });
         if let Some(hold) = &mut self.channels.get_mut(channel)?.room_mut(whose).hold {
-            hold.by = found.map_or(hold.by, |(slot, held_by, _)| Some((slot, held_by)));
+            hold.by = found.map_or(hold.by, |(slot, held_by, ..)| Some((slot, held_by)));
+            hold.since = found.map_or(hold.since, |(_, _, since, _)| since);
             hold.look_at = found.map_or(Entry::NEVER, |(.., due)| due);
         }
-        let (largest, held_by, due) = found?;
+        let (largest, held_by, _, due) = found?;
         if largest != by {
             let channel_id = self.channels.get(channel)?.id;
             self.notices.push_back(Notice::SuppliersHeld { channel: channel_id, by: Some(held_by) });
@@ -99,16 +112,54 @@ impl Lane {
     fn end_blocking(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { return };
         let channel = outbox.channel;
+        if self.drop_excess(slot, None)
+            && let Some(state) = self.channels.get_mut(channel)
+        {
+            state.pressed_since = None;
+        }
+        self.look_after_excess(slot, channel);
+    }
+
+    /// Suppliers do not wait any more for a consumer that has taken nothing for too long, and stays: what is too much is dropped, now and
+    /// whenever there is no room, until it takes something.
+    fn wait_out(&mut self, slot: u32, held_for: Duration) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let channel = outbox.channel;
+        if outbox.waited_out.is_none() {
+            outbox.waited_out = Some(outbox.discards.of(DiscardReason::WaitedOut));
+            self.notices.push_back(Notice::WaitedOut { key: outbox.key, held_for });
+        }
+        self.drop_excess(slot, Some(DiscardReason::WaitedOut));
+        self.end_outbox_hold(slot);
+        self.look_after_excess(slot, channel);
+    }
+
+    /// A consumer has taken something, or is not to be waited out any more: suppliers wait for it again.
+    pub(super) fn wait_for_again(&mut self, slot: u32) {
+        if let Some(outbox) = self.outboxes.get_mut(slot)
+            && let Some(before) = outbox.waited_out.take()
+        {
+            let dropped = outbox.discards.of(DiscardReason::WaitedOut) - before;
+            self.notices.push_back(Notice::WaitedForAgain { key: outbox.key, dropped });
+        }
+    }
+
+    /// Drops what is too much of what suppliers were held for because of a consumer, and lets them go on. Without a reason it is the one
+    /// for which they were held. Says whether its channel had no room.
+    fn drop_excess(&mut self, slot: u32, reason: Option<DiscardReason>) -> bool {
+        let Some(outbox) = self.outboxes.get(slot) else { return false };
+        let channel = outbox.channel;
         if outbox.holding && !outbox.is_late {
             while self.outboxes.get(slot).is_some_and(Outbox::is_overfull) {
-                self.discard_one(slot, DiscardReason::OutboxFull);
+                self.discard_one(slot, reason.unwrap_or(DiscardReason::OutboxFull));
             }
             self.end_outbox_hold(slot);
         }
+        let mut was_held = false;
         for whose in Whose::ALL {
             let over = |lane: &Self| Some(lane.channels.get(channel)?.over(whose, 0, 0, 1));
-            let is_held = |lane: &Self| lane.channels.get(channel)?.room(whose).hold?.by;
-            if is_held(self).is_none_or(|(by, _)| by != slot) {
+            let hold = self.channels.get(channel).and_then(|state| state.room(whose).hold);
+            if !hold.is_some_and(|hold| hold.is_by(slot)) {
                 continue;
             }
             while let Some(over) = over(self).filter(|over| over.any()) {
@@ -118,38 +169,40 @@ impl Lane {
                 if self.outboxes.get(slot).is_none_or(|outbox| outbox.waiting.is_empty()) {
                     break;
                 }
-                let reason = if over.memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
-                self.discard_one(slot, reason);
+                self.discard_one(slot, reason.unwrap_or(over.reason()));
             }
             self.end_hold(channel, whose);
-            if let Some(state) = self.channels.get_mut(channel) {
-                state.pressed_since = None;
-            }
+            was_held = true;
         }
+        was_held
+    }
+
+    fn look_after_excess(&mut self, slot: u32, channel: u32) {
         self.look_at_shortened();
         self.look_at_next(slot);
         self.note_channel_room(channel);
     }
 
-    /// Disconnects a consumer that has taken nothing for too long, unless it cannot take anything.
+    /// Disconnects a consumer that has taken nothing for too long, or has it lose events, unless it cannot take anything.
     fn end_long_hold(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead) else { return };
         let Some(state) = self.channels.get_mut(outbox.channel) else { return };
-        let is_laggard = |by: Option<(u32, _)>| by.is_some_and(|(by, _)| by == slot);
-        let since = match outbox.holding {
-            true => outbox.holding_since,
-            false => state.pressed_since.unwrap_or(self.now),
-        };
-        let held_for = self.now.since(since);
+        let as_laggard = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
+        let as_laggard = as_laggard.filter(|hold| hold.is_by(slot)).map(|hold| hold.since);
+        let since = if outbox.holding { Some(outbox.holding_since) } else { as_laggard.min() };
+        let held_for = self.now.since(since.unwrap_or(self.now));
         let suspended = outbox.suspended;
-        if !suspended && outbox.can_take() {
-            return self.disconnect(slot, DisconnectReason::HeldSuppliers { held_for });
+        if outbox.waited_out.is_some() || (!suspended && outbox.can_take()) {
+            return match outbox.settings.is_waited_out() {
+                true => self.wait_out(slot, held_for),
+                false => self.disconnect(slot, DisconnectReason::HeldSuppliers { held_for }),
+            };
         }
         outbox.silent_since = self.now;
         self.notices.push_back(Notice::HoldGoesOn { key: outbox.key, held_for, suspended });
         let due = outbox.held_until(self.now);
         for whose in Whose::ALL {
-            if let Some(hold) = state.room_mut(whose).hold.as_mut().filter(|hold| is_laggard(hold.by)) {
+            if let Some(hold) = state.room_mut(whose).hold.as_mut().filter(|hold| hold.is_by(slot)) {
                 hold.look_at = due;
             }
         }

@@ -369,7 +369,7 @@ impl Lane {
     pub fn classify(&mut self, draft: &mut Draft, domain: &[u8], name: &[u8]) {
         let event: &mut Event = draft;
         event.event_type = self.intern(domain, name);
-        if event.event_type == TypeId::OTHER {
+        if event.event_type == TypeId::OTHER || event.keeps_names {
             event.set_names(domain, name);
         }
     }

@@ -158,6 +158,21 @@ pub enum Notice {
         /// Whether it is suspended. Otherwise all its events wait for their `StartTime`.
         suspended: bool,
     },
+    /// Suppliers have waited for a consumer for its `hold_timeout`, and its connection is persistent: it stays, and until it takes something
+    /// they do not wait for it any more. What there is no room for is dropped for it.
+    WaitedOut {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// For how long they have waited.
+        held_for: Duration,
+    },
+    /// Such a consumer has taken something.
+    WaitedForAgain {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// How many events were dropped for it in between.
+        dropped: u64,
+    },
     /// Suppliers are held no more for that reason.
     SuppliersReleased {
         /// The channel.

@@ -97,6 +97,9 @@ pub(super) struct Outbox {
     pub(super) holds_handovers: bool,
     pub(super) waiters: Waiters,
     pub(super) held_events: u64,
+    /// Set from when suppliers have waited for it for too long, and do not any more, until it takes something: how many events were
+    /// dropped for that before.
+    pub(super) waited_out: Option<u64>,
     /// Whether it is full at its own bound, or as its channel's laggard, and what was dropped since.
     pub(super) full_at_bound: bool,
     pub(super) full_as_laggard: bool,
@@ -248,6 +251,7 @@ impl Outbox {
             holds_handovers: false,
             waiters: Waiters::new(),
             held_events: 0,
+            waited_out: None,
             full_at_bound: false,
             full_as_laggard: false,
             dropped_while_full: 0,
@@ -289,6 +293,12 @@ impl Outbox {
         (self.answered_at, self.silent_since) = (now, now);
     }
 
+    /// Since when it is the one that suppliers wait for, as becomes known now, who were held then for whomever. If it has taken nothing
+    /// since, they have waited for it all the time.
+    pub(super) fn waited_for_since(&self, held: Time, now: Time) -> Time {
+        if self.silent_since <= held && !self.blocks() { held } else { now }
+    }
+
     /// When suppliers that wait for it since then have waited for long enough; [`Entry::NEVER`] if never.
     pub(super) fn held_until(&self, since: Time) -> Time {
         if self.blocks() { since + self.settings.blocking } else { self.silent_until(since) }
@@ -306,6 +316,17 @@ impl Outbox {
     pub(super) fn blocks(&self) -> bool {
         let discards = matches!(self.settings.full_outbox, None | Some(FullOutbox::Discard));
         discards && !self.settings.blocking.is_zero() && self.bridge.is_none()
+    }
+
+    /// Whether suppliers wait where this is what is done because it is full; `taking_over` says that they have had their answer.
+    pub(super) fn would_hold(&self, policy: FullOutbox, taking_over: bool) -> bool {
+        match policy {
+            FullOutbox::Hold => true,
+            FullOutbox::Discard => self.blocks(),
+            // The supplier's lane has accepted the event already.
+            FullOutbox::Reject => taking_over,
+            FullOutbox::Disconnect => false,
+        }
     }
 
     /// The same for those that wait because it is full, or late.
@@ -333,6 +354,7 @@ impl Outbox {
             && !self.suspended
             && self.elsewhere.events == 0
             && self.catch_up.is_none()
+            && self.waited_out.is_none()
             && now.since(self.silent_since) < KEEPS_UP_WITHIN;
         keeps_up && self.waiting.next_since(events).is_some_and(|since| now.0.saturating_sub(since.0) > bound)
     }

@@ -118,6 +118,9 @@ impl Lane {
             (Some(route), Some(slot)) => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
                     outbox.update(route, &self.events, self.now);
+                    if !outbox.settings.is_waited_out() {
+                        self.wait_for_again(slot);
+                    }
                 }
                 self.watch(slot);
                 self.watch_hold(slot);
@@ -180,6 +183,7 @@ impl Lane {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };
             let Some((slot, _)) = hold.by else { continue };
             let holds = |outbox: &Outbox| match outbox.settings.full_outbox {
+                _ if outbox.waited_out.is_some() => false,
                 _ if outbox.blocks() => true,
                 None => hold.over.memory,
                 Some(FullOutbox::Reject) => whose == Whose::Lanes,

@@ -74,12 +74,11 @@ impl Lane {
     fn press(&mut self, channel: u32, slot: u32, over: Over) -> Result<Step, Refusal> {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
-        match outbox.settings.full_outbox.unwrap_or(unset) {
-            FullOutbox::Hold => Ok(Step::Hold),
-            FullOutbox::Discard if outbox.blocks() => Ok(Step::Hold),
-            // The supplier's lane has accepted the event already.
-            FullOutbox::Reject if self.taking_over => Ok(Step::Hold),
-            FullOutbox::Reject => {
+        let policy = outbox.settings.full_outbox.unwrap_or(unset);
+        let holds = outbox.would_hold(policy, self.taking_over);
+        match policy {
+            _ if holds && outbox.waited_out.is_none() => Ok(Step::Hold),
+            FullOutbox::Reject if !holds => {
                 self.note_full(slot, true, FullOutbox::Reject);
                 Err(self.refusal(channel, over))
             }
@@ -88,17 +87,16 @@ impl Lane {
                 self.disconnect(slot, reason);
                 Ok(Step::Again)
             }
-            FullOutbox::Discard if outbox.waiting.is_empty() => {
+            _ if outbox.waiting.is_empty() => {
                 // All that it has is in flight. The next in size is looked at, and next time all are measured anew.
                 if let Some(state) = self.channels.get_mut(channel) {
                     state.known_laggard = None;
                 }
                 Ok(Step::Again)
             }
-            FullOutbox::Discard => {
+            _ => {
                 self.note_full(slot, true, FullOutbox::Discard);
-                let reason = if over.memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
-                self.discard_one(slot, reason);
+                self.discard_one(slot, if holds { DiscardReason::WaitedOut } else { over.reason() });
                 Ok(Step::Smaller(self.outboxes.get(slot).map_or(0, |outbox| outbox.weight)))
             }
         }
@@ -184,14 +182,13 @@ impl Lane {
     /// event goes in.
     pub(super) fn make_place(&mut self, slot: u32, arriving: &Entry, has_room_elsewhere: bool) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
-        let policy = match outbox.full_policy(has_room_elsewhere) {
-            // The supplier's lane has accepted the event already.
-            FullOutbox::Reject if self.taking_over => {
-                outbox.holds_handovers = true;
-                FullOutbox::Hold
+        let (policy, reason) = match outbox.full_policy(has_room_elsewhere) {
+            policy if !outbox.would_hold(policy, self.taking_over) => (policy, DiscardReason::OutboxFull),
+            _ if outbox.waited_out.is_some() => (FullOutbox::Discard, DiscardReason::WaitedOut),
+            policy => {
+                outbox.holds_handovers |= policy == FullOutbox::Reject;
+                (FullOutbox::Hold, DiscardReason::OutboxFull)
             }
-            FullOutbox::Discard if outbox.blocks() => FullOutbox::Hold,
-            policy => policy,
         };
         match policy {
             FullOutbox::Disconnect => {
@@ -224,10 +221,10 @@ impl Lane {
                 || outbox.waiting.gives_up(arriving, self.events.turn(arriving.event).1)
             {
                 outbox.dropped_while_full += 1;
-                self.note_discard(slot, DiscardReason::OutboxFull, arriving.event);
+                self.note_discard(slot, reason, arriving.event);
                 return false;
             }
-            self.discard_one(slot, DiscardReason::OutboxFull);
+            self.discard_one(slot, reason);
         }
         true
     }
@@ -287,14 +284,15 @@ impl Lane {
         if !still || state.room(whose).hold.is_some() {
             return;
         }
-        let since = *state.pressed_since.get_or_insert(self.now);
+        let pressed = *state.pressed_since.get_or_insert(self.now);
         let outbox = hold.by.and_then(|(slot, _)| self.outboxes.get_mut(slot));
-        let look_at = outbox.map_or(Entry::NEVER, |outbox| {
+        let (since, look_at) = outbox.map_or((self.now, Entry::NEVER), |outbox| {
+            let since = outbox.waited_for_since(pressed, self.now);
             let due = outbox.held_until(since);
             outbox.look_at(due, &mut self.timers);
-            due
+            (since, due)
         });
-        state.room_mut(whose).hold = Some(Hold { look_at, ..hold });
+        state.room_mut(whose).hold = Some(Hold { since, look_at, ..hold });
         let by = hold.by.map(|(_, by)| by);
         self.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
         if let Some((slot, _)) = hold.by {
@@ -424,7 +422,7 @@ impl Lane {
             false => {
                 let policy = outbox.full_policy(has_room_elsewhere);
                 let holds = policy == FullOutbox::Hold || outbox.holds_handovers || outbox.blocks();
-                holds && !has_room
+                holds && !has_room && outbox.waited_out.is_none()
             }
         };
         if !goes_on {

@@ -265,3 +265,31 @@ fn types_without_end_are_left_in_time() {
     assert!(Cursor::any(Reader::new(&bytes, LITTLE), &mut work).is_err());
     assert_eq!(work.steps_left(), 0);
 }
+
+#[test]
+fn members_come_one_after_the_other_with_their_names() {
+    let inner = TypeCode::structure("", "", &[("text", TypeCode::string()), ("any", TypeCode::any())]);
+    let code =
+        TypeCode::structure("", "", &[("a", primitive(Kind::Octet)), ("b", inner), ("c", primitive(Kind::Long))]);
+    let fields =
+        vec![("text".into(), Value::String("x".into())), ("any".into(), Value::Any(Box::new(AnyValue::from(3_i64))))];
+    let b = Value::Struct { type_name: String::new(), fields };
+    let fields = vec![("a".into(), Value::Octet(1)), ("b".into(), b), ("c".into(), Value::Long(2))];
+    with(&AnyValue::new(code, Value::Struct { type_name: String::new(), fields }), |at, work| {
+        let mut members = at.members().unwrap();
+        assert_eq!(members.left(), 3);
+        let (name, a) = members.next(work).unwrap().unwrap();
+        assert_eq!((name, int(Some(a))), (&b"a"[..], Some(1)));
+        let (name, b) = members.next(work).unwrap().unwrap();
+        assert_eq!((name, int(b.member("any", work).unwrap())), (&b"b"[..], Some(3)));
+        let (name, c) = members.next(work).unwrap().unwrap();
+        assert_eq!((name, int(Some(c))), (&b"c"[..], Some(2)));
+        assert!(members.next(work).unwrap().is_none());
+    });
+    with(&AnyValue::from(1_i32), |at, _| assert!(at.members().is_none()));
+    let list = AnyValue::new(TypeCode::sequence(primitive(Kind::Short)), Value::Sequence(vec![Value::Short(7)]));
+    with(&list, |at, work| {
+        let elements = at.elements(work).unwrap().unwrap();
+        assert_eq!((elements.kind(), elements.reader().i16()), (Kind::Short, Ok(7)));
+    });
+}

@@ -116,7 +116,8 @@ impl Kind {
     /// Octets that a value of this kind takes and the multiple at which it lies, if it is a number that has one size
     /// in every encoding. An octet or boolean is not a number: byte order does not touch it.
     #[inline]
-    pub(crate) const fn number_layout(self) -> Option<(usize, usize)> {
+    #[must_use]
+    pub const fn number_layout(self) -> Option<(usize, usize)> {
         Some(match self {
             Self::Short | Self::UShort => (2, 2),
             Self::Long | Self::ULong | Self::Float | Self::Enum => (4, 4),

@@ -9,17 +9,25 @@ impl TypeCode {
     /// Writes the `TypeCode`. A type that was read comes out octet for octet as it came in, given the same encoding and
     /// a sender that wrote it as the standard says; a type that contains itself is written with an indirection.
     pub fn write(&self, writer: &mut Writer<'_>) {
+        self.root().write(writer);
+    }
+}
+
+impl TypeRef<'_> {
+    /// Writes it as a `TypeCode` of its own, as [`TypeCode::write`] does. A type within another that contains itself should not be.
+    pub fn write(self, writer: &mut Writer<'_>) {
         writer.align(4);
         // Most types are small, and nothing is allocated for them.
         let (mut few, mut many) = ([None; FEW_NODES], Vec::new());
-        let places = match few.get_mut(..self.nodes.len()) {
+        let nodes = self.types.nodes.len();
+        let places = match few.get_mut(..nodes) {
             Some(few) => few,
             None => {
-                many.resize(self.nodes.len(), None);
+                many.resize(nodes, None);
                 many.as_mut_slice()
             }
         };
-        Write { code: self, places }.type_code(0, writer, 0);
+        Write { code: self.types, places }.type_code(self.index, writer, 0);
     }
 }
 

@@ -130,6 +130,7 @@ mod tests {
 
     use super::*;
     use crate::admin::values::{Answer, Declined};
+    use crate::admin::waiting::Late;
     use crate::counters::Counters;
     use crate::lane::io::net::Bell;
     use crate::store::tests::Medium;
@@ -217,7 +218,8 @@ mod tests {
         assert!(keeping.admit(answer(1)).is_none());
         let due = keeping.next_due().unwrap();
         assert!(keeping.poll_late(due - Duration::from_millis(1)).is_none());
-        let (late, is_change) = keeping.poll_late(due).unwrap().not_kept();
+        let Late { answer: late, is_change, made } = keeping.poll_late(due).unwrap().not_kept();
+        assert!(made.is_nothing());
         let Sending::ToProgram(_, told) = late else { panic!("{late:?}") };
         assert_eq!((told.unwrap_err(), is_change), (Declined::NotKept, true));
         assert!(keeping.poll_late(due).is_none() && keeping.next_due().is_none());

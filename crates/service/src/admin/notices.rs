@@ -52,6 +52,13 @@ pub(super) fn describe_notice(
             let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
             format!("suppliers of channel {channel} are held for {millis} ms now because of {name}: {why}")
         }
+        Notice::WaitedOut { key, held_for } => {
+            let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
+            format!(
+                "suppliers of channel {channel} wait no more for {name}: it took nothing for its HoldTimeout while they did, for {millis} \
+                 ms; its connection is persistent, so it stays, and events that there is no room for are dropped for it"
+            )
+        }
         ref other => format!("{other:?}"),
     };
     (log::Level::Warn, text)
@@ -62,6 +69,9 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
     Some(match *notice {
         Notice::OutboxRecovered { key, dropped } => {
             format!("{} has room again; {dropped} events were dropped meanwhile", name(key))
+        }
+        Notice::WaitedForAgain { key, dropped } => {
+            format!("{} is waited for again; {dropped} events were dropped for it meanwhile", name(key))
         }
         Notice::BeginsInPast { key, first } => {
             format!("{} begins in its channel's past, with event {first}", name(key))
@@ -164,6 +174,8 @@ mod tests {
             Notice::SuppliersHeld { channel: KEY.channel, by: Some(HeldBy::Consumer(KEY)) },
             Notice::SuppliersHeld { channel: KEY.channel, by: None },
             Notice::HoldGoesOn { key: KEY, held_for: second, suspended: true },
+            Notice::WaitedOut { key: KEY, held_for: second },
+            Notice::WaitedForAgain { key: KEY, dropped: 2 },
             Notice::SuppliersReleased { channel: KEY.channel, by: None, held_events: 2 },
         ];
         for policy in [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect] {

@@ -23,11 +23,11 @@ use crate::admin::refusals::Refusals;
 use crate::admin::statistics;
 use crate::admin::turns::{Client, Turns};
 use crate::admin::values::{Answer, ChannelStanding, Command, Declined, Query};
-use crate::admin::waiting::{Sending, Waiting};
+use crate::admin::waiting::{Instead, Late, Sending, Waiting};
 use crate::asked_to_stop::AskedToStop;
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::{
-    ANSWER_BYTES_MAX, Answered, Farewell, Fault, Objects, Request, SupplierStanding, Unpublished, Wish,
+    ANSWER_BYTES_MAX, Answered, Creations, Farewell, Fault, Objects, Request, SupplierStanding, Unpublished, Wish,
 };
 use crate::lane::draining::LookedAt;
 use crate::lane::io::net::Bell;
@@ -223,10 +223,20 @@ impl Administration {
         while let Some(answer) = self.keeping.poll() {
             self.send(answer);
         }
+        let mut undoes = false;
         while let Some(answer) = self.keeping.poll_late(time::now()) {
-            let (answer, is_change) = answer.not_kept();
+            let Late { answer, is_change, made } = answer.not_kept();
             self.counters.add(Counter::ChangesNotKept, is_change.into());
+            if !made.is_nothing() {
+                undoes = true;
+                self.objects.unmake(made);
+            }
             self.send(answer);
+        }
+        if undoes {
+            self.publish();
+            self.keep();
+            self.carry_out_effects();
         }
     }
 
@@ -281,7 +291,7 @@ impl Administration {
         while let Some((request, answered)) = self.analyses.poll() {
             found = Found::Something;
             self.counters.add(Counter::AnalysesDone, 1);
-            answers.push(self.concluded(request, answered, false));
+            answers.push(self.concluded(request, answered, None));
         }
         found
     }
@@ -328,7 +338,9 @@ impl Administration {
             Wish::Own => {
                 let before = self.objects.changes_noted();
                 let answered = self.execute(&request);
-                let answer = self.concluded(request, answered, self.objects.changes_noted() > before);
+                let made = self.objects.take_made();
+                let changed = (self.objects.changes_noted() > before).then_some(made);
+                let answer = self.concluded(request, answered, changed);
                 self.send_when_told(answer);
             }
         }
@@ -413,15 +425,15 @@ impl Administration {
                     Ok(answer) => request.reply(answer),
                     Err(why) => request.decline(*why),
                 };
-                self.concluded(request, answered, has_changed)
+                self.concluded(request, answered, has_changed.then(Creations::default))
             }
             Waiting::Program(to) => Sending::ToProgram(to, answer),
         }
     }
 
     /// What a lane is told when a request is answered: or a refusal where the answer would be larger than clients accept a message
-    /// to be.
-    fn concluded(&self, request: Request, answered: Answered, has_changed: bool) -> Sending {
+    /// to be. `changed` says that it has changed something, and what it has made.
+    fn concluded(&self, request: Request, answered: Answered, changed: Option<Creations>) -> Sending {
         let Answered { mut bytes, fault } = answered;
         if let Some(fault) = fault {
             self.count_fault(fault);
@@ -431,9 +443,13 @@ impl Administration {
             bytes = request.decline(Declined::TooLarge).bytes;
         }
         // Nobody reads the answer to a request that is one-way.
-        let not_kept = if has_changed && fault.is_none() && !bytes.is_empty() { request.not_kept() } else { None };
+        let changed = changed.filter(|_| fault.is_none() && !bytes.is_empty());
+        let instead = changed.and_then(|made| {
+            let why = if made.is_nothing() { Declined::NotKept } else { Declined::NotMade };
+            Some(Instead { bytes: request.not_kept(why)?, made })
+        });
         let (lane, letter) = request.answered(bytes);
-        Sending::ToClient(lane, letter, not_kept)
+        Sending::ToClient(lane, letter, instead)
     }
 
     /// The time since it was begun with.
@@ -537,7 +553,7 @@ impl Administration {
                 self.objects.handle_standings(standings);
                 let answered = self.execute(&request);
                 // It was asked, and nothing was changed.
-                answers.push(self.concluded(request, answered, false));
+                answers.push(self.concluded(request, answered, None));
             }
             waiting @ Waiting::Program(_) => answers.push(self.answered(waiting, Ok(Answer::Channels(standings)))),
         }
@@ -606,6 +622,9 @@ impl Administration {
             }
             self.objects.handle_disconnected(*key, *reason);
         } else {
+            if matches!(notice, Notice::WaitedOut { .. }) {
+                self.counters.add(Counter::ConsumersWaitedOut, 1);
+            }
             // The lane has seen to it that they are not too many.
             log::log!(level, "{text}");
         }

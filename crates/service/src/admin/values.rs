@@ -153,6 +153,8 @@ pub enum Declined {
     /// It is done, and the disk has not taken it within `store.answer_within_ms`. It is written when the disk does; if the process ends
     /// before that, it was never done.
     NotKept,
+    /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone.
+    NotMade,
 }
 
 impl core::fmt::Display for Declined {
@@ -162,6 +164,7 @@ impl core::fmt::Display for Declined {
             Self::NoResources => "a limit of the service, or the client's share of it, is reached",
             Self::TooLarge => "the answer would be larger than 16 MiB",
             Self::NotKept => "it is done, but is not on disk yet, since that fails",
+            Self::NotMade => "it is not done, since the disk fails",
         })
     }
 }

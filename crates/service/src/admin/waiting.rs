@@ -3,7 +3,7 @@
 use std::sync::mpsc::SyncSender;
 
 use crate::admin::values::{Answer, Declined};
-use crate::doors::Request;
+use crate::doors::{Creations, Request};
 use crate::lane::links::mail::{LaneThread, ToLane};
 use accounts::Principal;
 
@@ -29,22 +29,40 @@ impl Waiting {
 /// An answer that is to go when what it speaks of is published.
 #[derive(Debug)]
 pub(crate) enum Sending {
-    /// With what it is told instead if what it changed is not on disk in time.
-    ToClient(LaneThread, ToLane, Option<Vec<u8>>),
+    /// With what is done instead if what it changed is not on disk in time.
+    ToClient(LaneThread, ToLane, Option<Instead>),
     ToProgram(SyncSender<Result<Answer, Declined>>, Result<Answer, Declined>),
 }
 
+/// What a client is told instead, and what it has made, which is undone then.
+#[derive(Debug)]
+pub(crate) struct Instead {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) made: Creations,
+}
+
+/// An answer that goes although what it speaks of is not on disk.
+#[derive(Debug)]
+pub(crate) struct Late {
+    pub(crate) answer: Sending,
+    /// Whether that is said in it, as it is of changes, and not of what was only asked.
+    pub(crate) is_change: bool,
+    /// What is to be undone.
+    pub(crate) made: Creations,
+}
+
 impl Sending {
-    /// The same of what is not on disk in time; and whether that is said in it, as it is of changes, and not of what was only asked.
-    pub(crate) fn not_kept(self) -> (Self, bool) {
-        match self {
-            Self::ToClient(lane, ToLane::Door(mut letter), Some(bytes)) => {
+    /// The same of what is not on disk in time.
+    pub(crate) fn not_kept(self) -> Late {
+        let (answer, is_change, made) = match self {
+            Self::ToClient(lane, ToLane::Door(mut letter), Some(Instead { bytes, made })) => {
                 letter.set_bytes(bytes);
-                (Self::ToClient(lane, ToLane::Door(letter), None), true)
+                (Self::ToClient(lane, ToLane::Door(letter), None), true, made)
             }
             // A program asks for nothing that waits but changes.
-            Self::ToProgram(to, Ok(_)) => (Self::ToProgram(to, Err(Declined::NotKept)), true),
-            other => (other, false),
-        }
+            Self::ToProgram(to, Ok(_)) => (Self::ToProgram(to, Err(Declined::NotKept)), true, Creations::default()),
+            other => (other, false, Creations::default()),
+        };
+        Late { answer, is_change, made }
     }
 }

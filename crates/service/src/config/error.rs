@@ -2,6 +2,9 @@
 
 use core::fmt;
 use std::io;
+
+pub use crate::doors::tempo::types::Undeclarable;
+pub use crate::doors::tempo::types::idl::IdlError;
 use std::path::PathBuf;
 
 /// Why a configuration cannot be used.
@@ -33,6 +36,25 @@ pub enum ConfigError {
         /// Largest value allowed.
         max: u64,
     },
+    /// The type of a topic of Tempo cannot be declared.
+    BadType {
+        /// The topic.
+        topic: String,
+        /// The number of its channel.
+        channel: u32,
+        /// What is the matter.
+        why: Undeclarable,
+    },
+    /// The main lane has a budget and no period.
+    BudgetWithoutPeriod {
+        /// The budget, in microseconds.
+        budget_us: u32,
+    },
+    /// Lanes of one priority are to have two periods.
+    TimedTwice {
+        /// The priority.
+        priority: u16,
+    },
     /// An address is not `HOST:PORT`.
     BadAddress {
         /// The key, as in the file.
@@ -61,6 +83,17 @@ impl fmt::Display for ConfigError {
             Self::Malformed { path, error } => write!(f, "configuration {}: {error}", path.display()),
             Self::OutOfRange { key, value, min, max } => {
                 write!(f, "{key} = {value} is out of range: it must be from {min} to {max}")
+            }
+            Self::BadType { topic, channel, why } => {
+                write!(f, "tempo.types: topic \"{}\" of channel {channel}: {why}", topic.escape_debug())
+            }
+            Self::BudgetWithoutPeriod { budget_us } => write!(
+                f,
+                "lanes.main_budget_us = {budget_us} has no meaning without lanes.main_period_us: set that, from 100 to 1000000, or \
+                 leave it out"
+            ),
+            Self::TimedTwice { priority } => {
+                write!(f, "lanes.time_driven has priority {priority} twice: lanes of one priority have one period")
             }
             Self::BadAddress { key, value } => {
                 write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")

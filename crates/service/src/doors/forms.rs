@@ -1,18 +1,20 @@
 //! How events' bytes are read for filters, by the door that brought the event, which its form says; and how they are put into
 //! what consumers take, by these consumers' door.
 
-use engine::{ChannelId, Event, Form, LaneId, ProxyKey, Want};
+use engine::{ChannelId, Event, Form, Forms as _, LaneId, ProxyKey, Want};
 use filter::{Fields, Path, Steps, Value};
 
 use super::json;
+use super::tempo::form::{self, FORM_TEMPO, MessageFields};
 use super::{Doors, Tag};
 use crate::counters::Counter;
 use crate::lane::run::Core;
-use corba::event::{self, EventFields, Translated};
+use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated};
 
 /// The fields of an event of some door.
 pub(crate) enum FormFields<'e> {
     Giop(EventFields<'e>),
+    Tempo(MessageFields<'e>),
 }
 
 impl engine::Forms for Doors {
@@ -20,10 +22,17 @@ impl engine::Forms for Doors {
 
     #[inline]
     fn fields<'e>(&'e self, event: &'e Event) -> FormFields<'e> {
-        match Tag::of_form(event.form) {
-            // What comes in as JSON is put into the CORBA door's form.
-            Tag::Giop | Tag::Json | Tag::Tempo => FormFields::Giop(self.giop.forms.fields(event)),
-        }
+        fields_of(event, &self.giop.forms, &self.tempo_forms)
+    }
+}
+
+/// The fields of an event, by the door that brought it.
+#[inline]
+pub(crate) fn fields_of<'e>(event: &'e Event, corba: &'e CorbaForms, tempo: &'e form::Forms) -> FormFields<'e> {
+    match Tag::of_form(event.form) {
+        // What comes in as JSON is put into the CORBA door's form.
+        Tag::Giop | Tag::Json => FormFields::Giop(corba.fields(event)),
+        Tag::Tempo => tempo.fields(event, corba.utc),
     }
 }
 
@@ -40,6 +49,7 @@ impl Fields for FormFields<'_> {
         }
         match self {
             Self::Giop(fields) => fields.field(path, steps),
+            Self::Tempo(fields) => fields.field(path, steps),
         }
     }
 
@@ -47,6 +57,7 @@ impl Fields for FormFields<'_> {
     fn contains(&self, path: &Path, needle: &Value<'_>, steps: &mut Steps) -> Option<bool> {
         match self {
             Self::Giop(fields) => fields.contains(path, needle, steps),
+            Self::Tempo(fields) => fields.contains(path, needle, steps),
         }
     }
 
@@ -54,6 +65,7 @@ impl Fields for FormFields<'_> {
     fn current_time(&self) -> u64 {
         match self {
             Self::Giop(fields) => fields.current_time(),
+            Self::Tempo(fields) => fields.current_time(),
         }
     }
 }
@@ -79,23 +91,40 @@ impl Core {
     }
 
     fn translate_for(&mut self, (source, came): (ProxyKey, u64), event: &mut Event, is_made: impl Fn(Want) -> bool) {
-        let Some(channel) = self.lane.snapshot().channel(source.channel) else { return };
-        let Event { form, tag, bytes, alternates, .. } = event;
-        for want in channel.wants() {
-            if fits(*form, *tag, *want) || !is_made(*want) {
-                continue;
-            }
+        let Self { lane, doors: Doors { tempo_forms, .. }, counters, .. } = self;
+        let Some(channel) = lane.snapshot().channel(source.channel) else { return };
+        let lacking = |want: &&Want| !fits(event.form, event.tag, **want) && is_made(**want);
+        let (form, tag) = (event.form, event.tag);
+        let Some(first) = channel.wants().iter().position(|want| lacking(&want)) else { return };
+        tempo_forms.note_names(lane.type_names(event.event_type).unwrap_or_else(|| event.names()));
+        let Event { bytes, alternates, priority, .. } = event;
+        // What others than its own door take of it is made of the structured event that it becomes, which is made once.
+        let structured =
+            (form == FORM_TEMPO).then(|| tempo_forms.make_structured(source.channel, (*priority, tag, bytes)));
+        let wants = channel.wants().iter().skip(first);
+        for want in wants.filter(|want| !fits(form, tag, **want) && is_made(**want)) {
             let alternate = alternates.push(*want);
-            match put_into(source.channel, (*form, *tag, bytes), (*want, came), &mut alternate.bytes) {
+            let of = match structured {
+                Some(tag) => (FORM_STRUCTURED, tag, tempo_forms.structured.as_slice()),
+                None => (form, tag, bytes.as_slice()),
+            };
+            let written = put_into(source.channel, of, (*want, came), (&mut alternate.bytes, tempo_forms));
+            match written {
+                // It is the other bytes that fit.
+                Some(Translated::AlreadyFits) if structured.is_some() => {
+                    alternate.bytes.extend_from_slice(of.2);
+                    alternate.tag = of.1;
+                    counters.add(Counter::Translations, 1);
+                }
                 Some(Translated::AlreadyFits) => alternates.pop(),
                 Some(Translated::Written { tag, number_at }) => {
                     (alternate.tag, alternate.number_at) = (tag, number_at);
-                    self.counters.add(Counter::Translations, 1);
+                    counters.add(Counter::Translations, 1);
                 }
                 None => {
                     // Consumers that want it so do without: the engine is told when their turn comes.
                     alternates.pop();
-                    self.counters.add(Counter::Untranslatable, 1);
+                    counters.add(Counter::Untranslatable, 1);
                 }
             }
         }
@@ -105,7 +134,8 @@ impl Core {
 /// The note about the bytes of an event that may have been delivered before the process began.
 pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
     match Tag::of_form(form) {
-        Tag::Giop | Tag::Json | Tag::Tempo => event::as_repeated(tag),
+        Tag::Giop | Tag::Json => event::as_repeated(tag),
+        Tag::Tempo => form::as_repeated(tag),
     }
 }
 
@@ -115,7 +145,7 @@ pub(crate) fn fits(form: Form, tag: u64, want: Want) -> bool {
     match Tag::of_want(want) {
         Tag::Giop => event::fits(form, tag, want),
         Tag::Json => false,
-        Tag::Tempo => Tag::of_form(form) == Tag::Tempo,
+        Tag::Tempo => form == FORM_TEMPO,
     }
 }
 
@@ -129,18 +159,25 @@ fn made_where_served(want: Want) -> Option<LaneId> {
     }
 }
 
-/// Puts an event into what consumers with a want need. Nothing if that cannot be done; `out` is as it was then.
+/// Whether the names of an event's type stay with it: its fields are not read without them.
+pub(crate) fn keeps_names(form: Form) -> bool {
+    form == FORM_TEMPO
+}
+
+/// Puts an event in one of CORBA's forms into what consumers with a want need. Nothing if that cannot be done; `out` is as it was then.
 fn put_into(
     channel: ChannelId,
     (form, tag, bytes): (Form, u64, &[u8]),
     (want, came): (Want, u64),
-    out: &mut Vec<u8>,
+    (out, tempo_forms): (&mut Vec<u8>, &form::Forms),
 ) -> Option<Translated> {
     match Tag::of_want(want) {
         Tag::Giop => event::translate(form, tag, bytes, (want, came), out).ok(),
         Tag::Json => {
-            json::translate(channel, form, tag, bytes, out).map(|()| Translated::Written { tag: 0, number_at: None })
+            let came = want.marks_numbers().then_some(came);
+            let number_at = json::translate(channel, (form, tag, bytes), came, out)?;
+            Some(Translated::Written { tag: 0, number_at })
         }
-        Tag::Tempo => None,
+        Tag::Tempo => tempo_forms.put_into_message(channel, (form, tag, bytes), out),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) mod requests;
 use std::collections::VecDeque;
 
 use corba::event::{self, FORM_STRUCTURED, Translated};
-use engine::{ChannelId, Form, LaneId, OutboxId, Peer, ProxyKey, Want};
+use engine::{ChannelId, Form, LaneId, NumberForm, NumberPlace, OutboxId, Peer, ProxyKey, Want};
 use hashbrown::HashMap;
 
 use self::connection::Connection;
@@ -130,14 +130,29 @@ impl Door {
 }
 
 /// Puts an event into a line, appended to `out`. Nothing if that cannot be done; `out` is as it was then.
-pub(crate) fn translate(channel: ChannelId, form: Form, tag: u64, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn translate(
+    channel: ChannelId,
+    (form, tag, bytes): (Form, u64, &[u8]),
+    came: Option<u64>,
+    out: &mut Vec<u8>,
+) -> Option<Option<NumberPlace>> {
     let before = out.len();
     let written = if form == FORM_STRUCTURED {
-        ::json::event::write(out, channel.0, event::reader(bytes, tag), &mut event::work_for(bytes.len())).ok()
+        let (reader, mut work) = (event::reader(bytes, tag), event::work_for(bytes.len()));
+        match came {
+            None => ::json::event::write(out, channel.0, reader, &mut work).ok().map(|()| None),
+            Some(came) => {
+                let number_at = ::json::event::write_numbered(out, channel.0, came, reader, &mut work).ok();
+                number_at.and_then(|at| u32::try_from(at - before).ok()).map(|offset| {
+                    const { assert!(::json::event::NUMBER_CHARACTERS == NumberPlace::DIGITS) };
+                    Some(NumberPlace { offset, form: NumberForm::Digits })
+                })
+            }
+        }
     } else {
         let mut structured = Vec::new();
         match event::translate(form, tag, bytes, (event::want_of_doors(FORM_STRUCTURED), 0), &mut structured) {
-            Ok(Translated::Written { tag, .. }) => translate(channel, FORM_STRUCTURED, tag, &structured, out),
+            Ok(Translated::Written { tag, .. }) => translate(channel, (FORM_STRUCTURED, tag, &structured), came, out),
             Ok(Translated::AlreadyFits) | Err(_) => None,
         }
     };

@@ -6,6 +6,9 @@
 //! [`intake`]) and is handed in as every door's events are; what outboxes give for subscribers goes out as frames ([`delivery`],
 //! [`packets`]). Probes take the messages' way, echoes and reports none ([`probing`]).
 //!
+//! What messages are to consumers of other doors, and those doors' events to subscribers here, is [`form`]; the types of which messages are, where
+//! they are declared, [`types`].
+//!
 //! A session has a proxy for each channel into which it publishes, and one for each topic to which it subscribes, like any other client
 //! ([`requests`]). All of that is the main lane's.
 //!
@@ -15,7 +18,7 @@
 
 pub(crate) mod announcing;
 pub(crate) mod delivery;
-pub(crate) mod event;
+pub(crate) mod form;
 pub(crate) mod hearing;
 pub(crate) mod input;
 pub(crate) mod intake;
@@ -26,11 +29,12 @@ pub(crate) mod sessions;
 pub(crate) mod sockets;
 pub(crate) mod streams;
 pub(crate) mod topics;
+pub(crate) mod types;
 
 use core::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use engine::{Form, Peer, Time, Want};
+use engine::{Peer, Time};
 use hashbrown::HashMap;
 use tempo::Nanos;
 use tempo::cookies::Cookies;
@@ -44,12 +48,6 @@ use self::topics::Topics;
 use super::Tag;
 use crate::lane::io::datagrams::Received;
 use crate::lane::io::slots::Token;
-
-/// What publishers' events are.
-pub(crate) const FORM: Form = Form((Tag::Tempo as u16) << 8);
-
-/// What subscribers need.
-pub(crate) const WANT: Want = Want((Tag::Tempo as u32) << 16);
 
 /// What the door is made with.
 #[derive(Debug, Clone, Copy)]

@@ -20,7 +20,7 @@ use crate::lane::intake::Intake;
 use crate::lane::intake::journal::Journal;
 use crate::lane::io::Io;
 use crate::lane::io::buffers::Buffers;
-use crate::lane::io::net::{Bell, Poll};
+use crate::lane::io::net::{self, Bell, Poll};
 use crate::lane::io::output::Spares;
 use crate::lane::io::shares::Share;
 use crate::lane::io::slices::{Slices, Work};
@@ -33,6 +33,7 @@ use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, T
 use crate::lane::links::post::{Inbox, Post};
 use crate::lane::office::Office;
 use crate::lane::overflow::Backlogs;
+use crate::lane::polling::{PollingServer, Timing};
 use crate::lane::pulse::Pulse;
 use crate::overflow;
 use crate::published::Published;
@@ -48,6 +49,8 @@ pub(crate) struct WorkerOptions {
     pub(crate) priority: Option<i16>,
     /// The main lane's: it alone accepts connections.
     pub(crate) listeners: Option<Listeners>,
+    /// When it runs, if that is by the clock.
+    pub(crate) timing: Option<Timing>,
     pub(crate) ends: LaneEnds,
     pub(crate) counters: Arc<Block>,
     pub(crate) common: Common,
@@ -98,6 +101,8 @@ pub(crate) struct Worker {
     stopping: bool,
     /// No route leads here any more.
     pub(crate) retiring: bool,
+    /// If it runs by the clock; else it runs whenever there is something to do.
+    pub(crate) polling: Option<PollingServer>,
     pub(crate) core: Core,
 }
 
@@ -149,13 +154,20 @@ const MAIL_PER_ROUND: usize = 256;
 
 impl Worker {
     pub(crate) fn new(options: WorkerOptions) -> io::Result<Self> {
-        let WorkerOptions { id, thread, name, priority, mut listeners, mut ends, counters, common } = options;
+        let WorkerOptions { id, thread, name, priority, mut listeners, timing, mut ends, counters, common } = options;
         let mut lane = ready_lane(id, &common, ends.overflow.is_some());
         if let Some(overflow) = &mut ends.overflow {
             lane.continue_histories(core::mem::take(&mut overflow.histories));
         }
         let poll = Poll::new()?;
         poll.add(&ends.bell, Socket::Bell, Interest::READ)?;
+        let clock = Clock::new(common.origin);
+        let mut slices = Slices::new(common.share);
+        let polling = timing.map(|timing| {
+            // Rounds are short then, so that the budget is looked at often.
+            slices.always_bind();
+            PollingServer::new(timing, net::system_time_of(&clock))
+        });
         let mut doors = Doors::new(&common, ends.resolver);
         doors.take_datagrams(listeners.as_mut(), &poll)?;
         Ok(Self {
@@ -163,15 +175,11 @@ impl Worker {
             mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
             stopping: false,
             retiring: false,
+            polling,
             core: Core {
                 identity: Identity { id, thread, priority, name },
-                clock: Clock::new(common.origin),
-                io: Io {
-                    poll,
-                    slices: Slices::new(common.share),
-                    buffers: Buffers::default(),
-                    spares: Spares::default(),
-                },
+                clock,
+                io: Io { poll, slices, buffers: Buffers::default(), spares: Spares::default() },
                 doors,
                 lane,
                 published: arc_swap::Cache::new(common.published),
@@ -202,12 +210,65 @@ impl Worker {
         if self.stopping {
             return false;
         }
-        if let Err(error) = self.core.io.poll.wait(self.patience()) {
-            log::error!("the lane cannot wait for its sockets any more: {error}");
+        if self.polling.is_some() {
+            return self.live_by_the_clock();
+        }
+        if !self.wait_for_sockets(self.patience()) {
             return false;
         }
         self.round();
         true
+    }
+
+    /// The same for a lane that runs by the clock: sleeps until it is released, or has a round more of its budget.
+    fn live_by_the_clock(&mut self) -> bool {
+        let Some(polling) = &mut self.polling else { return true };
+        if let Some(release) = polling.sleeps_until() {
+            let clock = &self.core.clock;
+            if clock.time() < release {
+                net::sleep_until(polling.next_on_system());
+            }
+            let now = clock.time();
+            // A signal may have woken it.
+            if now >= release {
+                polling.begin(now, net::processor_time());
+                self.core.counters.add(Counter::LanePeriods, 1);
+                if !self.wait_for_sockets(Some(Duration::ZERO)) {
+                    return false;
+                }
+                self.round();
+            }
+            return true;
+        }
+        if !self.wait_for_sockets(Some(Duration::ZERO)) {
+            return false;
+        }
+        let has_more = self.core.io.poll.len() > 0 || self.is_due();
+        let Some(polling) = &mut self.polling else { return true };
+        if !has_more {
+            polling.end();
+        } else if polling.is_spent(net::processor_time()) {
+            // The poll tells of the same sockets again at the next release.
+            polling.end();
+            self.core.counters.add(Counter::LaneBudgetsSpent, 1);
+        } else {
+            self.round();
+        }
+        true
+    }
+
+    /// Waits so long at most until a socket is ready. False if that is impossible from now on.
+    fn wait_for_sockets(&mut self, patience: Option<Duration>) -> bool {
+        let waited = self.core.io.poll.wait(patience);
+        if let Err(error) = &waited {
+            log::error!("the lane cannot wait for its sockets any more: {error}");
+        }
+        waited.is_ok()
+    }
+
+    /// Whether there is something to do that the poll does not speak of.
+    pub(crate) fn is_due(&self) -> bool {
+        self.patience().is_some_and(|patience| patience.is_zero())
     }
 
     /// How long it waits for its sockets at most. `None` is without end.
@@ -229,6 +290,24 @@ impl Worker {
             || core.lane.turns_waiting() > 0
             || core.has_to_survey()
             || (core.office.draining.is_looking() && !core.office.reports.has_backlog())
+    }
+
+    /// How long it is until it has something to do, and may do it. `None` is without end. What a simulation asks: it gives no turns
+    /// to a lane that is released and has nothing to do.
+    #[cfg(test)]
+    pub(crate) fn until_turn(&mut self) -> Option<Duration> {
+        let patience = self.patience();
+        let is_pending = patience.is_some_and(|patience| patience.is_zero()) || self.core.io.poll.is_ready();
+        let patience = if is_pending { Some(Duration::ZERO) } else { patience };
+        let Some(polling) = self.polling.as_mut().filter(|_| !self.stopping) else { return patience };
+        let Some(release) = polling.sleeps_until() else { return Some(Duration::ZERO) };
+        let clock = &self.core.clock;
+        if is_pending {
+            return Some(clock.until(release));
+        }
+        let now = clock.time();
+        polling.leave_out_until(now);
+        patience.map(|patience| clock.until(polling.release_from(now + patience)))
     }
 
     /// Waits so long at most for something to serve, and serves it.

@@ -12,7 +12,7 @@ use crate::lane::pulse::Finding;
 use crate::lane::run::Core;
 
 /// Where each reason for dropping an event is counted.
-pub(crate) const DROPPED: [(Counter, DiscardReason); 10] = [
+pub(crate) const DROPPED: [(Counter, DiscardReason); 11] = [
     (Counter::DroppedOutboxFull, DiscardReason::OutboxFull),
     (Counter::DroppedMemorySpent, DiscardReason::MemorySpent),
     (Counter::DroppedQueueFull, DiscardReason::QueueFull),
@@ -23,6 +23,7 @@ pub(crate) const DROPPED: [(Counter, DiscardReason); 10] = [
     (Counter::DroppedExpired, DiscardReason::Expired),
     (Counter::DroppedFilterFailed, DiscardReason::FilterFailed),
     (Counter::DroppedOverflowLost, DiscardReason::OverflowLost),
+    (Counter::DroppedWaitedOut, DiscardReason::WaitedOut),
 ];
 
 impl Core {

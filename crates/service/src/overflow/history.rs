@@ -20,6 +20,7 @@ use engine::{ChannelId, Event, HistoryLimits, ProxyKey};
 use self::part::{Part, append};
 use self::reader::Reader;
 pub(crate) use self::reader::{Piece, first_of};
+use super::uncached::Desk;
 use crate::time::UtcClock;
 
 mod part;
@@ -50,6 +51,7 @@ impl Histories {
         folder: PathBuf,
         bytes_max: u64,
         is_there: impl Fn(ChannelId) -> bool,
+        desk: &mut Desk,
     ) -> io::Result<(Self, Vec<(ChannelId, NonZeroU64)>)> {
         DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
         let (mut channels, mut numbers, boot) = (BTreeMap::new(), Vec::new(), boot_id());
@@ -62,7 +64,7 @@ impl Histories {
                 fs::remove_dir_all(entry.path())?;
                 continue;
             }
-            let (history, next) = History::open(entry.path(), &boot)?;
+            let (history, next) = History::open(entry.path(), &boot, desk)?;
             numbers.push((id, next));
             channels.insert(id, history);
         }
@@ -129,12 +131,12 @@ impl Histories {
     }
 
     /// Finishes all files, at the end.
-    pub(super) fn finish(&mut self, clock: &UtcClock) -> io::Result<()> {
+    pub(super) fn finish(&mut self, clock: &UtcClock, desk: &mut Desk) -> io::Result<()> {
         for history in self.channels.values_mut() {
             while !history.pending.is_empty() {
-                history.write(self.bytes_max, clock)?;
+                history.write(self.bytes_max, clock, desk)?;
             }
-            history.finish_part(true)?;
+            history.finish_part(true, desk)?;
         }
         Ok(())
     }
@@ -172,7 +174,7 @@ impl History {
     }
 
     /// What a former process left. Says with which number it goes on.
-    fn open(folder: PathBuf, boot: &[u8; 16]) -> io::Result<(Self, NonZeroU64)> {
+    fn open(folder: PathBuf, boot: &[u8; 16], desk: &mut Desk) -> io::Result<(Self, NonZeroU64)> {
         let mut history = Self::new(folder, *boot);
         let mut paths = Vec::new();
         for entry in fs::read_dir(&history.folder)? {
@@ -184,7 +186,7 @@ impl History {
         paths.sort_unstable();
         let mut skips = false;
         for path in paths {
-            let Some((part, of_boot, is_finished)) = Part::open(&path)? else {
+            let Some((part, of_boot, is_finished)) = Part::open(&path, desk)? else {
                 ::log::warn!("history: {} has nothing that can be read, and is removed", path.display());
                 fs::remove_file(&path)?;
                 skips = true;
@@ -204,13 +206,13 @@ impl History {
     }
 
     fn bytes(&self) -> u64 {
-        self.parts.iter().map(|part| part.bytes).sum()
+        self.parts.iter().map(|part| part.file.bytes).sum()
     }
 
     // ---- written ----
 
     /// Writes some of what is to be written, where all may take so many octets. Gives back the events that are.
-    pub(super) fn write(&mut self, bytes_max: u64, clock: &UtcClock) -> io::Result<Vec<Arc<Event>>> {
+    pub(super) fn write(&mut self, bytes_max: u64, clock: &UtcClock, desk: &mut Desk) -> io::Result<Vec<Arc<Event>>> {
         let part_bytes = (self.limits.bytes_max().min(bytes_max) / PARTS).clamp(PART_BYTES_MIN, PART_BYTES_MAX);
         let part_events = match self.limits.events {
             0 => u64::MAX,
@@ -222,15 +224,15 @@ impl History {
         };
         let is_enough = |part: &Part| {
             let is_long = clock.utc.saturating_sub(part.begins) >= part_time;
-            part.bytes >= part_bytes || part.records >= part_events || is_long
+            part.file.bytes >= part_bytes || part.records >= part_events || is_long
         };
         if self.is_open && self.parts.back().is_some_and(is_enough) {
-            self.finish_part(false)?;
+            self.finish_part(false, desk)?;
         }
         if !self.is_open {
-            self.begin_part()?;
+            self.begin_part(desk)?;
         }
-        let (has_bytes, has_events) = self.parts.back().map_or((0, 0), |part| (part.bytes, part.records));
+        let (has_bytes, has_events) = self.parts.back().map_or((0, 0), |part| (part.file.bytes, part.records));
         let room_bytes = part_bytes.saturating_sub(has_bytes).min(WRITE_BYTES as u64);
         let room_events = part_events.saturating_sub(has_events);
         let mut taken = Vec::new();
@@ -244,26 +246,26 @@ impl History {
             }
         }
         let Some(part) = self.parts.back_mut() else { return Ok(Vec::new()) };
-        part.write(&self.buffer)?;
+        let begins = part.file.bytes;
+        part.file.append(&self.buffer, desk)?;
         for (number, at, came) in &taken {
-            part.note(*number, part.bytes + at, *came);
+            part.note(*number, begins + at, *came);
         }
-        part.bytes += self.buffer.len() as u64;
         Ok(self.pending.drain(..taken.len()).collect())
     }
 
-    fn begin_part(&mut self) -> io::Result<()> {
+    fn begin_part(&mut self, desk: &mut Desk) -> io::Result<()> {
         DirBuilder::new().mode(0o700).recursive(true).create(&self.folder)?;
         if let Some(first) = self.pending.front().and_then(|event| event.number()) {
-            self.parts.push_back(Part::begin(&self.folder, first.get(), &self.boot)?);
+            self.parts.push_back(Part::begin(&self.folder, first.get(), &self.boot, desk)?);
             self.is_open = true;
         }
         Ok(())
     }
 
-    fn finish_part(&mut self, syncs: bool) -> io::Result<()> {
-        if let Some(part) = self.parts.back().filter(|_| self.is_open) {
-            part.finish(syncs)?;
+    fn finish_part(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
+        if let Some(part) = self.parts.back_mut().filter(|_| self.is_open) {
+            part.finish(syncs, desk)?;
         }
         self.is_open = false;
         Ok(())
@@ -289,7 +291,7 @@ impl History {
     fn remove_first(&mut self) {
         if let Some(gone) = self.parts.pop_front() {
             // One that stays is found again at the next start, and removed then.
-            let _ = fs::remove_file(&gone.path);
+            let _ = fs::remove_file(&gone.file.path);
         }
     }
 }

@@ -6,15 +6,15 @@
 //! record has a checksum: what is damaged is told as lost, and never delivered.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::{Away, Event, ProxyId};
 
 use super::records::{self, HEAD, Stretch, is_for_good, walk};
+use super::uncached::{Desk, UncachedFile};
 
 /// A file has about this part of what may be kept altogether, so that room comes back before all is read.
 const PARTS: u64 = 64;
@@ -22,6 +22,8 @@ const FILE_BYTES_MIN: u64 = 64 << 10;
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// What is written at a time.
 const WRITE_BYTES: usize = 1 << 20;
+/// So often in a file it is noted where a record is.
+const MARK_EVERY: u64 = 256 << 10;
 
 /// Has an event's record appended: what it takes to make the event again.
 pub(crate) type Encode = fn(&Event, &mut Vec<u8>);
@@ -49,11 +51,12 @@ pub(crate) struct Log {
 /// A file.
 struct Part {
     number: u64,
-    path: PathBuf,
+    file: UncachedFile,
     /// The number of its first record, and how many it has.
     first: u64,
     records: u64,
-    bytes: u64,
+    /// Where some of its records are, by number: a consumer that begins in the middle of it does not look through what is before.
+    marks: Vec<(u64, u64)>,
     /// What these records cost the room that there is.
     cost: u64,
     /// How many records each consumer has yet to read, of those that have any.
@@ -143,14 +146,21 @@ impl Log {
     }
 
     /// Writes some of what is to be written, of a log that may have so many octets altogether. Gives back the events that are.
-    pub(crate) fn write(&mut self, budget_bytes: u64, encode: Encode) -> io::Result<Vec<Arc<Event>>> {
+    pub(crate) fn write(&mut self, budget_bytes: u64, encode: Encode, desk: &mut Desk) -> io::Result<Vec<Arc<Event>>> {
         let file_bytes = (budget_bytes / PARTS).clamp(FILE_BYTES_MIN, FILE_BYTES_MAX);
-        if !self.is_open || self.files.back().is_none_or(|last| last.bytes >= file_bytes) {
-            self.begin_file()?;
+        if !self.is_open || self.files.back().is_none_or(|last| last.file.bytes >= file_bytes) {
+            self.begin_file(desk)?;
         }
+        let Some(part) = self.files.back_mut() else { return Ok(Vec::new()) };
         self.buffer.clear();
         let mut count = 0;
-        for event in &self.pending {
+        let (mut marks, mut marked) = (Vec::new(), part.marks.last().map(|(_, at)| *at));
+        for (event, number) in self.pending.iter().zip(self.first_pending..) {
+            let at = part.file.bytes + self.buffer.len() as u64;
+            if marked.is_none_or(|last| at >= last + MARK_EVERY) {
+                marks.push((number, at));
+                marked = Some(at);
+            }
             match event {
                 Some(event) => append(event, &mut self.buffer, encode),
                 None => append_with(&[], &mut self.buffer, |_| ()),
@@ -160,10 +170,8 @@ impl Log {
                 break;
             }
         }
-        let Some(part) = self.files.back_mut() else { return Ok(Vec::new()) };
-        // Behind what is known to be there: what a failure left behind that is written over.
-        OpenOptions::new().write(true).open(&part.path)?.write_all_at(&self.buffer, part.bytes)?;
-        part.bytes += self.buffer.len() as u64;
+        part.file.append(&self.buffer, desk)?;
+        part.marks.extend(marks);
         let mut written = Vec::with_capacity(count);
         for event in self.pending.drain(..count) {
             let number = self.first_pending;
@@ -181,16 +189,32 @@ impl Log {
         Ok(written)
     }
 
-    fn begin_file(&mut self) -> io::Result<()> {
+    /// Octets of a file that count.
+    #[cfg(test)]
+    pub(super) fn file_bytes(&self, number: u64) -> u64 {
+        self.files.iter().find(|part| part.number == number).map_or(0, |part| part.file.bytes)
+    }
+
+    fn begin_file(&mut self, desk: &mut Desk) -> io::Result<()> {
         let number = self.next_file;
         let mut path = self.name.clone().into_os_string();
         path.push(format!("-{number}"));
-        let path = PathBuf::from(path);
-        OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        let file = UncachedFile::create(path.into(), desk)?;
+        if let Some(last) = self.files.back_mut() {
+            last.file.close();
+        }
         self.is_open = true;
         self.next_file += 1;
         let first = self.first_pending;
-        self.files.push_back(Part { number, path, first, records: 0, bytes: 0, cost: 0, left: HashMap::new() });
+        self.files.push_back(Part {
+            number,
+            file,
+            first,
+            records: 0,
+            marks: Vec::new(),
+            cost: 0,
+            left: HashMap::new(),
+        });
         Ok(())
     }
 
@@ -233,7 +257,7 @@ impl Log {
             closes |= is_last;
             freed.bytes += part.cost;
             // One that stays takes room on the disk until the next start, which removes it.
-            let _ = fs::remove_file(&part.path);
+            let _ = fs::remove_file(&part.file.path);
             false
         });
         if closes {
@@ -251,7 +275,13 @@ impl Log {
 
     /// Reads what is next for a consumer: about so many octets, but one record if there is one. What cannot be read now, as far as can be
     /// told, is to be tried again; or, if that was often, is lost.
-    pub(crate) fn read(&mut self, consumer: ProxyId, bytes: usize, encode: Encode, gives_up: bool) -> Read {
+    pub(crate) fn read(
+        &mut self,
+        consumer: ProxyId,
+        (bytes, gives_up): (usize, bool),
+        encode: Encode,
+        desk: &mut Desk,
+    ) -> Read {
         let mut read = Read::default();
         let Some(mut reader) = self.readers.get(&consumer).copied() else { return read };
         self.has_moved = true;
@@ -263,7 +293,7 @@ impl Log {
                 break;
             };
             reader.next = reader.next.max(part.first);
-            if let Err(error) = part.read(&mut reader, consumer, bytes, &mut read.records) {
+            if let Err(error) = part.read((&mut reader, consumer), bytes, desk, &mut read.records) {
                 let is_lost = gives_up || is_for_good(&error);
                 read.why = Some(error);
                 if !is_lost {
@@ -297,7 +327,7 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         for part in &self.files {
-            let _ = fs::remove_file(&part.path);
+            let _ = fs::remove_file(&part.file.path);
         }
     }
 }
@@ -308,18 +338,30 @@ impl Part {
         self.first + self.records
     }
 
+    /// A record that is not behind this one, and not far before it: where it is, and its number.
+    fn before(&self, number: u64) -> (u64, u64) {
+        let behind = self.marks.partition_point(|(marked, _)| *marked <= number);
+        let mark = behind.checked_sub(1).and_then(|at| self.marks.get(at));
+        mark.map_or((0, self.first), |(marked, at)| (*at, *marked))
+    }
+
     /// Reads from where a consumer is.
-    fn read(&mut self, reader: &mut Reader, consumer: ProxyId, bytes: usize, out: &mut Vec<u8>) -> io::Result<()> {
-        let file = File::open(&self.path)?;
+    fn read(
+        &mut self,
+        (reader, consumer): (&mut Reader, ProxyId),
+        bytes: usize,
+        desk: &mut Desk,
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let known = reader.place.filter(|(number, _)| *number == self.number).map(|(_, offset)| offset);
-        let (from, mut number) = known.map_or((0, self.first), |offset| (offset, reader.next));
-        let stretch = Stretch { from, until: self.bytes, octets: u64::MAX };
-        let walked = walk(&file, stretch, |_, body| {
+        let (from, mut number) = known.map_or_else(|| self.before(reader.next), |offset| (offset, reader.next));
+        let Self { file, left, .. } = self;
+        let walked = walk(file, desk, Stretch { from, octets: u64::MAX }, |_, body| {
             if number >= reader.next {
                 let body = body?;
                 if let Some(ask) = ask_of(body, consumer) {
                     give(body, ask, out);
-                    self.take_from(consumer);
+                    take_from(left, consumer);
                 }
                 reader.next = number + 1;
             }
@@ -329,13 +371,14 @@ impl Part {
         reader.place = Some((self.number, walked.map_err(|(_, error)| error)?));
         Ok(())
     }
+}
 
-    fn take_from(&mut self, consumer: ProxyId) {
-        if let Some(left) = self.left.get_mut(&consumer) {
-            *left -= 1;
-            if *left == 0 {
-                self.left.remove(&consumer);
-            }
+/// A consumer has read one.
+fn take_from(left: &mut HashMap<ProxyId, u64>, consumer: ProxyId) {
+    if let Some(count) = left.get_mut(&consumer) {
+        *count -= 1;
+        if *count == 0 {
+            left.remove(&consumer);
         }
     }
 }

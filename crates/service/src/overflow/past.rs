@@ -6,11 +6,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use corba::event::{CorbaForms, UtcClock};
-use engine::{ChannelId, Event, Forms, HistoryLimits, ProxyKey, Recalled, StartFrom};
+use engine::{ChannelId, Event, HistoryLimits, ProxyKey, Recalled, StartFrom};
 
 use super::history::{Histories, Piece};
+use super::uncached::Desk;
 use super::{AGAIN_IN, Asked, FromOverflow, READ_TRIES};
 use crate::counters::{Block, Counter};
+use crate::doors::tempo::types::DeclaredTypes;
+use crate::doors::{self, tempo};
 use crate::time;
 
 /// So often what is too old is removed.
@@ -31,12 +34,21 @@ pub(super) struct Past {
     trimmed_at: Instant,
     /// There is more or less of it than was told.
     is_untold: bool,
+    /// How fields of events are read.
+    forms: PastForms,
+}
+
+/// How fields of events of the past are read, whichever door they came by.
+struct PastForms {
+    corba: CorbaForms,
+    tempo: tempo::form::Forms,
 }
 
 impl Past {
-    pub(super) fn new(histories: Histories) -> Self {
+    pub(super) fn new(histories: Histories, types: Arc<DeclaredTypes>) -> Self {
         let (thread, asked, looker) = (None, VecDeque::new(), None);
-        Self { histories, thread, asked, looker, trimmed_at: time::now(), is_untold: true }
+        let forms = PastForms { corba: CorbaForms::default(), tempo: tempo::form::Forms::new(types) };
+        Self { histories, thread, asked, looker, trimmed_at: time::now(), is_untold: true, forms }
     }
 
     // ---- what a lane wants ----
@@ -77,12 +89,17 @@ impl Past {
     }
 
     /// Writes some of it. Gives back the events that are written, and why others are not.
-    pub(super) fn write(&mut self, clock: &UtcClock, counters: &Block) -> (Vec<Arc<Event>>, Option<io::Error>) {
+    pub(super) fn write(
+        &mut self,
+        clock: &UtcClock,
+        counters: &Block,
+        desk: &mut Desk,
+    ) -> (Vec<Arc<Event>>, Option<io::Error>) {
         let (mut written, mut failure, mut begins) = (Vec::new(), None, false);
         let bytes_max = self.histories.bytes_max();
         for history in self.histories.pending() {
             let files = history.files();
-            match history.write(bytes_max, clock) {
+            match history.write(bytes_max, clock, desk) {
                 Ok(events) => written.extend(events),
                 Err(error) => failure = Some(error),
             }
@@ -97,8 +114,8 @@ impl Past {
     }
 
     /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
-    pub(super) fn read(&mut self, clock: &UtcClock) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
-        let Self { histories, asked, looker, .. } = self;
+    pub(super) fn read(&mut self, clock: &UtcClock, desk: &mut Desk) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
+        let Self { histories, asked, looker, forms, .. } = self;
         // Much is looked through for one consumer at a time, so that what is found takes memory only once.
         let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
         *looker = looker.filter(|of| looks(*of));
@@ -121,7 +138,8 @@ impl Past {
                 continue;
             }
             let bytes = usize::try_from(asking.bytes).unwrap_or(usize::MAX);
-            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), clock, value_of) {
+            let key_of = |event: &Event, field: &str| value_of(forms, event, field);
+            match history.read(consumer, (bytes, asking.tries >= READ_TRIES), (clock, &key_of), desk) {
                 Ok(Some(piece)) => answers.push(FromOverflow::Recalled(outbox, piece)),
                 Ok(None) => asked.push_back(asking),
                 Err(error) => {
@@ -155,8 +173,8 @@ impl Past {
         self.asked.iter().filter_map(|asked| asked.again_at).min()
     }
 
-    pub(super) fn finish(&mut self, clock: &UtcClock) {
-        if let Err(error) = self.histories.finish(clock) {
+    pub(super) fn finish(&mut self, clock: &UtcClock, desk: &mut Desk) {
+        if let Err(error) = self.histories.finish(clock, desk) {
             ::log::error!("history: the last of it is not written: {error}");
         }
     }
@@ -175,11 +193,10 @@ impl Asked {
 }
 
 /// The value of a field of an event, in octets that are equal where values are; nothing if it has none that can be compared.
-fn value_of(event: &Event, field: &str) -> Option<Vec<u8>> {
+fn value_of(forms: &PastForms, event: &Event, field: &str) -> Option<Vec<u8>> {
     use filter::{Fields, Path, Root, Steps, Value};
-    let forms = CorbaForms::default();
     let path = Path { root: Root::Name(field.into()), parts: Box::new([]) };
-    let fields = forms.fields(event);
+    let fields = doors::forms::fields_of(event, &forms.corba, &forms.tempo);
     Some(match fields.field(&path, &mut Steps::new(KEY_STEPS))? {
         Value::Bool(value) => vec![0, value.into()],
         Value::Int(value) => [&[1], &i128::from(value).to_le_bytes()[..]].concat(),

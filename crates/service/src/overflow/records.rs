@@ -1,16 +1,16 @@
 //! Records in a file, one behind the other: each has its length and a checksum before it. What is damaged is found, and never taken for
 //! something else.
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
+
+use super::uncached::{Desk, UncachedFile};
 
 /// Before each record: its length and its checksum.
 pub(super) const HEAD: usize = 8;
 /// A length that no record has.
 pub(super) const NO_RECORD: u32 = u32::MAX;
-/// What is read at a time.
-const READ_BYTES: usize = 256 << 10;
+/// What is read at a time at least.
+const READ_BYTES: usize = 64 << 10;
 
 /// Appends a record of what `write` appends.
 pub(super) fn append<T>(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> T) -> T {
@@ -44,28 +44,25 @@ pub(super) fn is_for_good(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
 }
 
-/// Where records are looked at in a file: from one on, up to the end of the last, and so many octets at most.
+/// Where records are looked at in a file: from one on, and so many octets at most.
 #[derive(Clone, Copy)]
 pub(super) struct Stretch {
     pub(super) from: u64,
-    pub(super) until: u64,
     pub(super) octets: u64,
 }
 
 /// Looks at records as long as `take` says so, which is told where one is, and it. Says where the next one is; or, with why it does not go
 /// on, where that was.
 pub(super) fn walk(
-    file: &File,
-    Stretch { from, until, octets }: Stretch,
+    file: &UncachedFile,
+    desk: &mut Desk,
+    Stretch { from, octets }: Stretch,
     mut take: impl FnMut(u64, io::Result<&[u8]>) -> io::Result<bool>,
 ) -> Result<u64, (u64, io::Error)> {
-    let mut offset = from;
-    let (mut chunk, mut length) = (Vec::new(), READ_BYTES);
-    while offset < until && offset - from < octets {
-        let most = usize::try_from(until - offset).unwrap_or(usize::MAX);
-        chunk.resize(length.min(most), 0);
-        file.read_exact_at(&mut chunk, offset).map_err(|error| (offset, error))?;
-        let mut rest: &[u8] = &chunk;
+    let (mut offset, mut length) = (from, READ_BYTES);
+    while offset < file.bytes && offset - from < octets {
+        let chunk = file.read(offset, length, desk).map_err(|error| (offset, error))?;
+        let mut rest = chunk;
         while let Some((body, behind)) = first(rest) {
             let goes_on = take(offset, body).map_err(|error| (offset, error))?;
             offset += (rest.len() - behind.len()) as u64;
@@ -75,11 +72,11 @@ pub(super) fn walk(
             }
         }
         if rest.len() == chunk.len() {
-            if length >= most {
+            if chunk.len() as u64 >= file.bytes - offset {
                 return Err((offset, damaged("a record does not end")));
             }
             // It is longer than what was read.
-            length = length.saturating_mul(4);
+            length = chunk.len().saturating_mul(4);
         }
     }
     Ok(offset)

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 
 use super::network::{self, Id, Net, Trouble};
+use crate::lane::clock::Clock;
 use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest, Ready};
@@ -336,6 +337,22 @@ pub(crate) fn prepare_listener(listener: &Listener) -> io::Result<()> {
 /// In a simulation every poll counts: what it takes, nobody knows.
 pub(crate) fn waits_of_this_thread() -> u64 {
     network::with(|net| net.waits()).unwrap_or_else(system::waits_of_this_thread)
+}
+
+/// In a simulation threads that work are not displaced, and time passes for all of them alike.
+pub(crate) fn processor_time() -> Duration {
+    network::with(|net| net.time()).unwrap_or_else(system::processor_time)
+}
+
+pub(crate) fn system_time_of(clock: &Clock) -> Duration {
+    network::with(|_| Duration::ZERO).unwrap_or_else(|| system::system_time_of(clock))
+}
+
+/// In a simulation it does not sleep.
+pub(crate) fn sleep_until(then: Duration) {
+    if network::with(|_| ()).is_none() {
+        system::sleep_until(then);
+    }
 }
 
 pub(crate) const fn listener(listener: TcpListener) -> Listener {

@@ -15,7 +15,7 @@ use super::talkers::{self, Talker};
 use super::wire::net;
 use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
 use crate::admin::run::Administration;
-use crate::config::{Config, Delivery, Lanes, Limits, Scheduling};
+use crate::config::{Config, Delivery, Lanes, Limits, Scheduling, TimeDriven};
 use crate::counters::{Counter, Counters};
 use crate::doors::Listeners;
 use crate::lane::io::net::Listener;
@@ -82,7 +82,7 @@ struct World {
 }
 
 /// Takes the simulation away from the thread, whatever happened.
-struct Over;
+pub(super) struct Over;
 
 impl Drop for Over {
     fn drop(&mut self) {
@@ -105,7 +105,7 @@ pub(super) fn run(seed: u64, broken: Option<Break>) -> Result<Summary, String> {
     fastrand::seed(seed);
     BROKEN.set(broken);
     SPARED.set(0);
-    let mut world = World::new(rng)?;
+    let mut world = World::new(rng, lanes(seed))?;
     let ran = world.run();
     let summary = world.summary;
     drop(world);
@@ -126,9 +126,23 @@ fn weather(rng: &mut Rng) -> Weather {
     }
 }
 
-fn config() -> Config {
+/// Of one run in four, the main lane runs by the clock, and with it the lanes of one pool.
+fn lanes(seed: u64) -> Lanes {
+    let whenever = Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() };
+    if seed % 4 != 3 {
+        return whenever;
+    }
+    // Numbers of its own: what else the seed decides is the same.
+    let mut rng = Rng::with_seed(seed ^ 0x7E4D_0000);
+    let period_us = rng.u32(100..5_000);
+    let budget_us = rng.u32(10..=period_us / 2);
+    let time_driven = vec![TimeDriven { priority: 20, period_us: rng.u32(100..2_000), budget_us: rng.u32(10..100) }];
+    Lanes { main_period_us: period_us, main_budget_us: budget_us, time_driven, ..whenever }
+}
+
+fn config(lanes: Lanes) -> Config {
     Config {
-        lanes: Lanes { scheduling: Scheduling::Ordinary, ..Lanes::default() },
+        lanes,
         limits: Limits { memory_bytes: Some(1 << 30), ..Limits::default() },
         delivery: Delivery { give_up_after_ms: 120_000, ..Delivery::default() },
         ..Config::default()
@@ -136,7 +150,7 @@ fn config() -> Config {
 }
 
 impl World {
-    fn new(mut rng: Rng) -> Result<Self, String> {
+    fn new(mut rng: Rng, lanes: Lanes) -> Result<Self, String> {
         let listener = |address| Listener::simulated(address).ok_or("no simulation");
         let listeners = Listeners {
             giop: listener(sockets::SERVICE)?,
@@ -145,7 +159,7 @@ impl World {
             tempo_datagrams: None,
             outlive: false,
         };
-        let assembled = simulated(&config(), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
+        let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;
         let accounts = administrator.roster.of_simulation();
         let bell = administrator.bell.simulated().ok_or("no simulation")?;
@@ -247,12 +261,11 @@ impl World {
     /// Whoever has something to do.
     fn ready(&self) -> Vec<Who> {
         let now = net(|net| net.time());
-        let lanes = LANES.with_borrow(|lanes| {
-            let works = |lane: &Worker| {
-                lane.patience().is_some_and(|patience| patience.is_zero()) || lane.core.io.poll.is_ready()
-            };
-            let ready = lanes.iter().enumerate().filter(|(_, lane)| lane.as_ref().is_some_and(works));
-            ready.map(|(at, _)| Who::Lane(at)).collect::<Vec<_>>()
+        let lanes = LANES.with_borrow_mut(|lanes| {
+            let works = |lane: &mut Worker| lane.until_turn().is_some_and(|until| until.is_zero());
+            let all = lanes.iter_mut().enumerate();
+            let ready = all.filter_map(|(at, lane)| lane.as_mut().is_some_and(works).then_some(Who::Lane(at)));
+            ready.collect::<Vec<_>>()
         });
         let is_awake = net(|net| net.waits_until(self.bell).is_none_or(|until| until <= now));
         let administration = (self.administration.is_some() && is_awake).then_some(Who::Administration);
@@ -288,8 +301,8 @@ impl World {
     /// When somebody has something to do next.
     fn next_due(&self) -> Option<Duration> {
         let now = net(|net| net.time());
-        let lanes: Vec<Duration> = LANES.with_borrow(|lanes| {
-            lanes.iter().flatten().filter_map(|lane| lane.patience()).map(|patience| now + patience).collect()
+        let lanes: Vec<Duration> = LANES.with_borrow_mut(|lanes| {
+            lanes.iter_mut().flatten().filter_map(Worker::until_turn).map(|until| now + until).collect()
         });
         let administration = self.administration.as_ref().and_then(|_| net(|net| net.waits_until(self.bell)));
         let clients = self.suppliers.iter().filter_map(Supplier::next_due);

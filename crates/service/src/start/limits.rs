@@ -26,6 +26,8 @@ const ANNOUNCED_MIN: u64 = 64;
 const INPUT_BYTES_MIN: u64 = 256 << 10;
 /// Analyses under way, of all.
 const ANALYSES_MAX: u64 = 64;
+/// Callbacks that an address may register whatever its share: those of a host's programs.
+const REGISTRATIONS_MIN: u64 = 64;
 /// Requests that administration has, of all.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
 /// Descriptors that are neither clients' nor consumers': the poll, the bell, the standard streams, and files of the store and of backlogs.
@@ -57,6 +59,8 @@ pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: Connect
         .with(Resource::Announced, config.tempo.topics_max.into(), ANNOUNCED_MIN)
         .with(Resource::InputBytes, connections / 8, INPUT_BYTES_MIN)
         .with(Resource::Analyses, ANALYSES_MAX, 1)
+        // The door refuses the first that is too many; one that gives way goes when the other is granted.
+        .with(Resource::Registrations, corba::CALLBACKS_MAX as u64 + 1, REGISTRATIONS_MIN)
 }
 
 /// What of the memory for connections lets a message be completed where the rest is spent: as much as four of the largest, but a quarter

@@ -12,6 +12,7 @@ use super::door_settings;
 use super::limits::{ConnectionsMax, ceilings};
 use crate::config::{Config, DeclaredChannel, DeclaredValue};
 use crate::counters::Counters;
+use crate::doors::tempo::types::DeclaredTypes;
 use crate::lane::io::net::Bell;
 use crate::memory::Memory;
 use crate::overflow;
@@ -100,7 +101,7 @@ pub(super) fn furnish(
 pub(super) fn start_keepers(
     Kept { disk, events, channels }: Kept,
     directory: &Path,
-    config: &Config,
+    (config, types): (&Config, &Arc<DeclaredTypes>),
     (bell, counters): (&Arc<Bell>, &Counters),
     origin: Instant,
 ) -> io::Result<(Store, Keepers)> {
@@ -112,6 +113,7 @@ pub(super) fn start_keepers(
         history_bytes_max: config.store.history_bytes_max,
         channels: &channels,
         origin,
+        types: Arc::clone(types),
         counters: counters.of_overflow(),
     })?;
     Ok((store, Keepers { store: Some(reception), overflow: Some(overflow) }))

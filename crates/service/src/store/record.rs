@@ -166,7 +166,7 @@ impl<'r> Record<'r> {
         event.arrived = clock.lane_time(self.arrived);
         let before = clock.utc_time(Time(0)).saturating_sub(self.arrived);
         event.older_by_ms = u32::try_from(before / TICKS_PER_MS).unwrap_or(u32::MAX);
-        (event.form, event.tag) = (self.form, self.tag);
+        (event.form, event.tag, event.source) = (self.form, self.tag, self.source);
         event.bytes.extend_from_slice(self.bytes);
         (event.priority, event.thread_priority) = (self.priority, self.thread_priority);
         event.timeout = self.timeout;
@@ -174,6 +174,11 @@ impl<'r> Record<'r> {
         event.stop = self.stop.map(|stop| clock.lane_time(stop));
         event.approved = self.approved;
         event.set_supplied(self.supplied_priority, self.supplied_timeout);
+    }
+
+    /// The form of its bytes.
+    pub(crate) const fn form(&self) -> Form {
+        self.form
     }
 
     /// When it arrived, in 100 ns since 15 October 1582.

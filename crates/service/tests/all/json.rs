@@ -13,6 +13,7 @@ use service::{Config, Counter, Json, Limits, Service};
 use testing::{Leash, NextInTime, patient, unless_closed};
 
 use crate::peers::{await_count, start_with, wait_until};
+use crate::persistent::{Folder, factory};
 
 fn start() -> Service {
     start_limited(Limits::default())
@@ -89,6 +90,21 @@ fn corba_supplier(service: &Service) -> SimpleSupplier {
     SimpleSupplier::connect(&service.corbaloc("NotificationService"), None).unwrap()
 }
 
+/// A service that keeps things.
+fn start_with_store(folder: &Folder) -> Service {
+    start_with(Config { json: Json { listen: Some("0".into()), ..Json::default() }, ..folder.config() })
+}
+
+/// What an event's line says of its number and its speed.
+fn number_and_speed(line: &str) -> (u64, u32) {
+    let value = |member: &str| {
+        let (_, rest) = line.split_once(&format!("\"{member}\":")).unwrap_or_else(|| panic!("{line}"));
+        rest.trim_start().split([',', '}']).next().unwrap().to_owned()
+    };
+    assert!(value("time").parse::<u64>().unwrap() > 139_000_000_000_000_000, "{line}");
+    (value("number").parse().unwrap(), value("speed").parse().unwrap())
+}
+
 // ---- what it is for ----
 
 #[test]
@@ -161,6 +177,22 @@ fn a_subscription_ends_when_its_client_says_so_or_its_channel_is_destroyed() {
     // The proxy for publishing is there still; one of a channel that is not there cannot be had.
     let gone = format!(r#"{{"op":"publish","id":5,"channel":{id},"type":"A/B"}}"#);
     assert_eq!(client.ask(&gone), format!(r#"{{"error":5,"reason":"there is no channel {id}"}}"#));
+}
+
+/// A channel asks for marks for all its consumers. Its subscribers were taken for consumers of CORBA's, and got nothing.
+#[test]
+fn subscribers_get_events_in_a_channel_that_has_repeats_marked() {
+    let service = start();
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    let factory = EventChannelFactory::narrow(factory).unwrap();
+    let (_, id) = factory.create_channel(&[Property::new("MarkRepeats", true)], &[]).unwrap();
+    let mut client = Lines::connect(&service);
+    assert_eq!(client.ask(&format!(r#"{{"op":"subscribe","id":1,"channel":{id}}}"#)), r#"{"ok":1}"#);
+    client.send(&format!(r#"{{"op":"publish","id":2,"channel":{id},"type":"A/B"}}"#));
+    let mut both = [client.line().unwrap(), client.line().unwrap()];
+    both.sort();
+    let event = format!(r#"{{"event":{{"channel":{id},"type":"A/B","name":"","fields":{{}},"body":null}}}}"#);
+    assert_eq!(both, [event, r#"{"ok":2}"#.to_owned()]);
 }
 
 #[test]
@@ -428,4 +460,60 @@ fn a_service_that_stops_delivers_to_json_consumers_what_it_has() {
     let mut rest = Vec::new();
     let _ = subscriber.reader.read_to_end(&mut rest);
     assert_eq!(rest, b"");
+}
+
+// ---- the past ----
+
+#[test]
+fn a_subscription_can_begin_in_the_past_and_its_events_say_their_numbers() {
+    let folder = Folder::new("json-past");
+    let service = start_with_store(&folder);
+    let (_, id) = factory(&service).create_channel(&[Property::new("HistoryEvents", 1_000_u64)], &[]).unwrap();
+    let mut publisher = Lines::connect(&service);
+    let mut publish = |speed: u32| {
+        let line = wind(speed).replacen('{', &format!("{{\"channel\":{id},"), 1);
+        assert_eq!(publisher.ask(&line), format!("{{\"ok\":{speed}}}"));
+    };
+    let mut as_ever = Lines::subscribed(&service, &format!(",\"channel\":{id}"));
+    (1..=10).for_each(&mut publish);
+    for (from, first) in [("\"last:3\"", 8), ("\"first\"", 1), ("5", 5), ("\"since:1h\"", 1), ("\"time:0\"", 1)] {
+        let mut late = Lines::subscribed(&service, &format!(",\"channel\":{id},\"from\":{from}"));
+        for number in first..=10 {
+            let line = late.line().unwrap();
+            assert_eq!(number_and_speed(&line), (number, u32::try_from(number).unwrap()), "{from}: {line}");
+        }
+        // It is one like any other from then on.
+        assert_eq!(late.ask(PING), PONG, "{from}");
+    }
+    let mut late =
+        Lines::subscribed(&service, &format!(",\"channel\":{id},\"from\":\"last:1\",\"where\":\"$speed > 9\""));
+    publish(11);
+    assert_eq!([late.line(), late.line()].map(|line| number_and_speed(&line.unwrap())), [(10, 10), (11, 11)]);
+    for speed in 1..=11 {
+        let line = as_ever.line().unwrap();
+        assert_eq!(line, wind_event(speed).replace("\"channel\":0", &format!("\"channel\":{id}")), "it asked for none");
+    }
+}
+
+#[test]
+fn a_place_that_there_is_not_is_refused() {
+    let folder = Folder::new("json-no-past");
+    let service = start_with_store(&folder);
+    let mut lines = Lines::connect(&service);
+    let refused = lines.ask(r#"{"op":"subscribe","id":1,"from":"yesterday"}"#);
+    assert!(refused.starts_with(r#"{"error":1,"#) && refused.contains("last:N"), "{refused}");
+    let refused = lines.ask(r#"{"op":"subscribe","id":1,"from":"first"}"#);
+    assert!(refused.starts_with(r#"{"error":1,"#) && refused.contains("keeps nothing of its past"), "{refused}");
+}
+
+/// The engine's mark made of a door's number another one: no line could be made, and each event was dropped.
+#[test]
+fn lines_come_also_where_repeats_are_marked() {
+    let folder = Folder::new("json-marks");
+    let service = start_with_store(&folder);
+    let (_, id) = factory(&service).create_channel(&[Property::new("MarkRepeats", true)], &[]).unwrap();
+    let mut subscriber = Lines::subscribed(&service, &format!(",\"channel\":{id}"));
+    let mut publisher = Lines::connect(&service);
+    publisher.ask(&wind(3).replacen('{', &format!("{{\"channel\":{id},"), 1));
+    assert!(subscriber.line().unwrap().contains("\"speed\":3"));
 }

@@ -30,5 +30,6 @@ mod sequences;
 mod stopping;
 mod telling;
 mod tempo;
+mod time_driven;
 mod turns;
 mod walls;

@@ -100,6 +100,40 @@ fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
     assert_eq!(service.counters().read(Counter::Dropped), 0);
 }
 
+/// A `HoldTimeout` of 30 s ended connections that only their consumers, an expiry or an operator are to end.
+#[test]
+fn a_persistent_consumer_that_takes_nothing_stays_and_loses_what_there_is_no_room_for_and_suppliers_go_on() {
+    let folder = Folder::new("asleep-waited-out");
+    let service = folder.start(&folder.config(), None);
+    let id = small_channel(&service, &[persistent(), Property::new("OverflowBudget", 300_000_u64)]);
+    let mute = Bare::new();
+    let hasty = Property::new("HoldTimeout", 1_000_000_u64);
+    subscribe_to(&service, Some(id), mute.reference("127.0.0.1"), &[hasty]);
+    let from = supplier(&service, id);
+    (0..1_000).for_each(|number| from.push_structured_event(&large(number)).unwrap());
+    let read = |counter| service.counters().read(counter);
+    await_count(&service, Counter::ConsumersWaitedOut, 1);
+    let dropped = || i32::try_from(read(Counter::DroppedWaitedOut)).unwrap();
+    // The store's thread is told of those in its own time.
+    wait_until("what was dropped to be forgotten", || {
+        read(Counter::EventsKept) + u64::from(dropped().unsigned_abs()) == 1_000
+    });
+    assert!((300..900).contains(&dropped()), "{}", dropped());
+    let lost = dropped();
+    let mut link = mute.accept();
+    let mut last = -1;
+    for _ in 0..1_000 - lost {
+        let next = number(&link.accept_push());
+        assert!(next > last, "{next} after {last}");
+        last = next;
+    }
+    await_count(&service, Counter::EventsKept, 0);
+    assert_eq!([Counter::ConsumersGivenUp, Counter::ConsumersHolding].map(read), [0, 0]);
+    // What comes then goes as ever.
+    from.push_structured_event(&large(1_000)).unwrap();
+    assert_eq!(number(&link.accept_push()), 1_000);
+}
+
 /// A client could have a channel's `OverflowBudget` set to all there is on the disk, and others' persistent events were refused.
 #[test]
 fn backlogs_of_all_channels_together_keep_to_a_bound_whatever_their_budgets() {

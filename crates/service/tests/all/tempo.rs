@@ -4,12 +4,18 @@ mod bounds;
 mod peers;
 
 use std::net::SocketAddr;
+use std::sync::mpsc::channel;
 
+use client::notify::{EventType, Property};
+use client::{ConsumerOptions, SimpleConsumer, SimpleSupplier};
+use giop::value::Value;
 use service::{Config, Counter, Service, Tempo};
 use tempo::wire::{Announcement, Content, Data, Fragment, Header, Payload, Probe, Report, Role};
 
 use self::peers::{Datagrams, EndPoint, Got, Stream, announcement, frame};
+use crate::json::Lines;
 use crate::peers::{await_count, start_with, wait_until};
+use testing::NextInTime;
 
 pub(crate) fn start() -> Service {
     start_as(|_| {})
@@ -274,4 +280,49 @@ fn a_thousand_publishers_come_and_go_and_nothing_is_left_of_them() {
         assert_eq!(read(&service, left), 0, "{left:?}");
     }
     assert_eq!(read(&service, Counter::TempoExpired), 500);
+}
+
+// ---- other doors ----
+
+#[test]
+fn consumers_of_corba_and_of_json_get_what_is_published_here_and_the_other_way() {
+    let service = start_as(|config| config.json.listen = Some("0".into()));
+    let (sender, received) = channel();
+    let consumer = SimpleConsumer::connect(
+        &service.corbaloc("NotificationService"),
+        None,
+        ConsumerOptions::default(),
+        move |event| {
+            let _ = sender.send(event.event().unwrap());
+            Ok(())
+        },
+    );
+    let _consumer = consumer.unwrap();
+    let mut lines = Lines::subscribed(&service, "");
+    let mut subscriber = Datagrams::subscribed(&service, 21, "Weather/Wind");
+    let mut publisher = Datagrams::publishing(&service, 31, "Weather/Wind");
+    let header = Header { priority: 3, ..publisher.header(1, 1) };
+    publisher.send(&frame(header, data(&[1, 2, 255])));
+    let event = received.next_in_time();
+    assert_eq!((event.event_type(), event.event_name.as_str()), (EventType::new("Weather", "Wind"), ""));
+    assert_eq!(event.variable_header, [Property::new("Priority", 3_i16)]);
+    assert_eq!(event.remainder.value, Value::Octets(vec![1, 2, 255]));
+    let line = lines.line().unwrap();
+    assert!(line.contains(r#""type":"Weather/Wind""#) && line.contains("[1,2,255]"), "{line}");
+    assert_eq!(subscriber.message().1, [1, 2, 255]);
+    // The other way.
+    let supplier = SimpleSupplier::connect(&service.corbaloc("NotificationService"), None).unwrap();
+    supplier.publish(&event).unwrap();
+    let (header, octets) = subscriber.message();
+    assert_eq!((header.priority, octets), (3, vec![1, 2, 255]));
+    assert!(header.sent > 0, "when it came");
+    let said = lines.ask(r#"{"op":"publish","id":9,"type":"Weather/Wind","fields":{"speed":5}}"#);
+    let said = if said == r#"{"ok":9}"# { said } else { lines.line().unwrap() };
+    assert!(said == r#"{"ok":9}"# || said.contains("event"), "{said}");
+    loop {
+        if let (_, Got::Data { content: Content::Structured, octets, .. }) = subscriber.next() {
+            assert!(octets.windows(5).any(|part| part == b"speed"));
+            return;
+        }
+    }
 }

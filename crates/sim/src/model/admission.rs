@@ -161,9 +161,10 @@ impl Model {
     /// Makes place in a full outbox; says whether the arriving event goes in.
     pub(super) fn make_place(&mut self, at: usize, arriving: Waiting, doomed: &mut Vec<usize>) -> bool {
         let settings = self.settings(at);
-        let policy = match settings.full_outbox.unwrap_or(FullOutbox::Discard) {
-            FullOutbox::Discard if self.blocks(at) => FullOutbox::Hold,
-            policy => policy,
+        let (policy, reason) = match settings.full_outbox.unwrap_or(FullOutbox::Discard) {
+            policy if policy != FullOutbox::Hold && !self.blocks(at) => (policy, DiscardReason::OutboxFull),
+            _ if self.outboxes[at].waited_out.is_some() => (FullOutbox::Discard, DiscardReason::WaitedOut),
+            _ => (FullOutbox::Hold, DiscardReason::OutboxFull),
         };
         if policy == FullOutbox::Disconnect {
             doomed.push(at);
@@ -184,11 +185,11 @@ impl Model {
             let mut all = self.outboxes[at].waiting.clone();
             all.push(arriving);
             if Self::victim(settings.discard_policy, &all) == Some(arriving.event) {
-                self.count_discards(at, DiscardReason::OutboxFull, 1);
+                self.count_discards(at, reason, 1);
                 self.outboxes[at].dropped_while_full += 1;
                 return false;
             }
-            self.discard_one(at, DiscardReason::OutboxFull);
+            self.discard_one(at, reason);
         }
         true
     }
@@ -230,12 +231,13 @@ impl Model {
                     laggard = Some(at);
                 }
             }
-            let hold = |by| Hold { channel, by, memory, queue, held_events: 0, look_at: None };
+            let hold = |by| Hold { channel, by, since: self.now, memory, queue, held_events: 0, look_at: None };
             let Some(at) = laggard else { return Ok(memory.then(|| hold(None))) };
             let unset = if memory { FullOutbox::Hold } else { FullOutbox::Discard };
-            match self.settings(at).full_outbox.unwrap_or(unset) {
-                FullOutbox::Hold => return Ok(Some(hold(Some(at)))),
-                FullOutbox::Discard if self.blocks(at) => return Ok(Some(hold(Some(at)))),
+            let policy = self.settings(at).full_outbox.unwrap_or(unset);
+            let holds = policy == FullOutbox::Hold || self.blocks(at);
+            match policy {
+                _ if holds && self.outboxes[at].waited_out.is_none() => return Ok(Some(hold(Some(at)))),
                 FullOutbox::Reject => {
                     self.note_full(at, FullOutbox::Reject);
                     self.outboxes[at].full_as_laggard = true;
@@ -245,12 +247,12 @@ impl Model {
                     let reason = if memory { DisconnectReason::MemorySpent } else { DisconnectReason::QueueFull };
                     self.disconnect(at, reason);
                 }
-                FullOutbox::Discard if self.outboxes[at].waiting.is_empty() => passed.push(at),
-                FullOutbox::Discard => {
+                _ if self.outboxes[at].waiting.is_empty() => passed.push(at),
+                FullOutbox::Hold | FullOutbox::Discard => {
                     self.note_full(at, FullOutbox::Discard);
                     self.outboxes[at].full_as_laggard = true;
                     let reason = if memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
-                    self.discard_one(at, reason);
+                    self.discard_one(at, if holds { DiscardReason::WaitedOut } else { reason });
                 }
             }
         }
@@ -274,8 +276,9 @@ impl Model {
         if !self.pressed.iter().any(|(channel, _)| *channel == hold.channel) {
             self.pressed.push((hold.channel, self.now));
         }
-        let look_at = hold.by.and_then(|at| self.held_until(at, self.pressed_since(hold.channel)));
-        self.holds.push(Hold { look_at, ..hold });
+        let since = hold.by.map_or(self.now, |at| self.waited_for_since(at));
+        let look_at = hold.by.and_then(|at| self.held_until(at, since));
+        self.holds.push(Hold { since, look_at, ..hold });
     }
 
     pub(super) fn end_hold(&mut self, channel: ChannelId) {
@@ -322,7 +325,8 @@ impl Model {
             let goes_on = if self.outboxes[at].late {
                 self.exceeds_bound(at)
             } else {
-                !has_room && (settings.full_outbox == Some(FullOutbox::Hold) || self.blocks(at))
+                let holds = settings.full_outbox == Some(FullOutbox::Hold) || self.blocks(at);
+                !has_room && holds && self.outboxes[at].waited_out.is_none()
             };
             if !goes_on {
                 self.end_outbox_hold(at);
@@ -345,7 +349,8 @@ impl Model {
                 let has_room = (memory_has_room || !hold.memory) && (queue_has_room || !hold.queue);
                 let no_reason = hold.by.is_some_and(|at| {
                     let unset = if hold.memory { FullOutbox::Hold } else { FullOutbox::Discard };
-                    self.settings(at).full_outbox.unwrap_or(unset) != FullOutbox::Hold && !self.blocks(at)
+                    let holds = self.settings(at).full_outbox.unwrap_or(unset) == FullOutbox::Hold || self.blocks(at);
+                    !holds || self.outboxes[at].waited_out.is_some()
                 });
                 if has_room || no_reason {
                     self.end_hold(channel);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{ChannelId, DiscardReason, DisconnectReason, FullOutbox, HeldBy, Notice, OrderPolicy, Time};
+use engine::{ChannelId, DiscardReason, DisconnectReason, FullOutbox, HeldBy, Notice, OrderPolicy, Reliability, Time};
 
 use super::Model;
 
@@ -25,6 +25,29 @@ impl Model {
         found.map_or(self.now, |(_, since)| *since)
     }
 
+    /// Since when a channel's suppliers wait for this consumer, as becomes known now: if it has taken nothing since they were first held,
+    /// since then.
+    pub(super) fn waited_for_since(&self, at: usize) -> Time {
+        let outbox = &self.outboxes[at];
+        let pressed = self.pressed_since(outbox.key.channel);
+        if outbox.silent_since <= pressed && !self.blocks(at) { pressed } else { self.now }
+    }
+
+    /// Whether a consumer stays, and loses events, when suppliers have waited for it for long enough.
+    pub(super) fn is_waited_out(&self, at: usize) -> bool {
+        let settings = self.settings(at);
+        let limit = settings.hold_timeout.unwrap_or(settings.reply_timeout);
+        settings.connection_reliability == Reliability::Persistent && !limit.is_zero()
+    }
+
+    pub(super) fn wait_for_again(&mut self, at: usize) {
+        let outbox = &mut self.outboxes[at];
+        if let Some(before) = outbox.waited_out.take() {
+            let dropped = outbox.discards[DiscardReason::WaitedOut as usize] - before;
+            self.notices.push(Notice::WaitedForAgain { key: outbox.key, dropped });
+        }
+    }
+
     /// Whether suppliers wait for a time before events of a consumer are dropped for want of room.
     pub(super) fn blocks(&self, at: usize) -> bool {
         let settings = self.settings(at);
@@ -37,6 +60,7 @@ impl Model {
         let bound = if outbox.late { settings.latency_bound.mul_f64(0.875) } else { settings.latency_bound };
         let keeps_up =
             outbox.failures == 0 && !self.is_suspended(at) && self.now.since(outbox.silent_since) < KEEPS_UP_WITHIN;
+        let keeps_up = keeps_up && outbox.waited_out.is_none();
         let next = self.line(at, settings.order_policy).first().copied();
         !bound.is_zero() && keeps_up && next.is_some_and(|next| self.now.since(next.since) > bound)
     }
@@ -89,7 +113,9 @@ impl Model {
             let channel = self.holds[place].channel;
             let mut largest = None;
             for other in self.present() {
-                let counts = self.outboxes[other].key.channel == channel && self.weight(other) > 0;
+                let outbox = &self.outboxes[other];
+                let has_some = self.weight(other) > 0 && (outbox.waited_out.is_none() || !outbox.waiting.is_empty());
+                let counts = outbox.key.channel == channel && has_some;
                 if counts && largest.is_none_or(|largest| self.weight(other) > self.weight(largest)) {
                     largest = Some(other);
                 }
@@ -98,7 +124,12 @@ impl Model {
                 self.holds[place].look_at = None;
                 continue;
             };
-            let due = self.held_until(largest, self.pressed_since(channel));
+            if largest != at {
+                self.holds[place].since = self.waited_for_since(largest);
+            }
+            let is_waited_out = self.outboxes[largest].waited_out.is_some();
+            let due = self.held_until(largest, self.holds[place].since);
+            let due = if is_waited_out { Some(self.now) } else { due };
             self.holds[place].by = Some(largest);
             self.holds[place].look_at = due;
             if largest != at {
@@ -107,7 +138,8 @@ impl Model {
                 self.look_for_room();
             }
             if is_over(due, self.now) && self.holds.iter().any(|hold| hold.by == Some(largest)) {
-                if self.blocks(largest) { self.end_blocking(largest) } else { self.end_long_hold(largest) }
+                let blocks = self.blocks(largest) && self.outboxes[largest].waited_out.is_none();
+                if blocks { self.end_blocking(largest) } else { self.end_long_hold(largest) }
             }
         }
     }
@@ -118,19 +150,43 @@ impl Model {
             return;
         }
         self.blocked += 1;
+        if self.drop_excess(at, None) {
+            let channel = self.outboxes[at].key.channel;
+            self.pressed.retain(|(pressed, _)| *pressed != channel);
+        }
+        self.look_for_room();
+    }
+
+    /// The same for one that is not waited for until it takes something.
+    fn wait_out(&mut self, at: usize, held_for: Duration) {
+        let outbox = &self.outboxes[at];
+        let before = outbox.waited_out.unwrap_or(outbox.discards[DiscardReason::WaitedOut as usize]);
+        if outbox.waited_out.is_none() {
+            self.waited_out += 1;
+            self.notices.push(Notice::WaitedOut { key: outbox.key, held_for });
+        }
+        self.drop_excess(at, Some(DiscardReason::WaitedOut));
+        // Not before: it is no reason to hold any more then.
+        self.outboxes[at].waited_out = Some(before);
+        self.end_outbox_hold(at);
+        self.look_for_room();
+    }
+
+    /// Says whether the channel's suppliers were held.
+    fn drop_excess(&mut self, at: usize, reason: Option<DiscardReason>) -> bool {
         if self.outboxes[at].holding && !self.outboxes[at].late {
             let max = self.settings(at).max_events_per_consumer;
             while max.is_some_and(|max| self.outboxes[at].waiting.len() > max.get() as usize) {
-                self.discard_one(at, DiscardReason::OutboxFull);
+                self.discard_one(at, reason.unwrap_or(DiscardReason::OutboxFull));
             }
             self.end_outbox_hold(at);
             self.look_for_room();
         }
         let channel = self.outboxes[at].key.channel;
         if !self.holds.iter().any(|hold| hold.by == Some(at)) {
-            return;
+            return false;
         }
-        let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { return };
+        let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { return false };
         loop {
             let (events, bytes, _) = self.usage(channel);
             let memory = bytes > limits.memory_budget_bytes;
@@ -144,11 +200,11 @@ impl Model {
             if self.outboxes[at].waiting.is_empty() {
                 break;
             }
-            self.discard_one(at, if memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull });
+            let why = if memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
+            self.discard_one(at, reason.unwrap_or(why));
         }
         self.end_hold(channel);
-        self.pressed.retain(|(pressed, _)| *pressed != channel);
-        self.look_for_room();
+        true
     }
 
     fn end_long_hold(&mut self, at: usize) {
@@ -157,12 +213,15 @@ impl Model {
         }
         let outbox = &self.outboxes[at];
         let (key, is_full) = (outbox.key, outbox.holding);
-        let since = if is_full { outbox.holding_since } else { self.pressed_since(key.channel) };
+        let as_laggard = self.holds.iter().find(|hold| hold.by == Some(at)).map_or(self.now, |hold| hold.since);
+        let since = if is_full { outbox.holding_since } else { as_laggard };
         let held_for = self.now.since(since);
         let suspended = self.is_suspended(at);
-        if !suspended && self.can_take(at) {
-            self.disconnect(at, DisconnectReason::HeldSuppliers { held_for });
-            return;
+        if outbox.waited_out.is_some() || (!suspended && self.can_take(at)) {
+            return match self.is_waited_out(at) {
+                true => self.wait_out(at, held_for),
+                false => self.disconnect(at, DisconnectReason::HeldSuppliers { held_for }),
+            };
         }
         self.outboxes[at].silent_since = self.now;
         self.notices.push(Notice::HoldGoesOn { key, held_for, suspended });

@@ -60,6 +60,8 @@ pub(crate) struct Model {
     /// How often suppliers were held because an event was late, and how often they had waited for long enough for a full consumer.
     pub(crate) late: u64,
     pub(crate) blocked: u64,
+    /// How often they waited no more for one that stays.
+    pub(crate) waited_out: u64,
 }
 
 struct Event {
@@ -106,11 +108,13 @@ pub(crate) struct Outbox {
     late: bool,
     holding_since: Time,
     held_events: u64,
+    /// Suppliers have waited for it for too long, and do not until it takes something: how many events were dropped for that before.
+    waited_out: Option<u64>,
     full_at_bound: bool,
     full_as_laggard: bool,
     dropped_while_full: u64,
     pub(crate) delivered: u64,
-    pub(crate) discards: [u64; 10],
+    pub(crate) discards: [u64; 11],
     /// How many deliveries others got while it could have had one.
     passed_over: usize,
 }
@@ -128,6 +132,8 @@ struct Flight {
 struct Hold {
     channel: ChannelId,
     by: Option<usize>,
+    /// Since when that is so of this one.
+    since: Time,
     memory: bool,
     queue: bool,
     held_events: u64,
@@ -165,7 +171,7 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
     pub(crate) filtered: u64,
     pub(crate) filtered_in: u64,
-    pub(crate) discards: [u64; 10],
+    pub(crate) discards: [u64; 11],
 }
 
 /// A delivery as the model expects it.
@@ -213,6 +219,7 @@ impl Model {
             counts: Counts::default(),
             late: 0,
             blocked: 0,
+            waited_out: 0,
         }
     }
 
@@ -253,6 +260,9 @@ impl Model {
         }
         for at in self.present() {
             self.outboxes[at].order = self.settings(at).order_policy;
+            if !self.is_waited_out(at) {
+                self.wait_for_again(at);
+            }
             if were_suspended.contains(&at) && !self.is_suspended(at) {
                 self.outboxes[at].silent_since = self.now;
             }
@@ -659,11 +669,12 @@ impl Outbox {
             late: false,
             holding_since: Time(0),
             held_events: 0,
+            waited_out: None,
             full_at_bound: false,
             full_as_laggard: false,
             dropped_while_full: 0,
             delivered: 0,
-            discards: [0; 10],
+            discards: [0; 11],
             passed_over: 0,
         }
     }

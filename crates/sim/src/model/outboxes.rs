@@ -29,6 +29,7 @@ impl Model {
             self.notices.push(Notice::ConsumerRecovered { key: outbox.key, failures: outbox.failures, after });
             outbox.failures = 0;
         }
+        self.wait_for_again(at);
     }
 
     pub(super) fn fail(&mut self, at: usize) {

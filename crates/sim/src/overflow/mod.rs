@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{
-    AdminId, Admission, ChannelId, ChannelLimits, Delivery, Event, Form, FullOutbox, Hierarchy, Lane, Notice,
-    OrderPolicy, OutboxId, OutboxState, OutboxStats, Outcome, Peer, ProxyKey, ProxyKind, ProxyState, Refusal,
-    SettingsPatch, Settled, Settlement, Side, Ticket, Time, Want,
+    AdminId, Admission, ChannelId, ChannelLimits, Delivery, DisconnectReason, Event, Form, FullOutbox, Hierarchy, Lane,
+    Notice, OrderPolicy, OutboxId, OutboxState, OutboxStats, Outcome, Peer, ProxyKey, ProxyKind, ProxyState, Refusal,
+    Reliability, SettingsPatch, Settled, Settlement, Side, Ticket, Time, Want,
 };
 use fastrand::Rng;
 
@@ -43,6 +43,8 @@ pub struct OverflowSummary {
     pub dropped: u64,
     /// Deliveries that failed.
     pub failures: u64,
+    /// Times suppliers waited no more for a consumer that had taken nothing for too long, and stayed.
+    pub waited_out: u64,
     /// Consumers that went, or were disconnected, with something elsewhere.
     pub gone: u64,
     /// Events that were settled for all.
@@ -89,6 +91,8 @@ struct Run {
     budget_bytes: u64,
     /// Whether events have times, or priorities that count: else they come in the order of their arrival.
     is_sorted: bool,
+    /// What consumers' connections are: they stay, or not, when suppliers have waited for them for too long.
+    reliability: Reliability,
     shelf: Shelf,
     /// All proxies of consumers.
     proxies: Vec<ProxyKey>,
@@ -141,6 +145,7 @@ impl Run {
             source,
             budget_bytes,
             is_sorted,
+            reliability: if seed % 4 == 1 { Reliability::Persistent } else { Reliability::BestEffort },
             shelf: Shelf::default(),
             proxies: vec![],
             consumers: BTreeMap::new(),
@@ -182,8 +187,18 @@ impl Run {
             give_up_after: Some([Duration::ZERO, millis(1_000)][self.random.usize(..2)]),
             hold_timeout: Some([Duration::ZERO, millis(1_500)][self.random.usize(..2)]),
             blocking: Some([Duration::ZERO, Duration::ZERO, millis(200)][self.random.usize(..3)]),
+            connection_reliability: Some(self.reliability),
             latency_bound: Some([Duration::ZERO, Duration::ZERO, millis(50)][self.random.usize(..3)]),
             ..SettingsPatch::default()
+        };
+        let patch = match self.reliability {
+            Reliability::BestEffort => patch,
+            // Of these, suppliers wait for some until that is over.
+            Reliability::Persistent => SettingsPatch {
+                full_outbox: patch.full_outbox.or(Some(FullOutbox::Hold)),
+                hold_timeout: patch.hold_timeout.map(|limit| limit.min(millis(60))),
+                ..patch
+            },
         };
         self.hierarchy.set_proxy_settings(key, patch)
     }
@@ -412,8 +427,17 @@ impl Run {
         }
         let mut disconnected = vec![];
         while let Some(notice) = self.lane.poll_notice() {
-            if let Notice::ConsumerDisconnected { key, .. } = notice {
-                disconnected.push(key);
+            match notice {
+                Notice::ConsumerDisconnected { key, reason: DisconnectReason::HeldSuppliers { .. }, .. }
+                    if self.reliability == Reliability::Persistent =>
+                {
+                    return Err(format!(
+                        "{key} was disconnected for holding suppliers, and its connection is persistent"
+                    ));
+                }
+                Notice::ConsumerDisconnected { key, .. } => disconnected.push(key),
+                Notice::WaitedOut { .. } => self.summary.waited_out += 1,
+                _ => {}
             }
         }
         // What is said of the events that they had comes first.

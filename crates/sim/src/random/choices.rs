@@ -154,6 +154,12 @@ impl Run {
                 _ => patch.probe_interval = Some(self.pick(&[Duration::ZERO, millis(200)])),
             }
         }
+        // One seed of four is about those for whom suppliers wait, and who stay when that is over.
+        if matches!(self.seed / 20 % 8, 3 | 5) {
+            patch.connection_reliability = Some(Reliability::Persistent);
+            patch.full_outbox.get_or_insert(FullOutbox::Hold);
+            patch.hold_timeout.get_or_insert(millis(50));
+        }
         patch
     }
 }

@@ -76,13 +76,15 @@ pub struct Summary {
     /// Events whose filtering was cut.
     pub cuts: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
-    pub discards: [u64; 10],
+    pub discards: [u64; 11],
     /// Watched events that were settled for all.
     pub settled: u64,
     /// Suppliers held because a consumer's next event was late.
     pub late: u64,
     /// Full consumers for which suppliers had waited for as long as they are to.
     pub blocked: u64,
+    /// Times suppliers waited no more for a consumer that had taken nothing for too long, and stayed.
+    pub waited_out: u64,
 }
 
 /// Runs `operations` random operations made of `seed`; `trace` is told each one.
@@ -652,6 +654,7 @@ impl Run {
             settled: self.told.settled(),
             late: self.model.late,
             blocked: self.model.blocked,
+            waited_out: self.model.waited_out,
         }
     }
 }

@@ -227,6 +227,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
         if let Some(topic) = self.topics.get_mut(topic) {
             topic.counterparts += 1;
+            topic.is_blocked = false;
         }
         to.noticed(Notice::Found { topic: self.topics.id(topic), peer: entry.told() });
         self.answer(topic, from, header.session, given);
@@ -235,20 +236,24 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     // ---- what publishers send ----
 
     /// Who sends under that number, if it is there.
-    fn sender(&mut self, from: Place, header: &Header) -> Option<usize> {
+    fn sender(&mut self, now: Nanos, from: Place, header: &Header) -> Option<usize> {
         let Some(at) = self.peers.publisher(header.session, header.topic) else {
             self.counters.unbound += 1;
             return None;
         };
-        if self.peers.get(at).is_none_or(|peer| peer.place != from) {
+        let Some(peer) = self.peers.get_mut(at).filter(|peer| peer.place == from) else {
             self.counters.elsewhere += 1;
             return None;
+        };
+        if matches!(from, Place::Stream(_)) {
+            // Its announcements wait behind what it sends.
+            peer.presence.touch(now);
         }
         Some(at)
     }
 
     fn data(&mut self, now: Nanos, from: Place, header: &Header, data: &Data<'_>, to: &mut impl Receive) {
-        let Some(at) = self.sender(from, header) else { return };
+        let Some(at) = self.sender(now, from, header) else { return };
         let octets =
             data.fragment.map_or(data.octets.len(), |fragment| usize::try_from(fragment.total).unwrap_or(usize::MAX));
         let Some(topic) = self.peers.get(at).map(|peer| peer.topic) else { return };
@@ -319,7 +324,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     // ---- probes and what else is told ----
 
     fn probe(&mut self, now: Nanos, from: Place, header: &Header, probe: &Probe, to: &mut impl Receive) {
-        let Some(at) = self.sender(from, header) else { return };
+        let Some(at) = self.sender(now, from, header) else { return };
         if !self.take(now, at, header.sequence, to) {
             return;
         }

@@ -294,16 +294,31 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 return Some(at);
             }
             let ready = self.topics.iter().filter(|(_, topic)| topic.is_busy() && !topic.is_blocked);
-            let (at, _) = ready.min_by_key(|(_, topic)| topic.share.deadline())?;
+            let (at, topic) = ready.min_by_key(|(_, topic)| topic.deadline())?;
+            // What is not begun can be overtaken.
+            if topic.sending.is_none() && self.have_all_no_room(at) {
+                self.topics.get_mut(at)?.is_blocked = true;
+                continue;
+            }
             self.turn = Some(at);
             self.begin_message(at);
         }
         None
     }
 
+    fn have_all_no_room(&self, at: usize) -> bool {
+        let is_group = matches!(self.settings.channel, Channel::Group(_));
+        let mut peers = self.peers.of(at).peekable();
+        !is_group
+            && !self.streams.have_all_room()
+            && peers.peek().is_some()
+            && peers.all(|peer| !self.has_room(peer.place))
+    }
+
     fn begin_message(&mut self, at: usize) {
         let Some(topic) = self.topics.get_mut(at).filter(|topic| topic.sending.is_none()) else { return };
         let Some(first) = self.queue.take(&mut topic.lane) else { return };
+        let deadline = topic.share.deadline();
         self.time.serve(&mut topic.share);
         let kind = self.queue.message(first).map(|message| message.kind);
         let is_message = matches!(kind, Some(queue::Kind::Message(_)));
@@ -319,6 +334,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         *(if is_message { &mut topic.tally.sent } else { &mut topic.tally.probes }) += 1;
         topic.sending = Some(Sending {
             message: first,
+            deadline,
             number: topic.next_number,
             next_peer: 0,
             is_one_waiting: false,

@@ -14,6 +14,10 @@ impl<const N: usize> Streams<N> {
         Self { without_room: [None; N], count: 0 }
     }
 
+    pub(super) fn have_all_room(&self) -> bool {
+        self.count == 0
+    }
+
     pub(super) fn has_room(&self, stream: u32) -> bool {
         self.count == 0 || !self.without_room.iter().flatten().any(|&(other, _)| other == stream)
     }

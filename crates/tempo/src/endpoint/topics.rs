@@ -43,6 +43,8 @@ pub struct TopicSettings<'n> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sending {
     pub(super) message: u16,
+    /// By when it was to be begun, in virtual time.
+    pub(super) deadline: u128,
     pub(super) number: u32,
     /// Subscribers before this one have been looked at.
     pub(super) next_peer: usize,
@@ -140,7 +142,7 @@ pub(super) struct Topic {
     pub(super) lane: Lane,
     pub(super) share: Share,
     pub(super) sending: Option<Sending>,
-    /// All that are left for what is being sent have no room.
+    /// All that are left for what is being sent, or is next, have no room.
     pub(super) is_blocked: bool,
     pub(super) next_number: u32,
     pub(super) probes: Probes,
@@ -159,6 +161,11 @@ impl Topic {
     /// Whether anything waits or is being sent.
     pub(super) const fn is_busy(&self) -> bool {
         self.lane.messages() > 0 || self.sending.is_some()
+    }
+
+    /// By when, in virtual time, it is to have its turn.
+    pub(super) fn deadline(&self) -> u128 {
+        self.sending.map_or_else(|| self.share.deadline(), |sending| sending.deadline)
     }
 
     pub(super) fn weigh(&mut self) {

@@ -63,6 +63,8 @@ pub(crate) struct Node {
 /// One direction of a connection.
 #[derive(Debug)]
 struct Pipe {
+    /// Which connection, of all there were.
+    connection: u64,
     to: usize,
     /// The connection's number at the other end.
     number: u32,
@@ -70,15 +72,17 @@ struct Pipe {
     under_way: usize,
     /// With so many, it has no room.
     window: usize,
-    /// What has come and not been read.
+    /// What has come and not been read to the end.
     came: Vec<u8>,
+    /// So much of that has not been looked at: the other end is cut off.
+    unread: usize,
     last_arrival: Nanos,
     is_open: bool,
 }
 
 enum Arrival {
     Datagram { from: SocketAddr, to: SocketAddr, octets: Vec<u8> },
-    Piece { pipe: (usize, u32), octets: Vec<u8> },
+    Piece { pipe: (usize, u32), connection: u64, octets: Vec<u8> },
 }
 
 /// How the network treats datagrams.
@@ -173,13 +177,16 @@ impl Network {
 
     /// A connection from one to another, with a window of octets.
     pub(crate) fn connect(&mut self, from: (usize, u32), to: (usize, u32), window: usize) {
+        self.count += 1;
         for (this, other) in [(from, to), (to, from)] {
             let pipe = Pipe {
+                connection: self.count,
                 to: other.0,
                 number: other.1,
                 under_way: 0,
                 window,
                 came: Vec::new(),
+                unread: 0,
                 last_arrival: 0,
                 is_open: true,
             };
@@ -199,6 +206,21 @@ impl Network {
             end.stream_closed(number, log);
             self.flush(node);
         }
+    }
+
+    /// A node is reached again, and reads what its connections have brought meanwhile.
+    pub(crate) fn mend(&mut self, at: usize) {
+        self.nodes[at].is_cut_off = false;
+        let pipes: Vec<_> = self.pipes.iter().filter(|(_, pipe)| pipe.to == at).map(|(&from, _)| from).collect();
+        for from in pipes {
+            self.bring_piece(from, &[]);
+        }
+    }
+
+    /// Lets time pass until nothing is under way.
+    pub(crate) fn settle(&mut self) {
+        let until = self.now + S;
+        assert!(self.run_until(until, |network| network.under_way.is_empty()), "something is always under way");
     }
 
     /// Lets time pass.
@@ -292,7 +314,7 @@ impl Network {
         assert!(pipe.is_open, "{from:?} is written to, and has no room");
         pipe.last_arrival = pipe.last_arrival.max(at);
         pipe.under_way += octets.len();
-        let at = pipe.last_arrival;
+        let (at, connection) = (pipe.last_arrival, pipe.connection);
         if pipe.under_way >= pipe.window {
             pipe.is_open = false;
             self.nodes[from.0].end.set_ready(Place::Stream(from.1), false);
@@ -300,7 +322,7 @@ impl Network {
         let mut rest = octets;
         while !rest.is_empty() {
             let (piece, behind) = rest.split_at(self.random.usize(1..=rest.len()));
-            self.arrives(at, Arrival::Piece { pipe: from, octets: piece.to_vec() });
+            self.arrives(at, Arrival::Piece { pipe: from, connection, octets: piece.to_vec() });
             rest = behind;
         }
     }
@@ -309,8 +331,12 @@ impl Network {
         let Some(Reverse((_, count))) = self.under_way.pop() else { return };
         match self.arrivals.remove(&count) {
             Some(Arrival::Datagram { from, to, octets }) => self.bring(from, to, &octets),
-            Some(Arrival::Piece { pipe, octets }) => self.bring_piece(pipe, &octets),
-            None => {}
+            Some(Arrival::Piece { pipe, connection, octets })
+                if self.pipes.get(&pipe).is_some_and(|pipe| pipe.connection == connection) =>
+            {
+                self.bring_piece(pipe, &octets);
+            }
+            _ => {}
         }
     }
 
@@ -326,12 +352,12 @@ impl Network {
 
     fn bring_piece(&mut self, from: (usize, u32), octets: &[u8]) {
         let Some(pipe) = self.pipes.get_mut(&from) else { return };
+        pipe.came.extend_from_slice(octets);
+        pipe.unread += octets.len();
         if self.nodes[pipe.to].is_cut_off {
-            // It reads nothing: what is under way stays so.
             return;
         }
-        pipe.came.extend_from_slice(octets);
-        pipe.under_way -= octets.len();
+        pipe.under_way -= std::mem::take(&mut pipe.unread);
         let has_room = !pipe.is_open && pipe.under_way == 0;
         pipe.is_open |= has_room;
         let (to, number) = (pipe.to, pipe.number);

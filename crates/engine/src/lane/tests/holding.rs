@@ -94,6 +94,126 @@ fn several_that_are_silent_go_together_as_suppliers_go_on() {
     assert_eq!(rig.disconnected(), [(consumers[1], held_for(seconds(30)))]);
 }
 
+/// The hold of a consumer that had become the largest counted from when suppliers were first held for another one.
+#[test]
+fn who_becomes_the_largest_has_its_own_time_unless_it_took_nothing_all_the_while() {
+    let hasty = SettingsPatch { hold_timeout: Some(seconds(5)), ..SettingsPatch::default() };
+    let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
+    let (mute, slow) = (rig.consumer(SettingsPatch::default()), rig.consumer(hasty));
+    rig.fill();
+    let mut under_way: Vec<_> = (0..2).filter_map(|_| rig.poll()).collect();
+    under_way.retain(|(key, ..)| *key == slow);
+    rig.advance(seconds(20));
+    let (.., outbox, serial) = under_way[0];
+    rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
+    rig.advance(seconds(10));
+    assert_eq!(rig.disconnected(), [(mute, held_for(seconds(30)))]);
+    // It has taken nothing for ten seconds, and suppliers have waited for it for none.
+    rig.fill();
+    let since = rig.now;
+    assert_eq!(rig.stats(slow).holds, Some(Holding { since, until: Some(since + seconds(5)) }));
+    rig.advance(seconds(4));
+    assert_eq!(rig.disconnected(), []);
+    rig.advance(seconds(1));
+    assert_eq!(rig.disconnected(), [(slow, held_for(seconds(5)))]);
+}
+
+/// Settings of a consumer whose connection is there to stay.
+fn persistent() -> SettingsPatch {
+    SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() }
+}
+
+/// Only its own word, an expiry or an operator ends a persistent connection; suppliers held up were another reason.
+#[test]
+fn a_persistent_consumer_that_holds_suppliers_for_its_hold_timeout_stays_and_loses_what_there_is_no_room_for() {
+    for policy in [DiscardPolicy::Fifo, DiscardPolicy::Lifo] {
+        // Its answer may take for ever.
+        let hold_timeout = Some(seconds(30));
+        let patch = SettingsPatch { hold_timeout, reply_timeout: Some(Duration::ZERO), ..persistent() };
+        let patch = SettingsPatch { discard_policy: Some(policy), push_window: Some(1), ..patch };
+        let mut rig = Rig::new(SettingsPatch::default(), budget(4 * charge(1)));
+        let consumer = rig.consumer(patch);
+        for number in 0..4 {
+            assert!(matches!(rig.publish(number), Admission::Accepted { .. }));
+        }
+        let (.., outbox, serial) = rig.poll().unwrap();
+        let Admission::Held(ticket) = rig.publish(4) else { panic!("there is no room") };
+        rig.advance(seconds(30));
+        assert_eq!(rig.lane.poll_release(), Some(ticket), "suppliers go on");
+        let waited = Notice::WaitedOut { key: consumer, held_for: seconds(30) };
+        assert_eq!(rig.notices().iter().filter(|notice| **notice == waited).count(), 1);
+        assert_eq!(discarded(&rig, consumer, DiscardReason::WaitedOut), 1, "no more than has to");
+        // They do not wait for it again.
+        for number in 5..10 {
+            assert!(matches!(rig.publish(number), Admission::Accepted { .. }), "{number}");
+            rig.advance(seconds(30));
+        }
+        assert_eq!((rig.notices(), rig.lane.poll_release()), (vec![], None));
+        assert_eq!(rig.lane.counters().discards.of(DiscardReason::WaitedOut), 6);
+        // It takes something: it is as it was.
+        rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
+        assert!(rig.notices().contains(&Notice::WaitedForAgain { key: consumer, dropped: 6 }));
+        let left = if policy == DiscardPolicy::Fifo { [7, 8, 9] } else { [1, 2, 9] };
+        assert!(matches!(rig.publish(10), Admission::Accepted { .. }));
+        assert!(matches!(rig.publish(11), Admission::Held(_)), "suppliers wait for it again");
+        assert_eq!(rig.drain(), [&left[..], &[10, 11]].concat(), "{policy:?}");
+        assert_eq!(rig.disconnected(), []);
+    }
+}
+
+#[test]
+fn the_same_holds_for_a_persistent_one_that_is_full_and_for_several_at_once() {
+    let patch = SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..max_events(2) };
+    let patch = SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..patch };
+    let mut rig = Rig::plain();
+    let consumers = [rig.consumer(patch), rig.consumer(patch)];
+    let ticket = rig.fill();
+    rig.advance(seconds(30));
+    assert_eq!(rig.lane.poll_release(), Some(ticket));
+    for number in 0..5 {
+        assert!(matches!(rig.publish(number), Admission::Accepted { .. }));
+    }
+    for consumer in consumers {
+        assert_eq!(rig.stats(consumer).backlog_events, 2);
+        assert_eq!(discarded(&rig, consumer, DiscardReason::WaitedOut), 6);
+    }
+    let waited_out = |notice: &Notice| matches!(notice, Notice::WaitedOut { .. });
+    assert_eq!(rig.notices().into_iter().filter(waited_out).count(), 2);
+}
+
+#[test]
+fn several_persistent_ones_that_are_silent_hold_suppliers_for_no_longer_than_one() {
+    let mut rig = Rig::new(SettingsPatch::default(), budget(6 * charge(1)));
+    let consumers = [rig.consumer(persistent()), rig.consumer(persistent()), rig.consumer(persistent())];
+    rig.fill();
+    rig.advance(seconds(30));
+    // What one loses is the others' yet, and takes its room.
+    for number in 0..20 {
+        rig.publish(number);
+        rig.advance(Duration::ZERO);
+    }
+    assert!(matches!(rig.publish(20), Admission::Accepted { .. }));
+    let total: u64 = consumers.iter().map(|key| discarded(&rig, *key, DiscardReason::WaitedOut)).sum();
+    assert!(total >= 50, "{total}");
+    assert_eq!(rig.disconnected(), []);
+}
+
+#[test]
+fn whoever_is_not_to_be_waited_out_any_more_holds_suppliers_again() {
+    let mut rig = Rig::new(SettingsPatch::default(), room_for_two());
+    let consumer = rig.consumer(persistent());
+    let ticket = rig.fill();
+    rig.advance(seconds(30));
+    assert_eq!(rig.lane.poll_release(), Some(ticket));
+    assert!(matches!(rig.publish(1), Admission::Accepted { .. }));
+    let for_ever = SettingsPatch { hold_timeout: Some(Duration::ZERO), ..persistent() };
+    rig.hierarchy.set_proxy_settings(consumer, for_ever).unwrap();
+    rig.route();
+    assert!(matches!(rig.publish(2), Admission::Held(_)));
+    rig.advance(seconds(86_400));
+    assert_eq!((rig.disconnected(), rig.lane.poll_release()), (vec![], None));
+}
+
 #[test]
 fn who_cannot_take_anything_is_named_and_stays() {
     let mut rig = Rig::new(SettingsPatch::default(), room_for_two());

@@ -167,6 +167,25 @@ fn a_consumer_that_sleeps_costs_nobody_anything_and_gets_everything_in_order() {
     assert_eq!(rig.memory(), 0);
 }
 
+/// With 64 KiB it had one: what came for it was late from then on, as long as the sleeper slept.
+#[test]
+fn a_consumer_that_hesitates_for_a_moment_while_another_one_sleeps_has_no_backlog() {
+    let mut rig = Rig::overflowing(40 << 20, 1 << 30);
+    let mut shelf = Shelf::default();
+    let (sleeper, other) = (rig.consumer(SettingsPatch::default()), rig.consumer(SettingsPatch::default()));
+    rig.suspended(sleeper, true);
+    while rig.stats(sleeper).elsewhere_events == 0 {
+        rig.publish_bytes(&[0; 10_000]);
+        assert_eq!(rig.take(None).map(|(key, _)| key), Some(other));
+    }
+    // Of a quarter of the memory, divided among as many as there are places for, that is less than its part; and then more.
+    for (events, has_backlog) in [(10, false), (10, true)] {
+        (0..events).for_each(|_| _ = rig.publish_bytes(&[0; 10_000]));
+        assert_eq!(rig.stats(other).elsewhere_events > 0, has_backlog);
+    }
+    shelf.work_until_quiet(&mut rig);
+}
+
 #[test]
 fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_back() {
     let mut rig = Rig::overflowing(20_000, 20_000);
@@ -207,6 +226,58 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
         assert_eq!(gone + refused + rig.stats(sleeper).backlog_events, 1_000, "{policy:?}: {gone}, {refused}");
         assert!([gone, refused][usize::from(policy == FullOutbox::Reject)] > 700, "{policy:?}: {gone}, {refused}");
     }
+}
+
+/// A persistent event that nobody is to get any more would stay in the store for ever.
+#[test]
+fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_that_is_settled() {
+    let mut rig = Rig::overflowing(20_000, 20_000);
+    let mut shelf = Shelf::default();
+    let persistent =
+        SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() };
+    let sleeper = rig.consumer(persistent);
+    let (mut number, mut held) = (0, None);
+    while held.is_none() {
+        number += 1;
+        held = match publish_watched(&mut rig, number) {
+            Admission::Held(ticket) => Some(ticket),
+            _ => None,
+        };
+        shelf.work_until_quiet(&mut rig);
+    }
+    // It is sent the first, and says nothing.
+    let (delivery, _) = begin(&mut rig).unwrap();
+    rig.advance(Duration::from_secs(30));
+    rig.lane.handle_outcome(delivery.outbox, delivery.serial, Outcome::Unreachable, rig.now);
+    assert_eq!(rig.lane.poll_release(), held, "suppliers go on");
+    let last = number + 50;
+    for number in number + 1..=last {
+        assert!(matches!(publish_watched(&mut rig, number), Admission::Accepted { .. }), "{number}");
+        shelf.work_until_quiet(&mut rig);
+    }
+    let dropped = rig.stats(sleeper).discards.of(DiscardReason::WaitedOut);
+    assert_eq!(dropped, 50, "what was there stays");
+    // It comes back, and gets all the others.
+    rig.advance(Duration::from_secs(60));
+    for expected in 1..=u32::try_from(number).unwrap() {
+        assert_eq!(rig.take(None), Some((sleeper, expected)));
+        shelf.work_until_quiet(&mut rig);
+    }
+    assert_eq!(rig.take(None), None);
+    let told: Vec<Settled> = core::iter::from_fn(|| rig.lane.poll_settled()).collect();
+    let mut over: Vec<u64> =
+        told.iter().filter(|settled| matches!(settled, Settled::ForAll { .. })).filter_map(number_of).collect();
+    over.sort_unstable();
+    assert_eq!(over, (1..=last).collect::<Vec<_>>(), "whoever keeps them can forget them all");
+}
+
+fn publish_watched(rig: &mut Rig, number: u64) -> Admission {
+    let mut draft = rig.lane.begin_event();
+    draft.bytes.resize(100, 0);
+    draft.bytes[..4].copy_from_slice(&u32::try_from(number).unwrap().to_le_bytes());
+    rig.lane.classify(&mut draft, b"domain", b"name");
+    (draft.watch, draft.watch_each) = (NonZeroU64::new(number), true);
+    rig.lane.handle_event(rig.source, draft, &NoFields, rig.now)
 }
 
 /// That there had been no room elsewhere stuck to a consumer, until others let go of what they had there.

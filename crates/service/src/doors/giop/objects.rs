@@ -28,8 +28,8 @@ use accounts::{Account, Principal, Refused};
 use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
 use corba::{
-    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Door, Exception, Farewell, Guest, OBJECT_NOT_EXIST,
-    Question, RestoredStanding, SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Creations, Door, Exception, Farewell, Guest,
+    OBJECT_NOT_EXIST, Question, RestoredStanding, SupplierStanding, Unpublished, Unwelcome,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -160,7 +160,7 @@ impl Objects {
             Declined::Stopping => Kind::Transient,
             Declined::NoResources => Kind::NoResources,
             Declined::TooLarge => Kind::ImpLimit,
-            Declined::NotKept => Kind::PersistStore,
+            Declined::NotKept | Declined::NotMade => Kind::PersistStore,
         };
         let completed = if why == Declined::NotKept { Completed::Yes } else { Completed::No };
         answer_with(request, |_, _, _| Err(Exception::System(SystemException { kind, minor: 0, completed })))
@@ -201,6 +201,16 @@ impl Objects {
     /// Evaluations that clients asked filters for and that were cut, since this was last asked.
     pub(crate) fn take_filter_cuts(&mut self) -> u64 {
         self.door.take_filter_cuts()
+    }
+
+    /// What was executed last has made.
+    pub(crate) fn take_made(&mut self) -> Creations {
+        self.door.take_made()
+    }
+
+    /// Takes back what a request has made.
+    pub(crate) fn unmake(&mut self, made: Creations) {
+        self.door.unmake(made);
     }
 
     // ---- what is kept ----

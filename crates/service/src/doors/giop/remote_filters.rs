@@ -18,6 +18,7 @@ use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::doors::giop::pull_consumers::{Due, Waiter};
 use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::unused::Around;
+use crate::doors::tempo::form::FORM_TEMPO;
 use crate::lane::intake::Ruling;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::run::Core;
@@ -260,12 +261,21 @@ impl Core {
         event: &Event,
         connect_timeout: Duration,
     ) -> Result<UnderWay, String> {
-        let (operation, pulled) = match event.form {
+        let mut structured = Vec::new();
+        let (form, tag, bytes) = match event.form {
+            FORM_TEMPO => {
+                let tag = self.doors.tempo_forms.write_structured(event, &mut structured);
+                (FORM_STRUCTURED, tag, structured.as_slice())
+            }
+            form => (form, event.tag, event.bytes.as_slice()),
+        };
+        let (operation, pulled) = match form {
             FORM_STRUCTURED => ("match_structured", Pulled::Structured),
             _ => ("match", Pulled::Any),
         };
-        let endian = event::encoding_of(event.tag).endian;
+        let endian = event::encoding_of(tag).endian;
         let ask = Ask { operation, asker: Asker::Question(token), endian, connect_timeout };
+        let event = (form, tag, bytes);
         self.ask(peer, &ask, |arguments| event::write_one(event, pulled, arguments).map_err(|error| error.to_string()))
     }
 

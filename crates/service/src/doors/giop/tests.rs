@@ -96,13 +96,8 @@ impl Bench {
             thread: LaneThread::MAIN,
             name: "lane".into(),
             priority: None,
-            listeners: Some(Listeners {
-                giop: net::listener(listener),
-                json: None,
-                tempo: None,
-                tempo_datagrams: None,
-                outlive: false,
-            }),
+            listeners: Some(Listeners::of_giop(net::listener(listener))),
+            timing: None,
             ends: LaneEnds {
                 store: None,
                 overflow: None,
@@ -120,6 +115,7 @@ impl Bench {
                 doors: crate::doors::Settings {
                     json: crate::doors::json::Settings { limits: json::Limits::default(), request_bytes_min: 0 },
                     tempo: crate::config::Config::default().tempo_settings(0),
+                    tempo_types: Arc::default(),
                     giop: Settings {
                         framing: framing::Limits::default(),
                         request_bytes_min: 16 << 10,

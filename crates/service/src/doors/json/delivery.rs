@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use engine::{Delivery, Event, Outcome, Peer, ProxyKey};
 
-use super::{Door, Proxy, WANT};
+use super::{Door, Proxy};
 use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::lane::io::output::{Body, Flushed};
@@ -67,7 +67,7 @@ impl Core {
             return Outcome::NoRoom;
         }
         let Some(event) = events.pop() else { return Outcome::Untranslatable };
-        let Some(index) = event.alternates.position(WANT) else {
+        let Some(index) = event.alternates.position(delivery.want) else {
             events.push(event);
             return Outcome::Untranslatable;
         };

@@ -144,7 +144,7 @@ impl Core {
     }
 
     fn subscribe_json(&mut self, token: Token, subscribe: Subscribe) {
-        let Subscribe { id, channel, types, constraint } = subscribe;
+        let Subscribe { id, channel, types, constraint, from } = subscribe;
         let Some(connection) = self.doors.json.connections.get(token) else { return };
         let subscriptions = &connection.proxies.subscriptions;
         if subscriptions.contains_key(&id) {
@@ -155,7 +155,14 @@ impl Core {
             return self.refuse_json(token, Some(id), "a connection has 256 subscriptions at most");
         }
         let types = types.into_iter().map(|(domain, name)| EventType { domain, name }).collect();
-        let part = corba::Part::Consumer { types, constraint, want: WANT };
+        let start = match from.as_deref().map(corba::start_from) {
+            Some(None) => {
+                let reason = format!("\"from\" is one of {}", corba::START_FROM_RANGE.replace('|', ", "));
+                return self.refuse_json(token, Some(id), &reason);
+            }
+            place => place.flatten(),
+        };
+        let part = corba::Part::Consumer { types, constraint, want: WANT, start };
         match self.ask_for_proxy(token, Part::Subscription(id), ChannelId(channel), part) {
             Ok(peer) => {
                 if let Some(connection) = self.doors.json.connections.get_mut(token) {

@@ -65,6 +65,9 @@ impl Worker {
             self.core.counters.add(Counter::TempoSessionsMoved, 1);
             return Some(session);
         }
+        if self.core.office.draining.has_begun() {
+            return None;
+        }
         let account = self.clients.addresses.as_mut()?.open(address.ip());
         let slice = self.core.io.slices.arrive(account.ip());
         let session = sessions.insert(Session::new(number, place, account, slice));

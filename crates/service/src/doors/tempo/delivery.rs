@@ -7,11 +7,11 @@ use std::sync::Arc;
 use engine::{Delivery, Event, Outcome, Peer};
 use tempo::wire::{DATAGRAM, Data, Fragment, Frame, HEADER, Header, PAYLOAD_MAX, Payload};
 
-use super::event::{self, Message};
+use super::Door;
+use super::form::{self, Message};
 use super::packets::Sent;
 use super::sessions::{Is, Place, Purpose, Session, Sessions};
 use super::streams::Connection;
-use super::{Door, WANT};
 use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::lane::io::datagrams::Datagrams;
@@ -126,9 +126,11 @@ impl Core {
             return Outcome::NoRoom;
         }
         let Some(event) = events.first() else { return Outcome::Untranslatable };
-        let Some(Message { sent, priority, content, octets }) = message_of(event, delivery) else {
+        let Some(Message { sent, priority, content, octets }) = form::message_of(event) else {
             return Outcome::Untranslatable;
         };
+        // Of an event that no publisher of Tempo has sent it is when it came.
+        let sent = if sent == 0 { event.arrived.0 } else { sent };
         let takes = part.presence.announced().largest as usize;
         let (to, Is::Subscriber(subscriber)) = (part.session, &mut part.is) else { return Outcome::Gone };
         if takes > 0 && octets.len() > takes {
@@ -240,7 +242,7 @@ impl Core {
             return self.close_stream(token);
         }
         let read = !connection.is_paused() && !connection.has_ended && !connection.is_stalled();
-        let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !connection.has_ended };
+        let interest = Interest { read, write: flushed == Flushed::Full, end: false };
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Tempo, token);
@@ -283,16 +285,6 @@ impl Core {
     /// Whether something waits for room for a subscriber, behind which a probe is to go.
     pub(super) fn is_blocked(&self, peer: Peer) -> bool {
         self.doors.tempo.proxies.get(&peer).is_none_or(|proxy| proxy.key.is_none() || proxy.blocked.is_some())
-    }
-}
-
-/// An event as its subscriber gets it.
-fn message_of<'e>(event: &'e Event, delivery: &Delivery) -> Option<Message<'e>> {
-    let translated = event.alternates.position(delivery.want).or_else(|| event.alternates.position(WANT));
-    match translated.and_then(|at| event.alternates.get(at)) {
-        Some(alternate) => event::read(&alternate.bytes),
-        None if event.form == super::FORM => event::read(&event.bytes),
-        None => None,
     }
 }
 

@@ -11,6 +11,7 @@ use tempo::Nanos;
 use tempo::wire::Probe;
 use turns::{Share, VirtualTime};
 
+use super::form::Said;
 use crate::lane::io::slots::Token;
 
 /// What waits for its topic's turn.
@@ -26,8 +27,8 @@ pub(crate) struct Waiting {
 
 /// A message, or what goes the way of one.
 pub(crate) enum Item {
-    /// It is to be handed in.
-    Message(Draft),
+    /// It is to be handed in; it has the octets of the message, and what is said of them.
+    Message(Draft, Said),
     /// It is to be sent to the topic's subscribers, from the one at that place on.
     Probe(Probe, usize),
 }

@@ -8,10 +8,11 @@ use tempo::reassembly::{Piece, Reassembly};
 use tempo::sequence::Arrival;
 use tempo::wire::{Content, Data, Fragment, Header};
 
+use super::Door;
+use super::form::Said;
 use super::hearing::Heard;
 use super::input::{Item, Waiting, octets_of};
 use super::sessions::{Place, Publisher, Unfinished};
-use super::{Door, event};
 use crate::counters::Counter;
 use crate::doors;
 use crate::doors::Tag;
@@ -125,8 +126,9 @@ impl Core {
         }
         publisher.waiting += 1;
         let mut draft = self.lane.begin_event_for(octets.len());
-        event::fill(&mut draft, header, content, octets);
-        self.queue(token, Waiting::new(header.priority, part, takes, Item::Message(draft)), proxy.is_none());
+        draft.bytes.extend_from_slice(octets);
+        let waiting = Waiting::new(header.priority, part, takes, Item::Message(draft, said_of(header, content)));
+        self.queue(token, waiting, proxy.is_none());
     }
 
     /// Has something wait for its topic's turn.
@@ -205,7 +207,7 @@ impl Core {
         let (part, octets) = (waiting.part, waiting.octets);
         self.give_room(part, octets);
         match waiting.item {
-            Item::Message(draft) => self.hand_in(token, part, draft),
+            Item::Message(draft, said) => self.hand_in((token, part), draft, said),
             Item::Probe(probe, from) => self.pass_probe((token, part), &probe, waiting.priority, from),
         }
         self.go_on_with_input(token);
@@ -237,11 +239,11 @@ impl Core {
         }
     }
 
-    fn hand_in(&mut self, topic: Token, part: Token, draft: Draft) {
+    fn hand_in(&mut self, (topic, part): (Token, Token), draft: Draft, said: Said) {
         let Door { sessions, proxies, .. } = &mut self.doors.tempo;
         let peer = sessions.part_mut(part).and_then(|part| part.publisher()?.proxy);
         match peer.and_then(|peer| proxies.get(&peer)).and_then(|proxy| proxy.key) {
-            Some(source) => self.admit_tempo(Claim { topic, part }, source, draft),
+            Some(source) => self.admit_tempo(Claim { topic, part }, source, (draft, said)),
             None => {
                 // Its proxy was ended meanwhile.
                 self.lane.abandon_event(draft);
@@ -259,18 +261,19 @@ impl Core {
             publisher.waiting += 1;
         }
         let mut draft = self.lane.begin_event_for(octets.len());
-        event::fill(&mut draft, header, content, octets);
-        self.admit_tempo(Claim { topic, part }, source, draft);
+        draft.bytes.extend_from_slice(octets);
+        self.admit_tempo(Claim { topic, part }, source, (draft, said_of(header, content)));
     }
 
     /// Hands a message to the engine.
-    fn admit_tempo(&mut self, claim: Claim, source: ProxyKey, mut draft: Draft) {
+    fn admit_tempo(&mut self, claim: Claim, source: ProxyKey, (mut draft, said): (Draft, Said)) {
         let Some(topic) = self.doors.tempo.topics.get_mut(claim.topic) else {
             return self.lane.abandon_event(draft);
         };
         let (domain, name) = topic.name().event_type();
+        draft.keeps_names = true;
         self.lane.classify(&mut draft, domain.as_bytes(), name.as_bytes());
-        self.translate(source, &mut draft);
+        self.complete_message(source, &mut draft, said);
         let mut submission = Submission::new(source, doors::Claim::Tempo(claim), None);
         self.admit(&mut submission, draft);
         match self.finish_submission(&submission) {
@@ -298,6 +301,10 @@ impl Core {
             self.remove_part(part);
         }
     }
+}
+
+const fn said_of(header: &Header, content: Content) -> Said {
+    Said { content, priority: header.priority, sent: header.sent }
 }
 
 impl Worker {

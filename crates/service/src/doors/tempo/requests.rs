@@ -5,10 +5,11 @@ use std::sync::Arc;
 use corba::Guest;
 use engine::{EventType, Peer, ProxyKey};
 
+use super::Door;
 use super::delivery::shown;
+use super::form::WANT;
 use super::input::Item;
 use super::sessions::{Is, Part, Place, Proxy, Purpose, Session};
-use super::{Door, WANT};
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
@@ -77,7 +78,7 @@ impl Core {
             Is::Subscriber(_) => {
                 let types = vec![EventType::new(domain, of_type)];
                 let octets = domain.len() + of_type.len() + 64;
-                let wanted = corba::Part::Consumer { types, constraint: String::new(), want: WANT };
+                let wanted = corba::Part::Consumer { types, constraint: String::new(), want: WANT, start: None };
                 (Purpose::Consumer(part), wanted, octets)
             }
         };
@@ -135,7 +136,7 @@ impl Core {
                 session.account.give(Resource::InputBytes, waiting.octets as u64);
             }
             self.counters.add(Counter::TempoRefused, 1);
-            if let Item::Message(draft) = waiting.item {
+            if let Item::Message(draft, _) = waiting.item {
                 self.lane.abandon_event(draft);
             }
         }

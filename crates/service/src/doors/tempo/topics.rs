@@ -67,6 +67,8 @@ pub(crate) struct Topics {
 const FEW: usize = 64;
 /// What more announce is put together anew so often at most.
 const PUT_TOGETHER_EVERY: Nanos = 100_000_000;
+/// The same of shares of few, which change with what their addresses announce on other topics.
+const FEW_EVERY: Nanos = 5_000_000;
 /// What of the turns is for each address.
 const SHARE_OF_ADDRESS: u64 = 100_000;
 /// The rate of a publisher that tells none, in messages in 1,000 s.
@@ -264,7 +266,8 @@ impl Topics {
     pub(crate) fn renew_share(&mut self, token: Token, sessions: &Sessions, now: Nanos) {
         let Self { topics, rates, .. } = self;
         let Some(topic) = topics.get_mut(token) else { return };
-        if !topic.input.share_is_old(now, if topic.publishers.parts.len() <= FEW { 0 } else { PUT_TOGETHER_EVERY }) {
+        let is_few = topic.publishers.parts.len() <= FEW;
+        if !topic.input.share_is_old(now, if is_few { FEW_EVERY } else { PUT_TOGETHER_EVERY }) {
             return;
         }
         let mut share = 0_u64;

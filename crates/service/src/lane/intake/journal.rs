@@ -296,6 +296,7 @@ impl Core {
         may_be_repeated: bool,
     ) -> Draft {
         let mut draft = self.lane.begin_event_for(record.length());
+        draft.keeps_names = forms::keeps_names(record.form());
         self.lane.classify(&mut draft, record.domain, record.name);
         let event: &mut Event = &mut draft;
         record.fill(event, clock);

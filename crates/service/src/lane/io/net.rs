@@ -5,13 +5,13 @@
 
 #[cfg(not(test))]
 pub(crate) use self::of_system::{
-    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, receive,
-    waits_of_this_thread, write, write_vectored,
+    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
+    receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 #[cfg(test)]
 pub(crate) use crate::simulation::sockets::{
-    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, receive,
-    waits_of_this_thread, write, write_vectored,
+    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
+    receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 
 #[cfg(not(test))]
@@ -19,8 +19,8 @@ mod of_system {
     use std::net::TcpListener;
 
     pub(crate) use crate::lane::io::system::{
-        Bell, Poll, accept, begin_connect, has_unread, prepare_listener, receive, waits_of_this_thread, write,
-        write_vectored,
+        Bell, Poll, accept, begin_connect, has_unread, prepare_listener, processor_time, receive, sleep_until,
+        system_time_of, waits_of_this_thread, write, write_vectored,
     };
 
     /// A connection.

@@ -53,6 +53,8 @@ pub(crate) struct Slices {
     turns: VecDeque<Token>,
     round: u64,
     binds: bool,
+    /// In every round, one address or many.
+    always_binds: bool,
     /// What is left of the slice of the address that is being served.
     left: Duration,
 }
@@ -74,8 +76,14 @@ impl Slices {
             turns: VecDeque::with_capacity(64),
             round: 0,
             binds: false,
+            always_binds: false,
             left: share.time,
         }
+    }
+
+    /// Has slices bind where there is one address, too: a round is no longer than that then.
+    pub(crate) const fn always_bind(&mut self) {
+        self.always_binds = true;
     }
 
     /// A connection has come.
@@ -113,13 +121,13 @@ impl Slices {
     pub(crate) fn begin_round(&mut self, is_single: bool) -> bool {
         self.round += 1;
         self.left = self.share.time;
-        self.binds = self.by_ip.len() > 1 && !(is_single && self.turns.is_empty());
+        self.binds = self.always_binds || (self.by_ip.len() > 1 && !(is_single && self.turns.is_empty()));
         self.binds
     }
 
     /// There is more to do in this round than was known.
     pub(crate) fn bind(&mut self) {
-        self.binds = self.by_ip.len() > 1;
+        self.binds = self.always_binds || self.by_ip.len() > 1;
     }
 
     /// The number of the round.

@@ -11,7 +11,9 @@ use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketFlags, SocketType, acceptfrom_with, connect, ipproto, recv, socket_with, sockopt,
 };
+use rustix::time::ClockId;
 
+use crate::lane::clock::Clock;
 use crate::lane::io::socket::Socket;
 use crate::lane::scheduling;
 
@@ -32,6 +34,31 @@ pub(super) fn count() {
 pub(crate) fn waits_of_this_thread() -> u64 {
     count();
     scheduling::waits_of_this_thread()
+}
+
+/// How long this thread has used a processor since it began.
+pub(crate) fn processor_time() -> Duration {
+    count();
+    since_zero(ClockId::ThreadCPUTime)
+}
+
+/// A lane's time 0 on the clock of [`sleep_until`]. Neither reading is a system call.
+pub(crate) fn system_time_of(clock: &Clock) -> Duration {
+    // In this order, so that nobody who sleeps until some time of the lane's wakes before.
+    let since_zero_of_lane = Duration::from_nanos(clock.time().0);
+    since_zero(ClockId::Monotonic).saturating_sub(since_zero_of_lane)
+}
+
+/// Sleeps until then by the clock that never goes back (`CLOCK_MONOTONIC`), whatever comes in between; a signal may end it before.
+pub(crate) fn sleep_until(then: Duration) {
+    count();
+    if let Ok(then) = Timespec::try_from(then) {
+        let _ = rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &then);
+    }
+}
+
+fn since_zero(clock: ClockId) -> Duration {
+    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
 /// What the poll is asked to tell of a descriptor. That it is broken is told whether one asks or not.

@@ -187,7 +187,9 @@ impl Roster {
         let common = self.options.common.clone();
         let (listeners, gate) = entrance.unzip();
         let named = name.as_str().into();
-        let options = WorkerOptions { id: lane, thread, name: named, priority, listeners, ends, counters, common };
+        let timing = self.options.lanes.timing(lane == LaneId::MAIN, priority);
+        let options =
+            WorkerOptions { id: lane, thread, name: named, priority, listeners, timing, ends, counters, common };
         let (handle, number) = self.starter.start(name, options, gate)?;
         self.begun += 1;
         let waiting = &self.options.bell;

@@ -3,12 +3,13 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine::Event;
 
 use super::reader::Reader;
 use crate::overflow::records::{self, HEAD, NO_RECORD, Stretch, damaged, walk};
+use crate::overflow::uncached::{Desk, UncachedFile};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -25,13 +26,12 @@ const MARK_EVERY: u64 = 256 << 10;
 
 /// A file.
 pub(super) struct Part {
-    pub(super) path: PathBuf,
+    /// Up to the end of the last record.
+    pub(super) file: UncachedFile,
     /// The numbers of its first and its last event, and how many it has: some may never have been kept.
     pub(super) first: u64,
     pub(super) last: u64,
     pub(super) records: u64,
-    /// Up to the end of the last record.
-    pub(super) bytes: u64,
     /// When the first and the last of its events came.
     pub(super) begins: u64,
     pub(super) ends: u64,
@@ -41,26 +41,19 @@ pub(super) struct Part {
 
 impl Part {
     /// An empty one whose first event has this number.
-    pub(super) fn begin(folder: &Path, first: u64, boot: &[u8; 16]) -> io::Result<Self> {
-        let path = folder.join(format!("{first:020}.events"));
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+    pub(super) fn begin(folder: &Path, first: u64, boot: &[u8; 16], desk: &mut Desk) -> io::Result<Self> {
+        let mut file = UncachedFile::create(folder.join(format!("{first:020}.events")), desk)?;
         let mut header = Vec::with_capacity(32);
         header.extend_from_slice(MAGIC);
         header.extend(VERSION.to_le_bytes());
         header.extend([0; 4]);
         header.extend_from_slice(boot);
-        file.write_all_at(&header, 0)?;
-        let marks = Some(Vec::new());
-        Ok(Self { path, first, last: first, records: 0, bytes: HEADER, begins: 0, ends: 0, marks })
-    }
-
-    /// Writes records behind what is known to be there: what a failure left behind that is written over. They count when they are noted.
-    pub(super) fn write(&self, records: &[u8]) -> io::Result<()> {
-        OpenOptions::new().write(true).open(&self.path)?.write_all_at(records, self.bytes)
+        file.append(&header, desk)?;
+        Ok(Self { file, first, last: first, records: 0, begins: 0, ends: 0, marks: Some(Vec::new()) })
     }
 
     /// Says at the end what is in it. It is not written to any more.
-    pub(super) fn finish(&self, syncs: bool) -> io::Result<()> {
+    pub(super) fn finish(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
         let mut footer = Vec::with_capacity(FOOTER);
         let mut body = Vec::with_capacity(FOOTER - HEAD);
         for number in [self.first, self.last, self.records, self.begins, self.ends] {
@@ -69,14 +62,11 @@ impl Part {
         footer.extend(NO_RECORD.to_le_bytes());
         footer.extend(crc32fast::hash(&body).to_le_bytes());
         footer.extend(body);
-        let file = OpenOptions::new().write(true).open(&self.path)?;
-        file.write_all_at(&footer, self.bytes)?;
-        file.set_len(self.bytes + FOOTER as u64)?;
-        if syncs { file.sync_data() } else { Ok(()) }
+        self.file.finish(&footer, syncs, desk)
     }
 
     /// One that a former process wrote, the machine's start in which that was, and whether it was finished.
-    pub(super) fn open(path: &Path) -> io::Result<Option<(Self, [u8; 16], bool)>> {
+    pub(super) fn open(path: &Path, desk: &mut Desk) -> io::Result<Option<(Self, [u8; 16], bool)>> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let length = file.metadata()?.len();
         let mut header = [0; 32];
@@ -88,32 +78,28 @@ impl Part {
             return Err(io::Error::new(io::ErrorKind::InvalidData, why));
         }
         let boot = header.last_chunk().copied().unwrap_or_default();
-        let mut part = Self {
-            path: path.into(),
-            first: u64::MAX,
-            last: 0,
-            records: 0,
-            bytes: HEADER,
-            begins: 0,
-            ends: 0,
-            marks: None,
-        };
+        let unread = UncachedFile::that_is_there(path.into(), HEADER, desk);
+        let mut part = Self { file: unread, first: u64::MAX, last: 0, records: 0, begins: 0, ends: 0, marks: None };
         if part.read_footer(&file, length) {
             return Ok(Some((part, boot, true)));
         }
         part.marks = Some(Vec::new());
-        let all = Stretch { from: HEADER, until: length, octets: u64::MAX };
-        let walked = walk(&file, all, |at, body| {
+        let whole = UncachedFile::that_is_there(path.into(), length, desk);
+        let all = Stretch { from: HEADER, octets: u64::MAX };
+        let walked = walk(&whole, desk, all, |at, body| {
             let (number, came, _) = parts_of(body?)?;
             part.first = part.first.min(number);
             part.note(number, at, came);
             Ok(true)
         });
         let (bytes, why) = walked.map_or_else(|(at, why)| (at, Some(why)), |at| (at, None));
-        part.bytes = bytes;
+        part.file.bytes = bytes;
         if bytes < length {
-            let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-            ::log::warn!("history: {} octets at the end of {} are cut off{why}", length - bytes, path.display());
+            if !whole.is_filled_up_from(bytes, desk) {
+                let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+                let cut = length - bytes;
+                ::log::warn!("history: {cut} octets at the end of {} are cut off{why}", path.display());
+            }
             file.set_len(bytes)?;
         }
         Ok((part.records > 0).then_some((part, boot, false)))
@@ -133,7 +119,7 @@ impl Part {
         let numbers: Vec<u64> = body.as_chunks::<8>().0.iter().map(|octets| u64::from_le_bytes(*octets)).collect();
         let [first, last, records, begins, ends] = *numbers else { return false };
         (self.first, self.last, self.records, self.begins, self.ends) = (first, last, records, begins, ends);
-        self.bytes = at;
+        self.file.bytes = at;
         true
     }
 
@@ -154,16 +140,16 @@ impl Part {
         &mut self,
         reader: &mut Reader,
         octets: u64,
+        desk: &mut Desk,
         mut take: impl FnMut(&mut Reader, u64, u64, &[u8]) -> bool,
     ) -> io::Result<()> {
-        let file = File::open(&self.path)?;
         let known = reader.place.filter(|(first, _)| *first == self.first).map(|(_, offset)| offset);
         let from = match known {
             Some(offset) => offset,
-            None => self.find(&file, reader.next)?,
+            None => self.find(reader.next, desk)?,
         };
-        let until = self.bytes;
-        let walked = walk(&file, Stretch { from, until, octets }, |_, body| {
+        let until = self.file.bytes;
+        let walked = walk(&self.file, desk, Stretch { from, octets }, |_, body| {
             let (number, came, event) = parts_of(body?)?;
             if number < reader.next {
                 return Ok(true);
@@ -181,14 +167,14 @@ impl Part {
     }
 
     /// About where an event is: not behind it.
-    fn find(&mut self, file: &File, number: u64) -> io::Result<u64> {
+    fn find(&mut self, number: u64, desk: &mut Desk) -> io::Result<u64> {
         if number <= self.first {
             return Ok(HEADER);
         }
         if self.marks.is_none() {
             let mut marks: Vec<(u64, u64)> = Vec::new();
-            let all = Stretch { from: HEADER, until: self.bytes, octets: u64::MAX };
-            let walked = walk(file, all, |at, body| {
+            let all = Stretch { from: HEADER, octets: u64::MAX };
+            let walked = walk(&self.file, desk, all, |at, body| {
                 mark(&mut marks, parts_of(body?)?.0, at);
                 Ok(true)
             });

@@ -9,6 +9,7 @@ use engine::{Event, FieldName, ProxyKey, StartFrom};
 use super::part::{Part, append, event_in};
 use super::{History, ticks};
 use crate::overflow::records::is_for_good;
+use crate::overflow::uncached::Desk;
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -20,7 +21,7 @@ const KEYS_MAX: usize = 16_384;
 const KEY_OCTETS_MAX: usize = 1_024;
 
 /// How an event is read for the last of each.
-pub(crate) type KeyOf = fn(&Event, &str) -> Option<Vec<u8>>;
+pub(crate) type KeyOf<'k> = &'k dyn Fn(&Event, &str) -> Option<Vec<u8>>;
 
 /// What is read for a consumer.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,15 +110,15 @@ impl History {
         &mut self,
         consumer: ProxyKey,
         (bytes, gives_up): (usize, bool),
-        clock: &UtcClock,
-        key_of: KeyOf,
+        (clock, key_of): (&UtcClock, KeyOf<'_>),
+        desk: &mut Desk,
     ) -> io::Result<Option<Piece>> {
         let mut piece = Piece::default();
         let Some(mut reader) = self.readers.remove(&consumer) else {
             piece.recalled.through = Some(self.last);
             return Ok(Some(piece));
         };
-        let read = self.read_for(&mut reader, (bytes, gives_up), (clock, key_of), &mut piece);
+        let read = self.read_for(&mut reader, (bytes, gives_up), (clock, key_of, &mut *desk), &mut piece);
         self.readers.insert(consumer, reader);
         Ok(read?.then_some(piece))
     }
@@ -127,10 +128,10 @@ impl History {
         &mut self,
         reader: &mut Reader,
         (bytes, gives_up): (usize, bool),
-        (clock, key_of): (&UtcClock, KeyOf),
+        (clock, key_of, desk): (&UtcClock, KeyOf<'_>, &mut Desk),
         piece: &mut Piece,
     ) -> io::Result<bool> {
-        if reader.looking.is_some() && !self.look(reader, gives_up, clock, key_of)? {
+        if reader.looking.is_some() && !self.look(reader, gives_up, (clock, key_of), desk)? {
             return Ok(false);
         }
         let first = self.first();
@@ -139,7 +140,7 @@ impl History {
             piece.recalled.lost += if reader.has_begun { first - reader.next } else { 0 };
             (reader.next, reader.place) = (first, None);
         }
-        let filled = self.fill(reader, (bytes.max(1), gives_up), clock, piece);
+        let filled = self.fill(reader, (bytes.max(1), gives_up), (clock, desk), piece);
         if piece.records.is_empty() && piece.recalled.lost == 0 {
             filled?;
         }
@@ -159,7 +160,7 @@ impl History {
         &mut self,
         reader: &mut Reader,
         (bytes, gives_up): (usize, bool),
-        clock: &UtcClock,
+        (clock, desk): (&UtcClock, &mut Desk),
         piece: &mut Piece,
     ) -> io::Result<()> {
         while piece.records.len() < bytes {
@@ -167,7 +168,7 @@ impl History {
             let Some(part) = self.parts.iter_mut().find(|part| part.records > 0 && reader.next <= part.last) else {
                 break;
             };
-            let done = part.walk(reader, READ_BYTES, |reader, number, came, event| {
+            let done = part.walk(reader, READ_BYTES, desk, |reader, number, came, event| {
                 if reader.takes(number, came) {
                     give(number, event, &mut piece.records);
                 }
@@ -200,7 +201,13 @@ impl History {
     }
 
     /// Looks for the last of each through some of what there is. True when all was looked through.
-    fn look(&mut self, reader: &mut Reader, gives_up: bool, clock: &UtcClock, key_of: KeyOf) -> io::Result<bool> {
+    fn look(
+        &mut self,
+        reader: &mut Reader,
+        gives_up: bool,
+        (clock, key_of): (&UtcClock, KeyOf<'_>),
+        desk: &mut Desk,
+    ) -> io::Result<bool> {
         let Some(mut looking) = reader.looking.take() else { return Ok(true) };
         let mut scratch = Event::default();
         let oldest = reader.since.take();
@@ -213,6 +220,7 @@ impl History {
                 Some(field) => {
                     scratch.bytes.clear();
                     record.fill(&mut scratch, clock);
+                    scratch.set_names(record.domain, record.name);
                     key_of(&scratch, field.as_str())
                 }
             };
@@ -225,7 +233,7 @@ impl History {
         };
         let part = self.parts.iter_mut().find(|part| part.records > 0 && reader.next <= part.last);
         if let Some(part) = part {
-            let done = part.walk(reader, LOOK_BYTES, |_, number, came, event| {
+            let done = part.walk(reader, LOOK_BYTES, desk, |_, number, came, event| {
                 note(number, came, event);
                 true
             });
@@ -254,7 +262,7 @@ fn pass_over(part: &Part, reader: &mut Reader, error: io::Error, gives_up: bool)
     if !gives_up && !is_for_good(&error) {
         return Err(error);
     }
-    ::log::error!("history: the rest of {} cannot be read, and is passed over: {error}", part.path.display());
+    ::log::error!("history: the rest of {} cannot be read, and is passed over: {error}", part.file.path.display());
     let lost = part.last + 1 - reader.next.max(part.first);
     reader.next = part.last + 1;
     Ok(lost)

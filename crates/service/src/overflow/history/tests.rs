@@ -63,7 +63,7 @@ impl Engine {
         let mut written = Vec::new();
         for history in histories.pending() {
             while !history.pending.is_empty() {
-                written.extend(history.write(bytes_max, &CLOCK).unwrap());
+                written.extend(history.write(bytes_max, &CLOCK, &mut Desk::default()).unwrap());
             }
         }
         written.into_iter().for_each(|event| self.lane.note_remembered(event, self.now));
@@ -80,7 +80,7 @@ impl Folder {
     }
 
     fn open(&self) -> (Histories, Option<NonZeroU64>) {
-        let (histories, next) = Histories::open(self.0.clone(), 1 << 40, |_| true).unwrap();
+        let (histories, next) = Histories::open(self.0.clone(), 1 << 40, |_| true, &mut Desk::default()).unwrap();
         (histories, next.first().map(|(_, next)| *next))
     }
 
@@ -107,7 +107,10 @@ fn numbers(histories: &mut Histories, start: StartFrom, bytes: usize) -> Vec<u64
     history.begin(READER, start, CLOCK.utc_time(Time(0)) + 10_000_000_000);
     let mut numbers = Vec::new();
     loop {
-        let Some(piece) = history.read(READER, (bytes, false), &CLOCK, |_, _| None).unwrap() else { continue };
+        let Some(piece) = history.read(READER, (bytes, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap()
+        else {
+            continue;
+        };
         let mut rest: &[u8] = &piece.records;
         while let Some((number, record, behind)) = first_of(rest) {
             assert_eq!(Record::read(record).unwrap().name, b"name");
@@ -129,7 +132,7 @@ fn what_was_kept_is_read_again_by_pieces_of_any_size_from_anywhere() {
     let (mut histories, next) = folder.open();
     let mut engine = Engine::new(limits, next);
     engine.publish(&mut histories, 900, 1_500);
-    histories.finish(&CLOCK).unwrap();
+    histories.finish(&CLOCK, &mut Desk::default()).unwrap();
     for is_finished in [true, false] {
         let (mut histories, next) = folder.open();
         assert_eq!(next.map(NonZeroU64::get), Some(901), "{is_finished}");
@@ -159,9 +162,11 @@ fn what_is_damaged_or_cut_is_not_read_and_what_is_before_it_is() {
     let folder = Folder::new("damaged");
     let (mut histories, next) = folder.open();
     Engine::new(EVENTS, next).publish(&mut histories, 100, 50);
+    let bytes = usize::try_from(histories.bytes()).unwrap();
     drop(histories);
     let file = folder.files().pop().unwrap();
-    let whole = fs::read(&file).unwrap();
+    let mut whole = fs::read(&file).unwrap();
+    assert!(whole.drain(bytes..).all(|octet| octet == 0), "its last block is filled up");
     let record = (whole.len() - 32) / 100;
     let mut random = fastrand::Rng::with_seed(7);
     for _ in 0..200 {
@@ -206,7 +211,7 @@ fn no_number_is_given_twice_when_the_machine_lost_its_power() {
     // Of a file that was finished all is known.
     let (mut histories, next) = folder.open();
     Engine::new(EVENTS, next).publish(&mut histories, 1, 50);
-    histories.finish(&CLOCK).unwrap();
+    histories.finish(&CLOCK, &mut Desk::default()).unwrap();
     of_boot(2);
     fs::remove_file(&folder.files()[0]).unwrap();
     assert_eq!(folder.open().1.map(NonZeroU64::get), Some(11 + SKIPPED));
@@ -223,7 +228,8 @@ fn what_is_too_old_goes_though_nothing_comes() {
     let of_age = |histories: &mut Histories, now: u64| {
         let history = histories.get(ChannelId(0)).unwrap();
         history.begin(READER, StartFrom::First, now);
-        let piece = history.read(READER, (1 << 20, false), &CLOCK, |_, _| None).unwrap().unwrap();
+        let piece =
+            history.read(READER, (1 << 20, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap().unwrap();
         first_of(&piece.records).map(|(number, ..)| number)
     };
     assert!(histories.has_ages());
@@ -244,10 +250,10 @@ fn channels_that_are_no_more_have_no_past_and_another_version_is_left_alone() {
     let mut octets = fs::read(&file).unwrap();
     octets[8] = 2;
     fs::write(&file, &octets).unwrap();
-    let Err(error) = Histories::open(folder.0.clone(), 1 << 40, |_| true) else { panic!() };
+    let Err(error) = Histories::open(folder.0.clone(), 1 << 40, |_| true, &mut Desk::default()) else { panic!() };
     assert!(error.to_string().contains("another version"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), octets);
-    let (histories, numbers) = Histories::open(folder.0.clone(), 1 << 40, |_| false).unwrap();
+    let (histories, numbers) = Histories::open(folder.0.clone(), 1 << 40, |_| false, &mut Desk::default()).unwrap();
     assert_eq!((histories.events(), numbers.len(), fs::read_dir(&folder.0).unwrap().count()), (0, 0, 0));
 }
 
@@ -260,10 +266,23 @@ fn a_consumer_that_is_too_slow_is_told_what_it_lost() {
     engine.publish(&mut histories, 500, 1_500);
     let history = histories.get(ChannelId(0)).unwrap();
     history.begin(READER, StartFrom::First, CLOCK.utc);
-    assert_eq!(history.read(READER, (1, false), &CLOCK, |_, _| None).unwrap().unwrap().recalled.begins, Some(1));
+    assert_eq!(
+        history
+            .read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default())
+            .unwrap()
+            .unwrap()
+            .recalled
+            .begins,
+        Some(1)
+    );
     engine.publish(&mut histories, 1_000, 1_500);
     histories.trim(CLOCK.utc);
-    let piece = histories.get(ChannelId(0)).unwrap().read(READER, (1, false), &CLOCK, |_, _| None).unwrap().unwrap();
+    let piece = histories
+        .get(ChannelId(0))
+        .unwrap()
+        .read(READER, (1, false), (&CLOCK, &|_, _| None), &mut Desk::default())
+        .unwrap()
+        .unwrap();
     let (number, ..) = first_of(&piece.records).unwrap();
     assert!(number > 500);
     assert_eq!(piece.recalled.lost, number - 2);
@@ -281,7 +300,7 @@ fn what_cannot_be_read_now_is_read_when_it_can_be_and_is_lost_if_that_was_often(
     fs::create_dir(second).unwrap();
     let read = |histories: &mut Histories, gives_up| {
         let history = histories.get(ChannelId(0)).unwrap();
-        let piece = history.read(READER, (1 << 20, gives_up), &CLOCK, |_, _| None)?.unwrap();
+        let piece = history.read(READER, (1 << 20, gives_up), (&CLOCK, &|_, _| None), &mut Desk::default())?.unwrap();
         let first = first_of(&piece.records).map(|(number, ..)| number);
         Ok::<_, io::Error>((first, piece.recalled.lost, piece.recalled.through))
     };

@@ -1,0 +1,136 @@
+//! A lane that runs by the clock: a polling server, as "Tempo: A Simple Time-Sensitive Messaging System" (Bauer, Garcés-Erice and
+//! Rooney) has it in section IV.A.
+//!
+//! It is released each period, serves what is pending until nothing is or its budget of processor time is spent, and sleeps until
+//! its next release. What comes in between wakes nobody and waits in the system's buffers. So to whoever analyses schedules it is
+//! a periodic thread; `campanile plan tempo` judges it beside others. What it has not used of a budget is not kept.
+//!
+//! Releases are at multiples of the period, whatever a period took. A lane that was kept from running beyond its next release
+//! begins that one late; releases that it has missed altogether are left out.
+
+use core::time::Duration;
+
+use engine::Time;
+
+/// When a lane runs, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timing {
+    /// From one release to the next; above 0.
+    pub(crate) period: Duration,
+    /// How long the thread may use a processor in one, before it begins something more.
+    pub(crate) budget: Duration,
+}
+
+/// A lane between its releases, or since one.
+#[derive(Debug)]
+pub(crate) struct PollingServer {
+    timing: Timing,
+    /// The next release, on the lane's clock.
+    next: Time,
+    /// While it runs: the thread's processor time at which the budget is spent.
+    spent_at: Option<Duration>,
+    /// What the lane takes for time 0, on the clock by which the system wakes it.
+    origin: Duration,
+}
+
+impl PollingServer {
+    /// One that is released at once. `origin` is the lane's time 0 on the system's clock.
+    pub(crate) const fn new(timing: Timing, origin: Duration) -> Self {
+        Self { timing, next: Time(0), spent_at: None, origin }
+    }
+
+    /// When it is to be released; `None` while it runs.
+    pub(crate) fn sleeps_until(&self) -> Option<Time> {
+        self.spent_at.is_none().then_some(self.next)
+    }
+
+    /// The next release on the system's clock.
+    pub(crate) fn next_on_system(&self) -> Duration {
+        self.origin.saturating_add(Duration::from_nanos(self.next.0))
+    }
+
+    /// It is released, its time having come. The thread has used a processor for so long since it began.
+    pub(crate) fn begin(&mut self, now: Time, used: Duration) {
+        let period = u64::try_from(self.timing.period.as_nanos()).unwrap_or(u64::MAX).max(1);
+        self.next = Time((now.0 / period).saturating_add(1).saturating_mul(period));
+        self.spent_at = Some(used.saturating_add(self.timing.budget));
+    }
+
+    /// Whether the budget of this period is spent.
+    pub(crate) fn is_spent(&self, used: Duration) -> bool {
+        self.spent_at.is_some_and(|spent| used >= spent)
+    }
+
+    /// It runs no more until its next release.
+    pub(crate) fn end(&mut self) {
+        self.spent_at = None;
+    }
+
+    /// Leaves out the releases that are over, at which there was nothing to do: a simulation gives an idle lane no turn.
+    #[cfg(test)]
+    pub(crate) fn leave_out_until(&mut self, now: Time) {
+        self.next = self.release_from(now);
+    }
+
+    /// The first release at that moment or after it.
+    #[cfg(test)]
+    pub(crate) fn release_from(&self, moment: Time) -> Time {
+        let period = u64::try_from(self.timing.period.as_nanos()).unwrap();
+        self.next.max(Time(moment.0.div_ceil(period) * period))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1_000;
+
+    fn server() -> PollingServer {
+        let timing = Timing { period: Duration::from_micros(1_000), budget: Duration::from_micros(200) };
+        PollingServer::new(timing, Duration::from_secs(5))
+    }
+
+    #[test]
+    fn releases_are_a_period_apart_whenever_the_lane_begins_and_ends() {
+        let mut server = server();
+        assert_eq!(server.sleeps_until(), Some(Time(0)), "the first is at once");
+        server.begin(Time(2_300 * US), Duration::ZERO);
+        assert_eq!(server.sleeps_until(), None);
+        server.end();
+        assert_eq!(server.sleeps_until(), Some(Time(3_000 * US)));
+        assert_eq!(server.next_on_system(), Duration::from_micros(5_003_000));
+        server.begin(Time(3_000 * US), Duration::ZERO);
+        server.end();
+        assert_eq!(server.sleeps_until(), Some(Time(4_000 * US)));
+    }
+
+    #[test]
+    fn lane_that_was_displaced_begins_late_and_leaves_out_what_it_has_missed() {
+        let mut server = server();
+        server.begin(Time(7_900 * US), Duration::ZERO);
+        server.end();
+        assert_eq!(server.sleeps_until(), Some(Time(8_000 * US)));
+        server.begin(Time(8_950 * US), Duration::ZERO);
+        server.end();
+        // The one at 9 ms is over before the lane has run again, and that at 10 ms, too.
+        server.begin(Time(11_200 * US), Duration::ZERO);
+        server.end();
+        assert_eq!(server.sleeps_until(), Some(Time(12_000 * US)));
+    }
+
+    #[test]
+    fn budget_is_of_the_processors_time_and_each_period_has_its_own() {
+        let mut server = server();
+        let used = Duration::from_micros;
+        server.begin(Time(0), used(10_000));
+        assert!(!server.is_spent(used(10_199)) && server.is_spent(used(10_200)));
+        server.end();
+        assert!(!server.is_spent(used(10_200)), "it sleeps");
+        server.begin(Time(1_000 * US), used(10_250));
+        assert!(
+            !server.is_spent(used(10_449)) && server.is_spent(used(10_450)),
+            "what was left or overdrawn is not kept"
+        );
+    }
+}

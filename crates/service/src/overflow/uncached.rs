@@ -1,0 +1,301 @@
+//! Files that are appended to and read past the system's page cache.
+//!
+//! A backlog may be many gigabytes that nobody reads for a long time. In the page cache they would take the place of all that other
+//! programs need, and the system would be busy looking for memory to give back. So files are opened with `O_DIRECT` (open(2)), which wants
+//! memory, places and lengths in whole blocks: the last block of a file is filled up with zeros, and written again together with what
+//! comes next. Where a file system refuses that, files are written and read as usual.
+
+use core::ops::Range;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+/// What memory, places and lengths are multiples of: no disk in use has larger blocks.
+const BLOCK: usize = 4_096;
+/// What is written or read at a time at most, unless one record is longer.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A file.
+pub(super) struct UncachedFile {
+    pub(super) path: PathBuf,
+    /// Octets of it that count: behind them there may be zeros, or what a failure left.
+    pub(super) bytes: u64,
+    /// Tells it from one that had its name before.
+    id: u64,
+    /// While it is appended to, what its last block has.
+    tail: Vec<u8>,
+}
+
+impl UncachedFile {
+    /// An empty one, instead of any that there is.
+    pub(super) fn create(path: PathBuf, desk: &mut Desk) -> io::Result<Self> {
+        OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+        Ok(Self::that_is_there(path, 0, desk))
+    }
+
+    /// One that was written before, to be read.
+    pub(super) fn that_is_there(path: PathBuf, bytes: u64, desk: &mut Desk) -> Self {
+        desk.last_id += 1;
+        Self { path, bytes, id: desk.last_id, tail: Vec::new() }
+    }
+
+    /// Appends to it, all or nothing: where a part was written before a failure that does not count, and is written over.
+    pub(super) fn append(&mut self, octets: &[u8], desk: &mut Desk) -> io::Result<()> {
+        desk.attempt(|desk| self.write(octets, desk))?;
+        self.bytes += octets.len() as u64;
+        let in_last = usize::try_from(self.bytes % BLOCK as u64).unwrap_or(0);
+        let all_of_tail = self.tail.len() + octets.len() == in_last;
+        if !all_of_tail {
+            self.tail.clear();
+        }
+        self.tail.extend_from_slice(octets.get(octets.len().saturating_sub(in_last)..).unwrap_or_default());
+        Ok(())
+    }
+
+    fn write(&self, octets: &[u8], desk: &mut Desk) -> io::Result<()> {
+        let file = desk.open(OpenOptions::new().write(true), &self.path)?;
+        let mut at = self.bytes - self.tail.len() as u64;
+        let (mut tail, mut rest) = (self.tail.as_slice(), octets);
+        while !rest.is_empty() {
+            let (now, later) = rest.split_at(rest.len().min(PIECE_BYTES - tail.len()));
+            let length = tail.len() + now.len();
+            let blocks = desk.to_write.blocks(length)?;
+            let (of_tail, rest_of_blocks) = blocks.split_at_mut(tail.len());
+            let (of_now, behind) = rest_of_blocks.split_at_mut(now.len());
+            of_tail.copy_from_slice(tail);
+            of_now.copy_from_slice(now);
+            behind.fill(0);
+            file.write_all_at(blocks, at)?;
+            at += length as u64;
+            (tail, rest) = (&[], later);
+        }
+        Ok(())
+    }
+
+    /// Has this at its end, where it does not count, and nothing behind. It is not appended to any more.
+    pub(super) fn finish(&mut self, octets: &[u8], syncs: bool, desk: &mut Desk) -> io::Result<()> {
+        desk.attempt(|desk| self.write(octets, desk))?;
+        let file = OpenOptions::new().write(true).open(&self.path)?;
+        file.set_len(self.bytes + octets.len() as u64)?;
+        if syncs {
+            file.sync_data()?;
+        }
+        self.close();
+        Ok(())
+    }
+
+    /// Whether from there on it has nothing but what fills its last block up.
+    pub(super) fn is_filled_up_from(&self, from: u64, desk: &mut Desk) -> bool {
+        let count = self.bytes.saturating_sub(from);
+        count < BLOCK as u64 && self.read(from, BLOCK, desk).is_ok_and(|rest| rest.iter().all(|octet| *octet == 0))
+    }
+
+    /// It is not appended to any more.
+    pub(super) fn close(&mut self) {
+        self.tail = Vec::new();
+    }
+
+    /// So many octets of it from one on, or more; fewer where it ends.
+    pub(super) fn read<'d>(&self, from: u64, length: usize, desk: &'d mut Desk) -> io::Result<&'d [u8]> {
+        if !desk.read.has(self, from, length) {
+            desk.attempt(|desk| self.fill(from, length, desk))?;
+        }
+        let within = usize::try_from(from - desk.read.place.start).unwrap_or(usize::MAX);
+        let count = usize::try_from(desk.read.place.end - desk.read.place.start).unwrap_or(0);
+        Ok(desk.read.memory.filled(count).get(within..).unwrap_or_default())
+    }
+
+    fn fill(&self, from: u64, length: usize, desk: &mut Desk) -> io::Result<()> {
+        let begins = from - from % BLOCK as u64;
+        let is_next = desk.read.of == self.id && desk.read.place.contains(&begins);
+        // As much again as before where one piece is read after the other, so that what is read in vain is no more than what is not.
+        let before = usize::try_from(desk.read.place.end - desk.read.place.start).unwrap_or(0);
+        let length = if is_next { length.max(PIECE_BYTES.min(before * 2)) } else { length };
+        let ends = self.bytes.min(from.saturating_add(length as u64));
+        (desk.read.of, desk.read.place) = (0, 0..0);
+        let file = desk.open(OpenOptions::new().read(true), &self.path)?;
+        let wanted = usize::try_from(ends.saturating_sub(begins)).unwrap_or(usize::MAX);
+        let blocks = desk.read.memory.blocks(wanted)?;
+        let mut count = 0;
+        while count < wanted {
+            let Some(rest) = blocks.get_mut(count..) else { break };
+            match file.read_at(rest, begins + count as u64) {
+                Ok(more) if more > 0 && (count + more >= wanted || more % BLOCK == 0) => count += more,
+                // The file is shorter than it was.
+                Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // What is behind may be written over before it is asked for.
+        (desk.read.of, desk.read.place) = (self.id, begins..ends.max(begins));
+        Ok(())
+    }
+}
+
+/// What it takes to write and read such files, one at a time.
+pub(super) struct Desk {
+    /// Whether the page cache is passed by, which it is until a file system refuses that.
+    is_direct: bool,
+    last_id: u64,
+    to_write: Memory,
+    read: Piece,
+}
+
+/// What was read last.
+#[derive(Default)]
+struct Piece {
+    memory: Memory,
+    /// The file, and the place in it, of which this is; without an end before its beginning.
+    of: u64,
+    place: Range<u64>,
+}
+
+impl Piece {
+    fn has(&self, file: &UncachedFile, from: u64, length: usize) -> bool {
+        let until = file.bytes.min(from.saturating_add(length as u64));
+        self.of == file.id && self.place.start <= from && until <= self.place.end
+    }
+}
+
+impl Default for Desk {
+    fn default() -> Self {
+        Self { is_direct: true, last_id: 0, to_write: Memory::default(), read: Piece::default() }
+    }
+}
+
+impl Desk {
+    fn open(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
+        // The flags of open(2) fit.
+        let direct = if self.is_direct { OFlags::DIRECT.bits().cast_signed() } else { 0 };
+        options.custom_flags(direct).open(path)
+    }
+
+    /// Does something. If it fails since the file system does not let the page cache be passed by, that is not tried any more.
+    fn attempt<T>(&mut self, mut act: impl FnMut(&mut Self) -> io::Result<T>) -> io::Result<T> {
+        let tried = act(self);
+        let may_be_refused = tried.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput);
+        if !(self.is_direct && may_be_refused) {
+            return tried;
+        }
+        self.is_direct = false;
+        let tried = act(self);
+        if tried.is_ok() {
+            ::log::warn!(
+                "overflow: the file system refuses O_DIRECT, so that long backlogs fill this machine's page cache"
+            );
+        } else {
+            self.is_direct = true;
+        }
+        tried
+    }
+}
+
+/// Memory in whole blocks.
+#[derive(Default)]
+struct Memory(Vec<u8>);
+
+impl Memory {
+    /// As many blocks as so many octets take. They say anything.
+    fn blocks(&mut self, octets: usize) -> io::Result<&mut [u8]> {
+        let length = octets.next_multiple_of(BLOCK);
+        if self.0.len() < length + BLOCK || self.0.len() > length.max(PIECE_BYTES) * 4 {
+            self.0 = vec![0; length.max(PIECE_BYTES / 4) + BLOCK];
+        }
+        let begins = self.begins();
+        self.0.get_mut(begins..begins.saturating_add(length)).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+    }
+
+    /// So many octets of what is in the blocks.
+    fn filled(&self, octets: usize) -> &[u8] {
+        self.0.get(self.begins()..).and_then(|blocks| blocks.get(..octets)).unwrap_or_default()
+    }
+
+    fn begins(&self) -> usize {
+        self.0.as_ptr().align_offset(BLOCK)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn path(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("campanile-uncached-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn what_is_appended_in_pieces_of_any_size_is_read_from_anywhere() {
+        for is_direct in [true, false] {
+            let path = path(if is_direct { "direct" } else { "usual" });
+            let mut random = fastrand::Rng::with_seed(1);
+            let mut desk = Desk { is_direct, ..Desk::default() };
+            let mut files: Vec<_> = (0..2)
+                .map(|file| {
+                    (UncachedFile::create(path.with_extension(file.to_string()), &mut desk).unwrap(), Vec::new())
+                })
+                .collect();
+            for _ in 0..600 {
+                let (file, wanted) = &mut files[random.usize(..2)];
+                let most =
+                    [10, 5_000, 50_000, 3 * PIECE_BYTES][if random.u32(..50) == 0 { 3 } else { random.usize(..3) }];
+                if random.bool() {
+                    let octets: Vec<u8> = (0..random.usize(..most)).map(|_| random.u8(..)).collect();
+                    wanted.extend_from_slice(&octets);
+                    file.append(&octets, &mut desk).unwrap();
+                } else if !wanted.is_empty() {
+                    let (from, length) = (random.usize(..wanted.len()), random.usize(1..most));
+                    let read = file.read(from as u64, length, &mut desk).unwrap();
+                    assert!(read.len() >= length.min(wanted.len() - from));
+                    assert!(*read == wanted[from..][..read.len()]);
+                }
+                assert_eq!(file.bytes, wanted.len() as u64);
+            }
+            for (mut file, mut wanted) in files {
+                let on_disk = fs::read(&file.path).unwrap();
+                assert!(on_disk.starts_with(&wanted) && on_disk[wanted.len()..].iter().all(|octet| *octet == 0));
+                assert!(on_disk.len() < wanted.len() + BLOCK);
+                file.finish(b"its end", true, &mut desk).unwrap();
+                wanted.extend_from_slice(b"its end");
+                assert!(fs::read(&file.path).unwrap() == wanted);
+                fs::remove_file(&file.path).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_has_become_shorter_or_has_another_ones_name_is_not_taken_for_what_was_read_before() {
+        let (path, mut desk) = (path("shorter"), Desk::default());
+        let mut old = UncachedFile::create(path.clone(), &mut desk).unwrap();
+        old.append(&[1; 10_000], &mut desk).unwrap();
+        assert_eq!(old.read(0, 10_000, &mut desk).unwrap(), [1; 10_000]);
+        let mut new = UncachedFile::create(path.clone(), &mut desk).unwrap();
+        new.append(&[2; 10_000], &mut desk).unwrap();
+        assert_eq!(new.read(0, 10_000, &mut desk).unwrap(), [2; 10_000]);
+        for length in [9_000, 4_096, 0] {
+            OpenOptions::new().write(true).open(&path).unwrap().set_len(length).unwrap();
+            let file = UncachedFile::that_is_there(path.clone(), 10_000, &mut desk);
+            let read = file.read(0, 10_000, &mut desk).map_err(|error| error.kind());
+            assert_eq!(read, Err(io::ErrorKind::UnexpectedEof));
+        }
+        assert!(desk.is_direct);
+        fs::remove_file(path).unwrap();
+    }
+
+    /// A folder that has a file's name says the same, of which nothing follows.
+    #[test]
+    fn the_page_cache_is_passed_by_until_it_is_shown_that_it_cannot_be() {
+        let mut desk = Desk::default();
+        let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+        let always = desk.attempt(|_| Err::<(), _>(invalid()));
+        assert!(always.is_err() && desk.is_direct);
+        let full = desk.attempt(|_| Err::<(), _>(io::ErrorKind::StorageFull.into()));
+        assert!(full.is_err() && desk.is_direct);
+        desk.attempt(|desk| if desk.is_direct { Err(invalid()) } else { Ok(()) }).unwrap();
+        assert!(!desk.is_direct);
+    }
+}
