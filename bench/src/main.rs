@@ -96,6 +96,8 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::TempoRates(options) => experiments::tempo::rates::run(options, out),
         Command::TempoSaturation(options) => experiments::tempo::saturation::run(options, out),
         Command::TempoIsolation(options) => experiments::tempo::isolation::run(options, out),
+        Command::TempoFanOut(options) => experiments::tempo::fan_out::run(options, out),
+        Command::TempoPredicted(options) => experiments::tempo::predicted::run(options, out),
         Command::TempoRelayProcess(options) => experiments::tempo::relay::run_process(options, out),
         Command::Experiments(options) => experiments::book::run(options, out),
         Command::EventPath(options) => experiments::event_path::run(options, out),

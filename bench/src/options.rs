@@ -71,6 +71,12 @@ pub(crate) enum Command {
     /// What a publisher suffers from another one's flood through the same Tempo broker (Bauer et al., figures 11 and 12)
     #[command(after_help = TEMPO_ISOLATION_EXAMPLES)]
     TempoIsolation(ExperimentOptions),
+    /// One Tempo publisher and a hundred subscribers: to each, to a multicast group, through a broker
+    #[command(after_help = TEMPO_FAN_OUT_EXAMPLES)]
+    TempoFanOut(ExperimentOptions),
+    /// What the analysis says of a Tempo broker that runs by the clock, beside what is measured (Bauer et al., section IV.E)
+    #[command(after_help = TEMPO_PREDICTED_EXAMPLES)]
+    TempoPredicted(ExperimentOptions),
     /// What the service does for one event, seen from outside: system calls in order, context switches, allocations
     #[command(after_help = EVENT_PATH_EXAMPLES)]
     EventPath(ExperimentOptions),
@@ -128,6 +134,16 @@ const TEMPO_ISOLATION_EXAMPLES: &str = "\
 Examples:
   campanile-bench tempo-isolation                 five minutes
   campanile-bench tempo-isolation --quick --json | jq '{p99_before_us, p99_beside_us, p99_during_us, ratio}'";
+
+const TEMPO_FAN_OUT_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-fan-out                   a minute and a half
+  campanile-bench tempo-fan-out --quick --json | jq '.rows[] | {mode, transport, last_p99_us}'";
+
+const TEMPO_PREDICTED_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-predicted                 two minutes
+  campanile-bench tempo-predicted --quick --json | jq '.rows[] | {what, predicted, measured}'";
 
 const PIPELINE_EXAMPLES: &str = "\
 Examples:

@@ -1,11 +1,14 @@
 //! The experiments of Bauer, Garcés-Erice and Rooney: *Tempo: A Simple Time-Sensitive Messaging System*, section VI, by the small protocol
-//! itself: `tempo-latency` (tables I to III), `tempo-rates` (figure 10), `tempo-saturation` and `tempo-isolation` (figures 11 and 12).
+//! itself: `tempo-latency` (tables I to III), `tempo-rates` (figure 10), `tempo-saturation`, `tempo-isolation` (figures 11 and 12),
+//! `tempo-fan-out`, and `tempo-predicted` (sections IV.A, IV.C and IV.E).
 //!
 //! Publishers and subscribers are threads of this process, on one core; what is between them, a broker or the floor of one, is a process
 //! on another. Who is compared takes turns.
 
+pub(crate) mod fan_out;
 pub(crate) mod isolation;
 pub(crate) mod latency;
+pub(crate) mod predicted;
 pub(crate) mod rates;
 pub(crate) mod relay;
 pub(crate) mod saturation;
@@ -17,6 +20,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 
 use super::Bed;
 use crate::campanile::Campanile;
+use crate::latency::Recorder;
 use crate::{BenchError, clock};
 use ends::{Pair, Seat, Transport, Way};
 
@@ -30,7 +34,7 @@ impl Broker {
     /// Starts one on the core for what is between.
     fn start(bed: &Bed) -> Result<Self, BenchError> {
         let address = free_address()?;
-        let service = Campanile::start_with_tempo(bed.cores.middle, &address.to_string())?;
+        let service = Campanile::start_with_tempo(bed.cores.middle, &address.to_string(), None)?;
         Ok(Self { service, address })
     }
 }
@@ -67,4 +71,10 @@ fn take_seat(bed: &Bed) -> Result<(), BenchError> {
 /// So long from now, in nanoseconds of the clock.
 fn after(seconds: f64) -> u64 {
     clock::now() + clock::nanoseconds(seconds)
+}
+
+/// The mean of what was recorded, in microseconds.
+fn mean_us(recorder: &Recorder) -> f64 {
+    let sum = |(latency, count): (u64, u64)| crate::latency::ratio(latency, 1_000) * crate::latency::ratio(count, 1);
+    recorder.counts().into_iter().map(sum).sum::<f64>() / crate::latency::ratio(recorder.count().max(1), 1)
 }

@@ -27,6 +27,8 @@ pub(super) const PAYLOAD: usize = 128;
 pub(super) const MESSAGE: usize = HEADER + PAYLOAD;
 /// The topic of the first pair; the others' follow.
 const TOPIC: &str = "Bench/Tempo";
+/// One message in so many has a priority, where some do.
+const FIRST_IN: u64 = 64;
 /// Octets that a TCP connection is read into and written from at once.
 pub(super) const GATHERED: usize = 64 * 1024;
 
@@ -115,12 +117,17 @@ impl Seat {
 pub(super) struct Intake {
     received: AtomicU64,
     latency: Mutex<Recorder>,
+    /// Of messages with a priority, where they are told apart: one in [`FIRST_IN`].
+    first: Mutex<Option<Recorder>>,
     /// The number that is expected next, and how many came out of order.
     next: AtomicU64,
     disordered: AtomicU64,
     is_over: AtomicBool,
+    /// Whether latencies are recorded, and not only counted.
+    records: AtomicBool,
     /// Who waits for messages to arrive before it sends more.
     sender: OnceLock<Thread>,
+    is_waited_for: AtomicBool,
 }
 
 impl Intake {
@@ -128,35 +135,61 @@ impl Intake {
         Arc::new(Self {
             received: AtomicU64::new(0),
             latency: Mutex::new(Recorder::default()),
+            first: Mutex::new(None),
             next: AtomicU64::new(0),
             disordered: AtomicU64::new(0),
             is_over: AtomicBool::new(false),
+            records: AtomicBool::new(true),
             sender: OnceLock::new(),
+            is_waited_for: AtomicBool::new(false),
         })
     }
 
     /// Takes messages that came with one call.
     fn take<'m>(&self, payloads: impl Iterator<Item = &'m [u8]>) {
-        let now = clock::now();
-        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recording = self.records.load(Ordering::Relaxed).then(|| {
+            let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+            (clock::now(), latency, self.first.lock().unwrap_or_else(PoisonError::into_inner))
+        });
         let (mut count, mut next, mut disordered) = (0, self.next.load(Ordering::Relaxed), 0);
         for payload in payloads {
             let Some((sent, rest)) = payload.split_first_chunk::<8>() else { continue };
             let Some(number) = rest.first_chunk::<8>() else { continue };
             let number = u64::from_le_bytes(*number);
-            latency.record(now.saturating_sub(u64::from_le_bytes(*sent)));
+            if let Some((now, latency, first)) = &mut recording {
+                let took = now.saturating_sub(u64::from_le_bytes(*sent));
+                match &mut **first {
+                    Some(first) if number.is_multiple_of(FIRST_IN) => first.record(took),
+                    Some(_) | None => latency.record(took),
+                }
+            }
             disordered += u64::from(number < next);
             next = next.max(number + 1);
             count += 1;
         }
-        drop(latency);
-        // One thread writes these; who reads them wants no more than the numbers.
+        drop(recording);
+        // One thread writes these, so that none of it need be one step; who reads them wants no more than the numbers.
         self.next.store(next, Ordering::Relaxed);
-        self.disordered.fetch_add(disordered, Ordering::Relaxed);
-        self.received.fetch_add(count, Ordering::Release);
-        if let Some(sender) = self.sender.get() {
+        if disordered > 0 {
+            self.disordered.store(self.disordered.load(Ordering::Relaxed) + disordered, Ordering::Relaxed);
+        }
+        self.received.store(self.received.load(Ordering::Relaxed) + count, Ordering::Release);
+        if self.is_waited_for.load(Ordering::Relaxed)
+            && let Some(sender) = self.sender.get()
+        {
             sender.unpark();
         }
+    }
+
+    /// Has latencies recorded from now on, or messages counted alone.
+    pub(super) fn record(&self, records: bool) {
+        self.records.store(records, Ordering::Relaxed);
+    }
+
+    /// Has messages with a priority told apart from others, or not any more; their latencies until now.
+    pub(super) fn separate(&self, separates: bool) -> Option<Recorder> {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *first, separates.then(Recorder::default))
     }
 
     /// Messages that came.
@@ -188,6 +221,7 @@ pub(super) struct Pair {
     pub(super) intake: Arc<Intake>,
     /// Messages that were sent.
     pub(super) sent: u64,
+    has_priorities: bool,
     /// The relay, if there is one.
     pub(super) relay: Option<Process>,
     receiver: Receiver,
@@ -225,7 +259,7 @@ impl Pair {
                 Sender::Udp(socket, Datagrams::new(MESSAGE))
             }
         };
-        Ok(Self { sender, intake, sent: 0, relay: relay.map(|(process, _)| process), receiver })
+        Ok(Self { sender, intake, sent: 0, has_priorities: false, relay: relay.map(|(process, _)| process), receiver })
     }
 
     /// Connects a pair by Tempo: through the broker there, or from end to end. Each pair of a broker has a number, and a topic by it.
@@ -249,7 +283,7 @@ impl Pair {
             reason: "a thread of it panicked".to_owned(),
         })??;
         let (sender, receiver) = (Sender::Tempo(Box::new(publisher)), Receiver::Tempo(Box::new(subscriber)));
-        Ok(Self { sender, intake, sent: 0, relay: None, receiver })
+        Ok(Self { sender, intake, sent: 0, has_priorities: false, relay: None, receiver })
     }
 
     /// Sends at a rate, each message when it is due, until then.
@@ -280,6 +314,29 @@ impl Pair {
         }
     }
 
+    /// Sends at a rate on average, as if by chance: distances are spread exponentially.
+    pub(super) fn scatter(&mut self, rate: f64, until: u64) -> Result<(), BenchError> {
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut due = clock::now();
+        while due < until {
+            if due > clock::now() {
+                clock::sleep_until(due)?;
+            }
+            self.send(1)?;
+            due += clock::nanoseconds(-(1.0 - random.f64()).ln() / rate);
+        }
+        Ok(())
+    }
+
+    /// Sends so many a second until then, one in [`FIRST_IN`] with a priority; latencies of these are given, too.
+    pub(super) fn pour_with_priorities(&mut self, rate: f64, until: u64) -> Result<(), BenchError> {
+        // What has a priority is sent by itself, the others between gathered.
+        self.has_priorities = true;
+        let result = self.pour(rate, 16, until);
+        self.has_priorities = false;
+        result
+    }
+
     /// Sends as fast as it can until then, so many at once, with so many on their way at most.
     pub(super) fn flood(&mut self, at_once: usize, window: u64, until: u64) -> Result<(), BenchError> {
         let _ = self.intake.sender.set(thread::current());
@@ -287,7 +344,9 @@ impl Pair {
         while clock::now() < until {
             let lost_or_under_way = self.sent.saturating_sub(self.intake.received()).saturating_sub(missing);
             if lost_or_under_way > window {
+                self.intake.is_waited_for.store(true, Ordering::Relaxed);
                 thread::park_timeout(std::time::Duration::from_millis(1));
+                self.intake.is_waited_for.store(false, Ordering::Relaxed);
                 continue;
             }
             self.send(at_once)?;
@@ -324,7 +383,14 @@ impl Pair {
                 for (payload, number) in payloads.iter_mut().take(count).zip(first..) {
                     fill(payload, number);
                 }
-                super::tempo_ends::publish(publisher, payloads.get(..count).unwrap_or_default())?;
+                let payloads = payloads.get(..count).unwrap_or_default();
+                match payloads.split_first() {
+                    Some((payload, others)) if self.has_priorities && first.is_multiple_of(FIRST_IN) => {
+                        super::tempo_ends::publish_first(publisher, payload)?;
+                        super::tempo_ends::publish(publisher, others)?;
+                    }
+                    _ => super::tempo_ends::publish(publisher, payloads)?,
+                }
             }
         }
         self.sent += count as u64;

@@ -237,10 +237,6 @@ impl Row {
             100.0 * crate::latency::ratio(within.sum(), figures.events)
         };
         let [below_300us, below_500us, below_1000us, below_2000us, below_10000us] = BOUNDS_US.map(below);
-        let sum: f64 = counts
-            .iter()
-            .map(|(latency, count)| crate::latency::ratio(*latency, 1_000) * crate::latency::ratio(*count, 1))
-            .sum();
         Some(Self {
             mode,
             transport,
@@ -248,7 +244,7 @@ impl Row {
             messages: figures.events,
             lost,
             disordered,
-            mean_us: sum / crate::latency::ratio(figures.events, 1),
+            mean_us: super::mean_us(recorder),
             p50_us: figures.median,
             p99_us: figures.p99,
             p999_us: figures.p999,

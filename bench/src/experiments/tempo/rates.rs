@@ -71,13 +71,11 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
             pair.settle()?;
             let recorder = pair.intake.take_latency();
             let Some(figures) = recorder.percentiles() else { break };
-            let counts = recorder.counts();
-            let sum: f64 = counts.iter().map(|(ns, count)| crate::latency::ratio(ns * count, 1_000)).sum();
             report.rows.push(Row {
                 transport: transport.name(),
                 rate,
                 received,
-                mean_us: sum / crate::latency::ratio(figures.events, 1),
+                mean_us: super::mean_us(&recorder),
                 p50_us: figures.median,
                 p99_us: figures.p99,
                 max_us: figures.max,
