@@ -59,6 +59,24 @@ pub(crate) enum Command {
     /// What a publisher suffers from another one's flood (Bauer et al., Tempo, figures 11 and 12)
     #[command(after_help = ISOLATION_EXAMPLES)]
     Isolation(ExperimentOptions),
+    /// Tempo at 250 and 4,000 messages/s: peer to peer, through a broker, beside the CORBA door and bare sockets (Bauer et al., tables I to III)
+    #[command(after_help = TEMPO_LATENCY_EXAMPLES)]
+    TempoLatency(ExperimentOptions),
+    /// Tempo through a broker as the rate is raised until it is not reached (Bauer et al., figure 10)
+    #[command(after_help = TEMPO_RATES_EXAMPLES)]
+    TempoRates(ExperimentOptions),
+    /// As many messages as Tempo carries over TCP and UDP, beside bare sockets
+    #[command(after_help = TEMPO_SATURATION_EXAMPLES)]
+    TempoSaturation(ExperimentOptions),
+    /// What a publisher suffers from another one's flood through the same Tempo broker (Bauer et al., figures 11 and 12)
+    #[command(after_help = TEMPO_ISOLATION_EXAMPLES)]
+    TempoIsolation(ExperimentOptions),
+    /// One Tempo publisher and a hundred subscribers: to each, to a multicast group, through a broker
+    #[command(after_help = TEMPO_FAN_OUT_EXAMPLES)]
+    TempoFanOut(ExperimentOptions),
+    /// What the analysis says of a Tempo broker that runs by the clock, beside what is measured (Bauer et al., section IV.E)
+    #[command(after_help = TEMPO_PREDICTED_EXAMPLES)]
+    TempoPredicted(ExperimentOptions),
     /// What the service does for one event, seen from outside: system calls in order, context switches, allocations
     #[command(after_help = EVENT_PATH_EXAMPLES)]
     EventPath(ExperimentOptions),
@@ -86,6 +104,9 @@ pub(crate) enum Command {
     /// The suppliers or the consumers of an experiment, in a process of their own
     #[command(hide = true, name = "party-process")]
     PartyProcess,
+    /// The floor of a Tempo broker, in a process of its own
+    #[command(hide = true, name = "tempo-relay-process")]
+    TempoRelayProcess(crate::experiments::tempo::relay::TempoRelayOptions),
     /// Lift the throttling of real-time threads until the input ends
     #[command(hide = true, name = "unthrottled-process")]
     UnthrottledProcess,
@@ -93,6 +114,36 @@ pub(crate) enum Command {
     #[command(hide = true, name = "leashed-process")]
     LeashedProcess(LeashedOptions),
 }
+
+const TEMPO_LATENCY_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-latency                   half an hour
+  campanile-bench tempo-latency --quick --json | jq '.rows[] | {mode, transport, rate, p50_us, below_500us}'";
+
+const TEMPO_RATES_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-rates                     three minutes
+  campanile-bench tempo-rates --quick --svg-dir charts";
+
+const TEMPO_SATURATION_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-saturation                three minutes
+  campanile-bench tempo-saturation --quick --json | jq .ratios";
+
+const TEMPO_ISOLATION_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-isolation                 five minutes
+  campanile-bench tempo-isolation --quick --json | jq '{p99_before_us, p99_beside_us, p99_during_us, ratio}'";
+
+const TEMPO_FAN_OUT_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-fan-out                   a minute and a half
+  campanile-bench tempo-fan-out --quick --json | jq '.rows[] | {mode, transport, last_p99_us}'";
+
+const TEMPO_PREDICTED_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-predicted                 two minutes
+  campanile-bench tempo-predicted --quick --json | jq '.rows[] | {what, predicted, measured}'";
 
 const PIPELINE_EXAMPLES: &str = "\
 Examples:

@@ -128,6 +128,18 @@ impl Campanile {
         Self::start_confined(core, fifo, &arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0"]))
     }
 
+    /// Starts a service on a free port of loopback that is a Tempo broker at this address, all of it on this core if there is one, configured by
+    /// this file if there is one.
+    pub fn start_with_tempo(
+        core: Option<usize>,
+        tempo: &str,
+        config: Option<&std::path::Path>,
+    ) -> Result<Self, BenchError> {
+        let mut serve = arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0", "--tempo-listen", tempo]);
+        serve.extend(config.iter().flat_map(|path| ["--config".into(), path.into()]));
+        Self::start_confined(core, None, &serve)
+    }
+
     fn start_with(serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
         Self::start_confined(None, None, serve)
     }

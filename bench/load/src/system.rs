@@ -2,8 +2,11 @@
 
 #![expect(
     unsafe_code,
-    reason = "no safe wrapper offers scheduling policies, the processor clock of another process, or ports chosen on connecting"
+    reason = "no safe wrapper offers scheduling policies, the processor clock of another process, ports chosen on connecting, or \
+              many datagrams with a call"
 )]
+
+pub mod datagrams;
 
 use std::fs;
 use std::io::{self, Write};

@@ -28,7 +28,8 @@ const TK_OCTET: u32 = 10;
 
 /// The type of an event that nothing else is said of.
 pub const EVENT_DOMAIN: &str = "Bench";
-const EVENT_TYPE: &str = "Small";
+/// The name of the type of these events, where nothing else is said.
+pub const EVENT_TYPE: &str = "Small";
 
 /// The operation by which structured events are pushed.
 const PUSH: &[u8] = b"push_structured_event";

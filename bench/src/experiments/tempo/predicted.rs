@@ -1,0 +1,239 @@
+//! `campanile-bench tempo-predicted`: what the analysis (section IV.E, `campanile plan tempo`) says of a broker that runs by the clock, beside what
+//! is measured: the rate that is guaranteed, how long messages wait, how often some are carried over into another period, and what
+//! priorities do where messages wait.
+//!
+//! A broker that runs by the clock is a polling server: released every period, for a budget of its core. It is full at a rate that its clients
+//! can send, so that its queues can be looked at. Times are those through the broker less the median of a message that meets nothing.
+
+use std::fs;
+use std::io::Write;
+
+use planning::tempo::{PollingServer, Queue};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ends::{Pair, Transport, Way};
+use super::{Broker, after, pair, take_seat};
+use crate::campanile::Campanile;
+use crate::experiments::{Bed, Kind};
+use crate::latency::Recorder;
+use crate::report::{Aim, Charts, Tables, rows, table};
+use crate::{BenchError, ExperimentOptions, Output, clock};
+
+const KIND: Kind = Kind { name: "tempo-predicted", tables, charts: |_| Charts::new() };
+
+/// Periods and budgets, in microseconds.
+const SERVERS: [(u64, u64); 3] = [(5_000, 1_000), (10_000, 1_000), (20_000, 2_000)];
+/// Parts of the guaranteed rate at which messages come as if by chance.
+const INTENSITIES: [f64; 2] = [0.5, 0.8];
+/// A rate at which periods and messages do not keep step, in messages a second.
+const PACED: f64 = 977.0;
+/// How far the measured may be from the predicted, as a part of that.
+const ERROR_AT_MOST: f64 = 0.15;
+/// Messages that may be on their way while the broker is filled.
+const WINDOW: u64 = 8_192;
+
+/// The report, beside what all of them begin with.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Messages a second that the broker takes when it always runs.
+    service_rate: f64,
+    /// The median of a message that meets nothing, in microseconds.
+    way_us: f64,
+    rows: Vec<Row>,
+    /// Messages with a priority among others, where more come than are taken.
+    priorities: Vec<Priorities>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    period_us: u64,
+    budget_us: u64,
+    what: String,
+    predicted: f64,
+    measured: f64,
+    /// Whether the analysis says a figure, or what it is at most.
+    is_bound: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Priorities {
+    period_us: u64,
+    budget_us: u64,
+    /// Messages a second that were sent, and that came.
+    sent: f64,
+    received: f64,
+    /// Of those with a priority, and the others, in microseconds.
+    p50_first_us: f64,
+    p50_others_us: f64,
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
+}
+
+fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+    let (_, seconds) = bed.times(options, (0.0, 1.0), (0.0, 5.0));
+    take_seat(bed)?;
+    out.progress("a broker that always runs")?;
+    let (service_rate, way_us) = {
+        let broker = Broker::start(bed)?;
+        let mut pair = pair(bed, Way::Broker, Transport::Udp, &broker, 0)?;
+        pair.pace(PACED, after(seconds))?;
+        pair.settle()?;
+        let way_us = median(&pair.intake.take_latency());
+        (saturation(&mut pair, seconds)?, way_us)
+    };
+    let mut report = Report { service_rate, way_us, rows: Vec::new(), priorities: Vec::new() };
+    for (period_us, budget_us) in SERVERS {
+        out.progress(&format!("released every {period_us} µs for {budget_us} µs"))?;
+        report.look_at(bed, (period_us, budget_us), seconds)?;
+    }
+    Ok((report.judge(), report))
+}
+
+/// As many messages a second as get through.
+fn saturation(pair: &mut Pair, seconds: f64) -> Result<f64, BenchError> {
+    pair.flood(16, WINDOW, after(seconds / 4.0))?;
+    let (received, from) = (pair.intake.received(), clock::now());
+    pair.flood(16, WINDOW, after(seconds))?;
+    let rate = crate::latency::ratio(pair.intake.received() - received, 1) / clock::seconds(clock::now() - from);
+    pair.settle()?;
+    pair.intake.take_latency();
+    Ok(rate)
+}
+
+fn median(recorder: &Recorder) -> f64 {
+    recorder.percentiles().map_or(f64::NAN, |figures| figures.median)
+}
+
+/// A broker that runs by the clock.
+fn timed_broker(bed: &Bed, (period_us, budget_us): (u64, u64)) -> Result<Broker, BenchError> {
+    let path = std::env::temp_dir().join(format!("campanile-bench-{}-lanes.toml", std::process::id()));
+    let text = format!("[lanes]\nmain_period_us = {period_us}\nmain_budget_us = {budget_us}\n");
+    let mut file = fs::File::create(&path).map_err(BenchError::io("writing a configuration"))?;
+    file.write_all(text.as_bytes()).map_err(BenchError::io("writing a configuration"))?;
+    let address = super::free_address()?;
+    let service = Campanile::start_with_tempo(bed.cores.middle, &address.to_string(), Some(&path));
+    let _ = fs::remove_file(&path);
+    Ok(Broker { service: service?, address })
+}
+
+impl Report {
+    fn look_at(&mut self, bed: &Bed, server: (u64, u64), seconds: f64) -> Result<(), BenchError> {
+        let broker = timed_broker(bed, server)?;
+        let mut pair = pair(bed, Way::Broker, Transport::Udp, &broker, 0)?;
+        let polling = PollingServer {
+            period_s: crate::latency::ratio(server.0, 1_000_000),
+            budget_s: crate::latency::ratio(server.1, 1_000_000),
+        };
+        let mut add = |what: &str, predicted, measured, is_bound| {
+            let (period_us, budget_us) = server;
+            self.rows.push(Row { period_us, budget_us, what: what.to_owned(), predicted, measured, is_bound });
+        };
+        pair.pace(PACED, after(seconds))?;
+        pair.settle()?;
+        let recorder = pair.intake.take_latency();
+        let (mean, longest) =
+            (super::mean_us(&recorder), recorder.percentiles().map_or(f64::NAN, |figures| figures.p99));
+        add("mean wait of paced messages, µs", polling.mean_wait_s() * 1e6, mean - self.way_us, false);
+        add("p99 wait of paced messages, µs, at most", polling.longest_wait_s() * 1e6, longest - self.way_us, true);
+        let guaranteed = polling.reduced(self.service_rate);
+        let most = saturation(&mut pair, seconds)?;
+        add("guaranteed rate, messages/s", guaranteed, most, false);
+        for intensity in INTENSITIES {
+            let rate = most * intensity;
+            let before = counters(&broker)?;
+            pair.scatter(rate, after(seconds))?;
+            pair.settle()?;
+            let after = counters(&broker)?;
+            pair.intake.take_latency();
+            let queue = Queue { arrival_rate: rate, service_rate: most / polling.fraction() };
+            let mut steps = 100_000_000;
+            if let Some(probability) = polling.nothing_carried_over(&queue, &mut steps) {
+                let (periods, spent) = (after.0 - before.0, after.1 - before.1);
+                let measured = 1.0 - crate::latency::ratio(spent, periods.max(1));
+                add(&format!("nothing carried over, at {intensity} of that"), probability.value, measured, false);
+            }
+        }
+        self.priorities.push(priorities(&mut pair, server, most, seconds)?);
+        Ok(())
+    }
+
+    fn judge(&self) -> Vec<Aim> {
+        let judge = |row: &Row| {
+            let Row { period_us, budget_us, what, predicted, measured, is_bound } = row;
+            let error = (measured - predicted) / predicted;
+            Aim {
+                aim: format!("{budget_us} of {period_us} µs: {what}: {predicted:.3}, within 15 %"),
+                found: format!("{measured:.3}"),
+                met: Some(if *is_bound { error <= ERROR_AT_MOST } else { error.abs() <= ERROR_AT_MOST }),
+            }
+        };
+        let mut aims: Vec<Aim> = self.rows.iter().map(judge).collect();
+        for row in &self.priorities {
+            aims.push(Aim {
+                aim: format!(
+                    "{} of {} µs, overfull: messages with a priority wait less than others",
+                    row.budget_us, row.period_us
+                ),
+                found: format!("{:.0} and {:.0} µs", row.p50_first_us, row.p50_others_us),
+                met: Some(row.p50_first_us < row.p50_others_us),
+            });
+        }
+        aims
+    }
+}
+
+/// Periods, and budgets that were spent with work left.
+fn counters(broker: &Broker) -> Result<(u64, u64), BenchError> {
+    let counters = broker.service.counters()?;
+    let of = |name| counters.get(name).copied().unwrap_or(0);
+    Ok((of("lane_periods"), of("lane_budgets_spent")))
+}
+
+/// Sends more than is taken, one message in 64 with a priority.
+fn priorities(pair: &mut Pair, server: (u64, u64), most: f64, seconds: f64) -> Result<Priorities, BenchError> {
+    let rate = most * 1.3;
+    pair.intake.separate(true);
+    let (received, from) = (pair.intake.received(), clock::now());
+    pair.pour_with_priorities(rate, after(seconds))?;
+    let took = clock::seconds(clock::now() - from);
+    let came = crate::latency::ratio(pair.intake.received() - received, 1) / took;
+    pair.settle()?;
+    let first = pair.intake.separate(false).map_or(f64::NAN, |first| median(&first));
+    Ok(Priorities {
+        period_us: server.0,
+        budget_us: server.1,
+        sent: rate,
+        received: came,
+        p50_first_us: first,
+        p50_others_us: median(&pair.intake.take_latency()),
+    })
+}
+
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("period µs", "period_us"),
+        ("budget µs", "budget_us"),
+        ("what", "what"),
+        ("predicted", "predicted"),
+        ("measured", "measured"),
+    ];
+    let priorities = [
+        ("period µs", "period_us"),
+        ("budget µs", "budget_us"),
+        ("sent/s", "sent"),
+        ("received/s", "received"),
+        ("p50 with a priority µs", "p50_first_us"),
+        ("p50 of others µs", "p50_others_us"),
+    ];
+    vec![
+        (
+            "A broker that runs by the clock, by the analysis and measured".to_owned(),
+            table(rows(report, "rows"), &columns),
+        ),
+        ("Priorities within a topic".to_owned(), table(rows(report, "priorities"), &priorities)),
+    ]
+}

@@ -1,0 +1,209 @@
+//! `campanile-bench tempo-saturation`: how many messages of 128 octets get through in a second, from end to end and through a broker, over
+//! TCP and UDP, beside bare sockets and a bare relay (the paper's broker carried 10,000).
+//!
+//! Messages are sent one with a call, as a program does that has one after the other, and 64 with a call. A bare TCP loop that writes 64 at
+//! once copies ten thousand octets it never looks at: there the ratio is told and not judged.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::ends::{Pair, Transport, Way};
+use super::{Broker, after, pair, take_seat};
+use crate::experiments::{Bed, Kind, PairedRatio};
+use crate::report::{Aim, Charts, Tables, rows, table};
+use crate::{BenchError, ExperimentOptions, Output, Spread, clock};
+
+const KIND: Kind = Kind { name: "tempo-saturation", tables, charts: |_| Charts::new() };
+
+/// Messages that are sent with a call: alone, and gathered.
+const AT_ONCE: [usize; 2] = [1, 64];
+/// Messages that may be on their way.
+const WINDOW: u64 = 8_192;
+/// What part of the bare way's throughput is to be reached at least, from end to end, and by datagrams.
+const PART_AT_LEAST: f64 = 0.8;
+/// Messages a second that a broker is to carry over TCP at least.
+const BROKER_AT_LEAST: f64 = 1_000_000.0;
+
+/// The report, beside what all of them begin with.
+#[derive(Debug, Serialize)]
+struct Report {
+    rows: Vec<Row>,
+    /// Each way's throughput by that of the bare way with as many hops, turn by turn.
+    ratios: Vec<Ratio>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    mode: &'static str,
+    transport: &'static str,
+    at_once: usize,
+    /// Messages received in a second.
+    rate: Option<Spread>,
+    /// Microseconds of processor time that whoever is between spent on a message.
+    cpu_us: Option<f64>,
+    lost: u64,
+    disordered: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Ratio {
+    mode: &'static str,
+    to: &'static str,
+    transport: &'static str,
+    at_once: usize,
+    throughput: Option<PairedRatio>,
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
+}
+
+struct Contender {
+    way: Way,
+    transport: Transport,
+    pair: Pair,
+    /// By how many are sent with a call.
+    found: [Found; 2],
+}
+
+/// What came of it, with so many sent with a call.
+#[derive(Debug, Default)]
+struct Found {
+    rates: Vec<Option<f64>>,
+    cpu: u64,
+    received: u64,
+    lost: u64,
+}
+
+impl Contender {
+    /// Floods for so long, and counts what comes in the later half.
+    fn turn(&mut self, at_once: usize, seconds: f64, broker: &Broker) -> Result<(), BenchError> {
+        let cpu = |pair: &Pair| match (self.way, &pair.relay) {
+            (Way::Broker, _) => broker.service.process().cpu(),
+            (_, Some(relay)) => relay.cpu(),
+            _ => Ok(0),
+        };
+        let missing = self.pair.sent - self.pair.intake.received();
+        self.pair.flood(at_once, WINDOW, after(seconds / 2.0))?;
+        let (before, received, from) = (cpu(&self.pair)?, self.pair.intake.received(), clock::now());
+        self.pair.flood(at_once, WINDOW, after(seconds))?;
+        let (spent, received) = (cpu(&self.pair)? - before, self.pair.intake.received() - received);
+        let rate = crate::latency::ratio(received, 1) / clock::seconds(clock::now() - from);
+        let lost = self.pair.settle()? - missing;
+        let found = AT_ONCE.into_iter().zip(&mut self.found).find(|(count, _)| *count == at_once);
+        if let Some((_, found)) = found {
+            found.rates.push(Some(rate));
+            found.cpu += spent;
+            found.received += received;
+            found.lost += lost;
+        }
+        Ok(())
+    }
+}
+
+fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+    let rounds = if bed.quick() { 3 } else { 9 };
+    let (_, seconds) = bed.times(options, (0.0, 0.5), (0.0, 2.0));
+    let broker = Broker::start(bed)?;
+    let mut all = Vec::new();
+    for (transport, number) in Transport::ALL.into_iter().zip(0..) {
+        for way in Way::ALL {
+            let pair = pair(bed, way, transport, &broker, number)?;
+            // A histogram would take as long as what is measured.
+            pair.intake.record(false);
+            all.push(Contender { way, transport, pair, found: Default::default() });
+        }
+    }
+    take_seat(bed)?;
+    for round in 0..rounds {
+        for at_once in AT_ONCE {
+            for contender in &mut all {
+                out.progress(&format!("round {} of {rounds}: {}", round + 1, contender.way.name()))?;
+                contender.turn(at_once, seconds, &broker)?;
+            }
+        }
+    }
+    let report = Report::of(&all);
+    Ok((report.judge(), report))
+}
+
+impl Report {
+    fn of(all: &[Contender]) -> Self {
+        let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+        for contender in all {
+            let (mode, transport) = (contender.way.name(), contender.transport.name());
+            for (at_once, found) in AT_ONCE.into_iter().zip(&contender.found) {
+                rows.push(Row {
+                    mode,
+                    transport,
+                    at_once,
+                    rate: Spread::of(found.rates.iter().copied().flatten()),
+                    cpu_us: (found.cpu > 0).then(|| {
+                        crate::latency::ratio(found.cpu, 1_000) / crate::latency::ratio(found.received.max(1), 1)
+                    }),
+                    lost: found.lost,
+                    disordered: contender.pair.intake.disordered(),
+                });
+            }
+            let Some(to) = contender.way.floor() else { continue };
+            let Some(floor) = all.iter().find(|other| (other.way, other.transport) == (to, contender.transport)) else {
+                continue;
+            };
+            for ((at_once, found), floor) in AT_ONCE.into_iter().zip(&contender.found).zip(&floor.found) {
+                let throughput = PairedRatio::of(&found.rates, &floor.rates);
+                ratios.push(Ratio { mode, to: to.name(), transport, at_once, throughput });
+            }
+        }
+        Self { rows, ratios }
+    }
+
+    fn judge(&self) -> Vec<Aim> {
+        let mut aims = Vec::new();
+        for Ratio { mode, to, transport, at_once, throughput } in &self.ratios {
+            if *transport == "tcp" && (*mode == "broker" || *at_once > 1) {
+                continue;
+            }
+            let found = throughput.as_ref().map(|ratio| ratio.median);
+            aims.push(Aim {
+                aim: format!("{transport}, {at_once} with a call: {mode} carries at least 0.8 × what {to} does"),
+                found: found.map_or_else(|| "nothing to compare".to_owned(), |ratio| format!("{ratio:.3} ×")),
+                met: found.map(|ratio| ratio >= PART_AT_LEAST),
+            });
+        }
+        let broker =
+            self.rows.iter().find(|row| (row.mode, row.transport, row.at_once) == ("broker", "tcp", AT_ONCE[1]));
+        let rate = broker.and_then(|row| Some(row.rate?.median));
+        aims.push(Aim {
+            aim: "tcp, gathered: a broker carries at least 1,000,000 messages/s".to_owned(),
+            found: rate.map_or_else(|| "none".to_owned(), |rate| format!("{rate:.0}")),
+            met: rate.map(|rate| rate >= BROKER_AT_LEAST),
+        });
+        aims
+    }
+}
+
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("mode", "mode"),
+        ("transport", "transport"),
+        ("with a call", "at_once"),
+        ("messages/s", "rate.median"),
+        ("least", "rate.min"),
+        ("most", "rate.max"),
+        ("between, µs/message", "cpu_us"),
+        ("lost", "lost"),
+        ("out of order", "disordered"),
+    ];
+    let ratios = [
+        ("mode", "mode"),
+        ("compared with", "to"),
+        ("transport", "transport"),
+        ("with a call", "at_once"),
+        ("ratio of throughputs", "throughput.median"),
+    ];
+    vec![
+        ("Messages of 128 octets".to_owned(), table(rows(report, "rows"), &columns)),
+        ("Beside bare sockets, turn by turn".to_owned(), table(rows(report, "ratios"), &ratios)),
+    ]
+}
