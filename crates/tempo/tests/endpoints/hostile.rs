@@ -306,6 +306,19 @@ fn floods_of_fragments_take_the_room_there_is_and_give_way_when_they_stop() {
 }
 
 #[test]
+fn a_message_that_is_overtaken_by_fragments_of_a_later_one_does_not_end_that() {
+    let mut hand = Hand::new(Role::Subscriber);
+    let mut who = stranger(address(1), 10, Role::Publisher);
+    hand.meet(&mut who);
+    let half = |at| who.data(10, Some(Fragment { total: 2_000, at }), &[1; 1_000]);
+    for bytes in [who.data(8, None, b"8"), half(0), who.data(9, None, b"9"), half(1_000), who.data(11, None, b"11")] {
+        hand.give(who.place, &bytes);
+    }
+    let numbers: Vec<_> = hand.log.got.iter().map(|got| got.sequence).collect();
+    assert_eq!((numbers, hand.end.subscribed(hand.topic).lost), (vec![8, 9, 10, 11], 0));
+}
+
+#[test]
 fn a_clock_that_goes_back_does_not_silence_an_end_point() {
     let channel = Channel::Peer(Place::Datagram(address(1)));
     let mut hand = Hand::with(Role::Subscriber, channel);

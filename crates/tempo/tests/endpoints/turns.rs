@@ -77,6 +77,29 @@ fn topics_take_turns_by_their_rates_and_a_short_deadline_goes_first() {
 }
 
 #[test]
+fn a_message_that_was_begun_goes_on_before_those_whose_turn_comes_later() {
+    let mut hand = Hand::new(Role::Publisher);
+    let other = TopicSettings { rate: 1_000_000, ..settings("Weather/Rain", Role::Publisher) };
+    let other = hand.end.add_topic(0, other).unwrap();
+    let [fine, slow] = [1, 2].map(|number| {
+        let who = Stranger { place: Place::Stream(number), ..stranger(address(1), 10 + number, Role::Subscriber) };
+        hand.announce(&who);
+        who
+    });
+    let announcement = tempo::wire::Announcement { name: "Weather/Rain", ..slow.announcement() };
+    let header = tempo::wire::Header { topic: 10, ..slow.header(0) };
+    hand.give(slow.place, &crate::hand::written(header, tempo::wire::Payload::Announcement(announcement)));
+    hand.end.set_ready(slow.place, false);
+    publish(&mut hand, 0, b"w").unwrap();
+    assert_eq!(sent_data(&hand.flush()), [b"w"], "to {fine:?}");
+    for _ in 0..10 {
+        hand.end.publish(hand.now, other, 0, Content::Octets, b"r").unwrap();
+    }
+    hand.end.set_ready(slow.place, true);
+    assert_eq!(sent_data(&hand.flush()).concat(), b"wrrrrrrrrrr");
+}
+
+#[test]
 fn a_topic_that_had_to_wait_for_room_does_not_catch_up_at_the_cost_of_others() {
     let (mut hand, mute) = hand_with_stream();
     let fine = Stranger { place: Place::Stream(2), number: 10, ..stranger(address(2), 11, Role::Subscriber) };
