@@ -340,7 +340,7 @@ mod tests {
         let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
         assert!(inputs[0].has_room(5_000, bounds));
         push(&mut turns, &mut inputs, 0, 0, 1);
-        assert!(!inputs[0].has_room(5_000, bounds) && inputs[0].has_room(800, bounds));
+        assert!(!inputs[0].has_room(5_000, bounds) && inputs[0].has_room(600, bounds));
         (0..2).for_each(|number| push(&mut turns, &mut inputs, 0, 0, number));
         assert!(!inputs[0].has_room(1, bounds) && !inputs[0].has_much_room(bounds));
         (0..2).for_each(|_| assert!(serve(&mut turns, &mut inputs).is_some()));
