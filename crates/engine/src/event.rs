@@ -68,8 +68,8 @@ pub struct Event {
     /// Whether it outlives the process, as its header says (`EventReliability`). `None`, the default: as its supplier's settings say.
     pub reliability: Option<Reliability>,
     /// Of an event that was [restored](crate::Lane::restore_event): the consumers that should have it yet, by rising number, and
-    /// nobody else gets it. `None`, the default: whoever wants it.
-    pub only: Option<Box<[ProxyId]>>,
+    /// nobody else gets it. `None`, the default: whoever wants it. Events that are for the same share it.
+    pub only: Option<Arc<[ProxyId]>>,
     /// When it was admitted. The lane sets it, but for one that comes back: see [`Lane::return_event`](crate::Lane::return_event) and
     /// [`Lane::restore_event`](crate::Lane::restore_event).
     pub arrived: Time,

@@ -166,8 +166,8 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
         _ => fs::DirBuilder::new().mode(0o700).create(&folder)?,
     }
     let is_there = |channel| channels.contains(&channel);
-    let mut desk = Desk::default();
-    let (histories, numbers) = Histories::open(directory.join(PAST), history_bytes_max, is_there, &mut desk)?;
+    let mut past_desk = Desk::through_cache();
+    let (histories, numbers) = Histories::open(directory.join(PAST), history_bytes_max, is_there, &mut past_desk)?;
     let bell = Arc::new(Bell::new()?);
     let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
     let keeper = Keeper {
@@ -178,7 +178,8 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
         asked: Vec::new(),
         fails_to_read: false,
         past: Past::new(histories, types),
-        desk,
+        past_desk,
+        desk: Desk::default(),
         origin,
         bell: Arc::clone(&bell),
         again_at: None,
@@ -216,6 +217,8 @@ struct Keeper {
     /// Whether something could not be read.
     fails_to_read: bool,
     past: Past,
+    past_desk: Desk,
+    /// For backlogs.
     desk: Desk,
     /// When lanes' clocks began.
     origin: Instant,
@@ -243,7 +246,7 @@ impl Keeper {
             if self.seats.is_empty() && self.introductions.has_ended() {
                 self.logs.clear();
                 let clock = self.clock();
-                self.past.finish(&clock, &mut self.desk);
+                self.past.finish(&clock, &mut self.past_desk);
                 let _ = fs::remove_dir(&self.folder);
                 return;
             }
@@ -333,7 +336,7 @@ impl Keeper {
             return false;
         }
         let clock = self.clock();
-        let Self { logs, seats, again_at, past, counters, desk, .. } = self;
+        let Self { logs, seats, again_at, past, past_desk, counters, desk, .. } = self;
         let mut failure = None;
         for ((thread, _), (log, budget_bytes)) in logs.iter_mut().filter(|(_, (log, _))| log.is_pending()) {
             match log.write(*budget_bytes, encode, desk) {
@@ -345,7 +348,7 @@ impl Keeper {
                 Err(error) => failure = Some(error),
             }
         }
-        let (remembered, of_past) = past.write(&clock, counters, desk);
+        let (remembered, of_past) = past.write(&clock, counters, past_desk);
         failure = failure.or(of_past);
         if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
             seat.answers.post_all(remembered.into_iter().map(FromOverflow::Remembered));
@@ -369,7 +372,7 @@ impl Keeper {
     /// Reads what is to come back. True if there is more.
     fn read(&mut self) -> bool {
         let clock = self.clock();
-        let Self { asked, seats, logs, past, desk, .. } = self;
+        let Self { asked, seats, logs, past, past_desk, desk, .. } = self;
         let (mut failure, mut is_read) = (None, false);
         let mut later = Vec::new();
         for asking in asked.extract_if(.., |asked| asked.is_due()) {
@@ -394,7 +397,7 @@ impl Keeper {
             seat.answers.post(FromOverflow::Back(Back { outbox: asking.outbox, records, lost }));
         }
         asked.extend(later);
-        let (recalled, more, of_past) = past.read(&clock, desk);
+        let (recalled, more, of_past) = past.read(&clock, past_desk);
         is_read |= !recalled.is_empty();
         if let Some(seat) = seats.iter_mut().find(|seat| Some(seat.thread.0) == past.thread) {
             seat.answers.post_all(recalled);

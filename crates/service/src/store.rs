@@ -230,10 +230,13 @@ struct Gathering {
     until: Instant,
 }
 
+/// With so many events at hand nobody is waited for: what a batch takes whatever is in it is little of what these take.
+const ENOUGH: usize = 128;
+
 impl Gathering {
     /// How long to wait for more, with so many events at hand; nothing if that is over.
     fn waits(&mut self, awaited: usize) -> Option<Duration> {
-        let expected = *self.expected.get_or_insert(self.answered + awaited);
+        let expected = *self.expected.get_or_insert((self.answered + awaited).min(ENOUGH));
         let left = self.until.saturating_duration_since(time::now());
         (awaited < expected && !left.is_zero()).then_some(left)
     }
@@ -277,8 +280,7 @@ impl Writer {
             if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let told = disk.each_event(*from, |number, consumers, record| {
-            let consumers = consumers.map(record::read_consumers);
-            journal.restore(number, record.len(), consumers.as_deref().map(<[_]>::len));
+            journal.restore(number, record.len(), consumers.map(record::count_consumers));
             piece.push(number, consumers, record);
             *from = number + 1;
             if piece.is_full() { hand_over(journal, core::mem::take(&mut piece)) } else { ControlFlow::Continue(()) }

@@ -31,6 +31,8 @@ mod slow_consumers;
 #[cfg(test)]
 mod support;
 #[cfg(test)]
+mod tempo;
+#[cfg(test)]
 mod twelve_proxies;
 #[cfg(test)]
 mod versions;

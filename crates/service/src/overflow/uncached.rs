@@ -168,6 +168,11 @@ impl Default for Desk {
 }
 
 impl Desk {
+    /// One that does not pass the page cache by: for what many read soon after it was written, each somewhere else.
+    pub(super) fn through_cache() -> Self {
+        Self { is_direct: false, ..Self::default() }
+    }
+
     fn open(&self, options: &mut OpenOptions, path: &Path) -> io::Result<File> {
         // The flags of open(2) fit.
         let direct = if self.is_direct { OFlags::DIRECT.bits().cast_signed() } else { 0 };

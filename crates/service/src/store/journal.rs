@@ -19,6 +19,7 @@ use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
 use crate::store::Reception;
+use crate::store::record::read_consumers;
 
 /// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
 pub(crate) const EVENTS_MAX: usize = 4_096;
@@ -102,8 +103,8 @@ pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> 
 #[derive(Debug)]
 struct Restored {
     number: u64,
-    /// Who is yet to confirm it, if that was written.
-    consumers: Option<Box<[ProxyId]>>,
+    /// Who is yet to confirm it, if that was written: which of the piece's lists.
+    list: Option<usize>,
     /// Octets of its record.
     length: usize,
 }
@@ -112,6 +113,11 @@ struct Restored {
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     events: Vec<Restored>,
+    /// Who is yet to confirm them: as a rule one event after the other has the same list, of which there is one then. And the last as it is
+    /// kept, and octets of all of them.
+    lists: Vec<Arc<[ProxyId]>>,
+    last_list: Vec<u8>,
+    list_bytes: usize,
     /// What they say, one behind the other.
     records: Vec<u8>,
 }
@@ -119,25 +125,35 @@ pub(crate) struct Piece {
 impl Piece {
     /// Whether it has as much as a lane is given at a time.
     pub(crate) fn is_full(&self) -> bool {
-        self.events.len() >= PIECE_EVENTS || self.records.len() >= PIECE_BYTES
+        self.events.len() >= PIECE_EVENTS || self.records.len() + self.list_bytes >= PIECE_BYTES
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.events.is_empty()
     }
 
-    pub(crate) fn push(&mut self, number: u64, consumers: Option<Box<[ProxyId]>>, record: &[u8]) {
-        self.events.push(Restored { number, consumers, length: record.len() });
+    /// `consumers`: who is yet to confirm it, as it is kept, if it is.
+    pub(crate) fn push(&mut self, number: u64, consumers: Option<&[u8]>, record: &[u8]) {
+        let list = consumers.map(|octets| {
+            if self.lists.is_empty() || self.last_list != octets {
+                self.lists.push(read_consumers(octets).into());
+                self.list_bytes += octets.len();
+                self.last_list.clear();
+                self.last_list.extend_from_slice(octets);
+            }
+            self.lists.len() - 1
+        });
+        self.events.push(Restored { number, list, length: record.len() });
         self.records.extend_from_slice(record);
     }
 
     /// Each: its number, who is yet to confirm it, and its record.
-    pub(crate) fn each(self, mut act: impl FnMut(u64, Option<Box<[ProxyId]>>, &[u8])) {
+    pub(crate) fn each(self, mut act: impl FnMut(u64, Option<Arc<[ProxyId]>>, &[u8])) {
         let mut rest = self.records.as_slice();
-        for Restored { number, consumers, length } in self.events {
+        for Restored { number, list, length } in self.events {
             let (record, behind) = rest.split_at_checked(length).unwrap_or((rest, &[]));
             rest = behind;
-            act(number, consumers, record);
+            act(number, list.and_then(|list| self.lists.get(list).cloned()), record);
         }
     }
 }

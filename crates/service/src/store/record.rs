@@ -207,6 +207,11 @@ pub(crate) fn write_consumers(consumers: impl Iterator<Item = ProxyId>, out: &mu
     consumers.for_each(|proxy| out.extend(proxy.0.to_le_bytes()));
 }
 
+/// How many were written.
+pub(crate) const fn count_consumers(octets: &[u8]) -> usize {
+    octets.len() / size_of::<u32>()
+}
+
 /// Those that were written, by rising number.
 pub(crate) fn read_consumers(octets: &[u8]) -> Box<[ProxyId]> {
     let mut consumers: Vec<ProxyId> =
@@ -302,5 +307,6 @@ mod tests {
         let mut octets = Vec::new();
         write_consumers(consumers.into_iter(), &mut octets);
         assert_eq!(*read_consumers(&octets), [1, 3, 70_000].map(ProxyId));
+        assert_eq!(count_consumers(&octets), 3);
     }
 }

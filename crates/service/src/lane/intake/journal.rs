@@ -5,6 +5,8 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 
 use engine::{Admission, Draft, Event, ProxyId, ProxyKey, Reliability, Settled};
@@ -191,6 +193,8 @@ impl Journal {
 const ANSWERS_AT_ONCE: usize = 256;
 /// How long it is waited for events that were kept when the process began, until letters are looked at.
 const RESTORED_WITHIN: Duration = Duration::from_millis(10);
+/// The events of a piece take about so much memory.
+const PIECE_MEMORY: usize = 1 << 20;
 /// They are taken in for so long, until letters are looked at.
 const RESTORING_FOR: Duration = Duration::from_millis(5);
 
@@ -221,6 +225,8 @@ impl Worker {
             && self.core.clock.time() < until
             && let Some(piece) = self.core.intake.journal.next_restored()
         {
+            // In one go: the memory of a thread grows by a page at a time otherwise, with a system call for each.
+            drop(black_box(Vec::<u8>::with_capacity(PIECE_MEMORY)));
             piece.each(|number, consumers, record| self.core.restore_event(number, consumers, record));
             self.core.hear_of_settled();
             self.core.send_errands();
@@ -308,7 +314,7 @@ impl Core {
     }
 
     /// Takes an event in that was kept when the process began.
-    fn restore_event(&mut self, number: u64, consumers: Option<Box<[ProxyId]>>, record: &[u8]) {
+    fn restore_event(&mut self, number: u64, consumers: Option<Arc<[ProxyId]>>, record: &[u8]) {
         let Some(watch) = NonZeroU64::new(number) else { return };
         let Some(record) = Record::read(record) else {
             log::error!("store: event {number} cannot be read, and is dropped");
