@@ -330,9 +330,8 @@ impl Pair {
 
     /// Sends so many a second until then, one in [`FIRST_IN`] with a priority; latencies of these are given, too.
     pub(super) fn pour_with_priorities(&mut self, rate: f64, until: u64) -> Result<(), BenchError> {
-        // What has a priority is sent by itself, the others between gathered.
         self.has_priorities = true;
-        let result = self.pour(rate, 16, until);
+        let result = self.pour(rate, 1, until);
         self.has_priorities = false;
         result
     }
