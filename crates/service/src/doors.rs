@@ -16,6 +16,7 @@ pub(crate) mod guests;
 pub(crate) mod json;
 pub(crate) mod tempo;
 
+use core::fmt;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -26,6 +27,7 @@ use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::lane::clock::Clock;
 use crate::lane::intake::{Refused, Ruling};
 use crate::lane::io::datagrams::Datagrams;
+use crate::lane::io::entrance::{Arrival, Entrance};
 use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
@@ -53,6 +55,16 @@ pub(crate) enum Tag {
     Giop,
     Json,
     Tempo,
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Giop => "GIOP",
+            Self::Json => "lines of JSON",
+            Self::Tempo => "Tempo",
+        })
+    }
 }
 
 impl Tag {
@@ -107,6 +119,8 @@ pub(crate) struct Doors {
 pub(crate) struct Clients {
     /// Whom connections are taken from, whichever door they come to; the main lane's alone.
     pub(crate) addresses: Option<Addresses>,
+    /// Where they are taken from, by door; the main lane's alone.
+    entrances: [Entrance; Tag::ALL.len()],
     pub(crate) giop: giop::callers::Clients,
     pub(crate) json: json::incoming::Clients,
     pub(crate) tempo: tempo::streams::Clients,
@@ -430,23 +444,36 @@ impl Clients {
     /// When the poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
         let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
-        let (giop, json, tempo) =
-            listeners.map_or((None, None, None), |Listeners { giop, json, tempo, .. }| (Some(giop), json, tempo));
-        for (listener, door) in [(&giop, Tag::Giop), (&json, Tag::Json), (&tempo, Tag::Tempo)] {
+        let listeners =
+            listeners.map_or([None, None, None], |Listeners { giop, json, tempo, .. }| [Some(giop), json, tempo]);
+        for (listener, door) in listeners.iter().zip(Tag::ALL) {
             if let Some(listener) = listener {
                 net::prepare_listener(listener)?;
                 poll.add(listener, Socket::Listener(door), Interest::READ)?;
             }
         }
-        let (giop, json) = (giop::callers::Clients::new(giop, common), json::incoming::Clients::new(json, common));
-        Ok(Self { addresses, giop, json, tempo: tempo::streams::Clients::new(tempo, common) })
+        Ok(Self {
+            addresses,
+            entrances: listeners.map(Entrance::new),
+            giop: giop::callers::Clients::new(common),
+            json: json::incoming::Clients::new(common),
+            tempo: tempo::streams::Clients::new(common),
+        })
+    }
+
+    /// Where clients of a door connect.
+    pub(crate) const fn entrance(&mut self, door: Tag) -> &mut Entrance {
+        let [giop, json, tempo] = &mut self.entrances;
+        match door {
+            Tag::Giop => giop,
+            Tag::Json => json,
+            Tag::Tempo => tempo,
+        }
     }
 
     /// Nobody is let in any more.
     pub(crate) fn stop_listening(&mut self) {
-        self.giop.entrance.close();
-        self.json.entrance.close();
-        self.tempo.entrance.close();
+        self.entrances.iter_mut().for_each(Entrance::close);
     }
 
     /// Begins a round with what the last one left.
@@ -559,16 +586,23 @@ impl Worker {
     pub(crate) fn serve_socket(&mut self, ready: Ready) {
         match ready.socket {
             Socket::Bell => self.serve_mail(),
-            Socket::Listener(Tag::Giop) => self.accept(),
+            Socket::Listener(door) => self.accept(door),
             Socket::Incoming(Tag::Giop, token) => self.serve_incoming(token, ready),
             Socket::Outgoing(Tag::Giop, token) => self.core.serve_outgoing(token, ready),
-            Socket::Listener(Tag::Json) => self.accept_json(),
             Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
             Socket::Outgoing(Tag::Json, _) => {}
-            Socket::Listener(Tag::Tempo) => self.accept_tempo(),
             Socket::Incoming(Tag::Tempo, token) => self.serve_tempo(token, ready),
             Socket::Datagrams(Tag::Tempo) => self.serve_tempo_datagrams(ready),
             Socket::Outgoing(Tag::Tempo, _) | Socket::Datagrams(_) => {}
+        }
+    }
+
+    /// Has a door keep a connection that a client made. Says how many of its are open then; nothing if the poll does not take it.
+    pub(crate) fn let_in(&mut self, door: Tag, arrival: Arrival) -> Option<usize> {
+        match door {
+            Tag::Giop => self.let_in_giop(arrival),
+            Tag::Json => self.let_in_json(arrival),
+            Tag::Tempo => self.let_in_tempo(arrival),
         }
     }
 
@@ -643,9 +677,7 @@ impl Worker {
     /// Ends what has waited too long.
     #[inline(never)]
     pub(crate) fn sweep(&mut self) {
-        if self.clients.giop.entrance.deaf {
-            self.listen(true);
-        }
+        self.listen_again();
         self.core.sweep_outgoing();
         self.send_movers_away();
         if self.end_overdue() {

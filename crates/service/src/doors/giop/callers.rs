@@ -13,8 +13,7 @@ use crate::doors::giop::foreign_pushes::ForeignPush;
 use crate::doors::giop::large_answers::LargeOwed;
 use crate::doors::giop::moving::Settling;
 use crate::doors::giop::pull_consumers::{Waiter, Written};
-use crate::lane::io::entrance::Entrance;
-use crate::lane::io::net::{Listener, Stream};
+use crate::lane::io::net::Stream;
 use crate::lane::io::output::Output;
 use crate::lane::io::rounds::Rounds;
 use crate::lane::io::slots::{Slots, Token};
@@ -108,8 +107,6 @@ pub(crate) struct Pulling {
 
 /// The connections that clients made to a lane, and what is to be done for them.
 pub(crate) struct Clients {
-    /// Where they connect; the main lane's alone.
-    pub(crate) entrance: Entrance,
     pub(crate) incoming: Slots<Incoming>,
     /// How many are open.
     pub(crate) open: usize,
@@ -128,9 +125,8 @@ pub(crate) struct Clients {
 }
 
 impl Clients {
-    pub(crate) fn new(listener: Option<Listener>, common: &Common) -> Self {
+    pub(crate) fn new(common: &Common) -> Self {
         Self {
-            entrance: Entrance::new(listener),
             incoming: Slots::new(),
             open: 0,
             unsettled: VecDeque::with_capacity(64),

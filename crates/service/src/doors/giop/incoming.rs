@@ -1,6 +1,5 @@
 //! Connections that clients made to us: requests in, replies out.
 
-use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 
@@ -12,6 +11,7 @@ use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::giop::callers::{Caller, Incoming, Input};
 use crate::lane::io::buffers::Borrower;
+use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net;
 use crate::lane::io::output::{Flushed, Output, would_block};
 use crate::lane::io::slices::{Slices, Work};
@@ -20,14 +20,9 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unfinished::{Begun, Claimed};
 use crate::lane::run::Worker;
-use accounts::{Charge, Resource, SpentBy};
 
 /// Bytes of replies that are written to one connection in one round: a large one must not keep the others' events waiting.
 const REPLY_BYTES_PER_ROUND: usize = 64 << 10;
-/// Connections accepted in one round: a storm of them must not delay the events of those that are there.
-const ACCEPTED_PER_ROUND: usize = 16;
-/// The time in which they are, where others may wait.
-const ACCEPTING_FOR: Duration = Duration::from_micros(100);
 /// Connections tried in one round that wait for room for their messages, and let go at once to make some.
 const TRIED_PER_ROUND: usize = 16;
 /// Bytes of a large message that are read in one round, about; a read that brings whole messages is the last anyway.
@@ -67,91 +62,20 @@ fn go_hungry(token: Token, caller: &mut Caller, slices: &mut Slices) {
 }
 
 impl Worker {
-    #[cold]
-    pub(crate) fn accept(&mut self) {
-        let mut began = self.core.clock.time();
-        let until = began + ACCEPTING_FOR;
-        for _ in 0..ACCEPTED_PER_ROUND {
-            let Some(listener) = &self.clients.giop.entrance.listener else { return };
-            let (stream, address) = match net::accept(listener) {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(error) => {
-                    self.core.counters.add(Counter::ConnectionsRefused, 1);
-                    self.note_refusal(|| format!("cannot accept a connection: {error}"));
-                    return self.listen(false);
-                }
-            };
-            let Some(place) = self.place_for(address) else { continue };
-            let slice = self.core.io.slices.arrive(place.account().ip());
-            let token = self.clients.giop.incoming.insert(Incoming::new(
-                stream,
-                address,
-                place,
-                slice,
-                self.core.doors.giop.outgoing.limits.framing,
-            ));
-            let Some(entry) = self.clients.giop.incoming.get(token) else { continue };
-            if self.core.io.poll.add(&entry.caller.stream, Socket::Incoming(Tag::Giop, token), Interest::READ).is_err()
-            {
-                self.clients.giop.incoming.remove(token);
-                self.core.io.slices.leave(slice);
-                continue;
-            }
-            self.clients.giop.entrance.refusing = false;
-            self.note_open(1);
-            self.core.counters.add(Counter::ConnectionsAccepted, 1);
-            let open = self.clients.giop.open;
-            self.core.remark(|| format!("accepted a connection from {address}; {open} open"));
-            if self.core.io.slices.binds() {
-                let now = self.core.clock.time();
-                self.core.io.slices.charge(slice, now.since(began));
-                if now >= until {
-                    return;
-                }
-                began = now;
-            }
+    /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
+    pub(crate) fn let_in_giop(&mut self, arrival: Arrival) -> Option<usize> {
+        let Arrival { stream, address, place, slice } = arrival;
+        let framing = self.core.doors.giop.outgoing.limits.framing;
+        let token = self.clients.giop.incoming.insert(Incoming::new(stream, address, place, slice, framing));
+        let entry = self.clients.giop.incoming.get(token)?;
+        let socket = Socket::Incoming(Tag::Giop, token);
+        if self.core.io.poll.add(&entry.caller.stream, socket, Interest::READ).is_err() {
+            self.clients.giop.incoming.remove(token);
+            return None;
         }
-    }
-
-    /// A place for a connection from there, if there is one for it.
-    fn place_for(&mut self, address: SocketAddr) -> Option<Charge> {
-        let account = self.clients.addresses.as_mut()?.open(address.ip());
-        let spent = match account.charge(Resource::Connections, 1) {
-            Ok(place) => return Some(place),
-            Err(spent) => spent,
-        };
-        self.core.counters.add(Counter::ConnectionsRefused, 1);
-        self.core.counters.add(Counter::of_refusal(spent), 1);
-        let open = account.used_by_address(Resource::Connections);
-        let max = account.accounts().limit(Resource::Connections);
-        self.note_refusal(|| match spent.by {
-            SpentBy::All => format!("closed a connection from {address}: limits.connections_max = {max} are open"),
-            SpentBy::Client => {
-                format!("closed a connection from {address}: {open} from there are open, its share of {max}")
-            }
-        });
-        None
-    }
-
-    /// Begins or stops to listen for connections.
-    pub(crate) fn listen(&mut self, listening: bool) {
-        let interest = if listening { Interest::READ } else { Interest::NONE };
-        let Some(listener) = &self.clients.giop.entrance.listener else { return };
-        if self.core.io.poll.change(listener, Socket::Listener(Tag::Giop), interest).is_ok() {
-            self.clients.giop.entrance.deaf = !listening;
-        }
-        if self.clients.giop.entrance.deaf {
-            self.core.clock.plan_sweep();
-        }
-    }
-
-    /// Logs the first refusal of an episode; the counter has the others.
-    fn note_refusal(&mut self, text: impl FnOnce() -> String) {
-        if !self.clients.giop.entrance.refusing {
-            self.clients.giop.entrance.refusing = true;
-            self.core.log(log::Level::Warn, text);
-        }
+        self.note_open(1);
+        self.core.counters.add(Counter::ConnectionsAccepted, 1);
+        Some(self.clients.giop.open)
     }
 
     /// Serves a connection whose socket is ready.

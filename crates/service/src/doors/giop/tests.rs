@@ -23,7 +23,7 @@ use testing::AcceptInTime;
 use crate::counters::{Counter, Counters};
 use crate::doors::giop::Settings;
 use crate::doors::giop::mail::{self, CallFailure, Reply};
-use crate::doors::{Listeners, Request, Returned};
+use crate::doors::{Listeners, Request, Returned, Tag};
 use crate::lane::io::net::{self, Bell};
 use crate::lane::io::shares::Share;
 use crate::lane::io::unfinished::Reserve;
@@ -168,7 +168,8 @@ impl Bench {
     }
 
     fn connect_with(&mut self, socket: OwnedFd) -> TcpStream {
-        connect(&socket, &self.lane.clients.giop.entrance.listener.as_ref().unwrap().local_addr().unwrap()).unwrap();
+        connect(&socket, &self.lane.clients.entrance(Tag::Giop).listener.as_ref().unwrap().local_addr().unwrap())
+            .unwrap();
         let stream = TcpStream::from(socket);
         let before = self.counters.read(Counter::ConnectionsAccepted);
         while self.counters.read(Counter::ConnectionsAccepted) == before {

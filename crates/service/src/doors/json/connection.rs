@@ -7,6 +7,7 @@ use engine::{ChannelId, Peer, Time};
 use hashbrown::HashMap;
 use json::{Limits, Publish, Session};
 
+use crate::lane::io::entrance::Arrival;
 use crate::lane::io::net::Stream;
 use crate::lane::io::output::Output;
 use crate::lane::io::slots::Token;
@@ -78,7 +79,8 @@ pub(crate) struct Proxies {
 }
 
 impl Connection {
-    pub(super) fn new(stream: Stream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
+    pub(super) fn new(arrival: Arrival, limits: Limits) -> Self {
+        let Arrival { stream, address, place, slice } = arrival;
         Self {
             stream,
             address,

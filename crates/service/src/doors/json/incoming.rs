@@ -2,121 +2,57 @@
 
 use core::time::Duration;
 use std::io;
-use std::net::SocketAddr;
 
 use json::Heard;
 
 use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::json::connection::Connection;
-use crate::lane::io::entrance::Entrance;
-use crate::lane::io::net::{self, Listener};
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::{Common, Core, Worker};
-use accounts::{Charge, Resource, SpentBy};
 
 /// Octets read of a connection at once.
 const READ_BYTES: usize = 64 << 10;
 /// Lines of one connection that are looked at before others have their turn.
 const LINES_PER_TURN: usize = 64;
-/// Connections accepted in one round.
-const ACCEPTED_PER_ROUND: usize = 16;
 
-/// Where clients connect, and how long they may take for a line.
+/// How long clients may take for a line.
 pub(crate) struct Clients {
-    pub(crate) entrance: Entrance,
     line_completion: Duration,
 }
 
 impl Clients {
-    pub(crate) fn new(listener: Option<Listener>, common: &Common) -> Self {
-        Self { entrance: Entrance::new(listener), line_completion: common.message_completion }
+    pub(crate) const fn new(common: &Common) -> Self {
+        Self { line_completion: common.message_completion }
     }
 }
 
 impl Worker {
-    /// Lets in who has connected.
-    #[cold]
-    pub(crate) fn accept_json(&mut self) {
-        for _ in 0..ACCEPTED_PER_ROUND {
-            let Some(listener) = &self.clients.json.entrance.listener else { return };
-            let (stream, address) = match net::accept(listener) {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(error) => {
-                    self.core.counters.add(Counter::ConnectionsRefused, 1);
-                    self.note_json_refusal(|| format!("cannot accept a connection: {error}"));
-                    return self.listen_for_json(false);
-                }
-            };
-            let Some(place) = self.place_for_json(address) else { continue };
-            let slice = self.core.io.slices.arrive(place.account().ip());
-            let door = &mut self.core.doors.json;
-            let connection = Connection::new(stream, address, place, slice, door.settings.limits);
-            let token = door.connections.insert(connection);
-            let Some(connection) = door.connections.get(token) else { continue };
-            let socket = Socket::Incoming(Tag::Json, token);
-            if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
-                door.connections.remove(token);
-                self.core.io.slices.leave(slice);
-                continue;
-            }
-            self.clients.json.entrance.refusing = false;
-            self.core.counters.add(Counter::JsonConnectionsAccepted, 1);
-            self.core.doors.json.open += 1;
-            self.core.note_json_open();
-            let open = self.core.doors.json.open;
-            self.core.remark(|| format!("accepted a connection from {address}; {open} open for lines of JSON"));
+    /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
+    pub(crate) fn let_in_json(&mut self, arrival: Arrival) -> Option<usize> {
+        let door = &mut self.core.doors.json;
+        let token = door.connections.insert(Connection::new(arrival, door.settings.limits));
+        let connection = door.connections.get(token)?;
+        let socket = Socket::Incoming(Tag::Json, token);
+        if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
+            door.connections.remove(token);
+            return None;
         }
-    }
-
-    /// A place for a connection from there, if there is one for it.
-    fn place_for_json(&mut self, address: SocketAddr) -> Option<Charge> {
-        let account = self.clients.addresses.as_mut()?.open(address.ip());
-        let spent = match account.charge(Resource::Connections, 1) {
-            Ok(place) => return Some(place),
-            Err(spent) => spent,
-        };
-        self.core.counters.add(Counter::ConnectionsRefused, 1);
-        self.core.counters.add(Counter::of_refusal(spent), 1);
-        let max = account.accounts().limit(Resource::Connections);
-        self.note_json_refusal(|| match spent.by {
-            SpentBy::All => {
-                format!("closed a connection from {address}: limits.connections_max = {max} are open")
-            }
-            SpentBy::Client => format!("closed a connection from {address}: it has its share of {max}"),
-        });
-        None
-    }
-
-    /// Logs the first refusal of an episode; the counter has the others.
-    fn note_json_refusal(&mut self, text: impl FnOnce() -> String) {
-        if !core::mem::replace(&mut self.clients.json.entrance.refusing, true) {
-            self.core.log(log::Level::Warn, text);
-        }
-    }
-
-    /// Begins or stops to listen for connections.
-    fn listen_for_json(&mut self, listening: bool) {
-        let interest = if listening { Interest::READ } else { Interest::NONE };
-        let Some(listener) = &self.clients.json.entrance.listener else { return };
-        if self.core.io.poll.change(listener, Socket::Listener(Tag::Json), interest).is_ok() {
-            self.clients.json.entrance.deaf = !listening;
-        }
-        if self.clients.json.entrance.deaf {
-            self.core.clock.plan_sweep();
-        }
+        door.open += 1;
+        let open = door.open;
+        self.core.counters.add(Counter::JsonConnectionsAccepted, 1);
+        self.core.note_json_open();
+        Some(open)
     }
 
     /// Ends connections that have owed the rest of a line, or have been being closed, for too long.
     pub(crate) fn sweep_json(&mut self) {
-        if self.clients.json.entrance.deaf {
-            self.listen_for_json(true);
-        }
         if !self.core.doors.json.has_deadlines {
             return;
         }

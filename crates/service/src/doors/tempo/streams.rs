@@ -12,8 +12,8 @@ use super::hearing::Heard;
 use super::sessions::Place;
 use crate::counters::Counter;
 use crate::doors::Tag;
-use crate::lane::io::entrance::Entrance;
-use crate::lane::io::net::{self, Listener, Stream};
+use crate::lane::io::entrance::Arrival;
+use crate::lane::io::net::{self, Stream};
 use crate::lane::io::output::{Output, would_block};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
@@ -21,14 +21,12 @@ use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::run::{Common, Core, Worker};
-use accounts::{Charge, Resource, Spent, SpentBy};
+use accounts::{Charge, Resource, Spent};
 
 /// Octets read of a connection at once.
 const READ_BYTES: usize = 64 << 10;
 /// Frames of one connection that are looked at before others have their turn.
 const FRAMES_PER_TURN: usize = 256;
-/// Connections accepted in one round.
-const ACCEPTED_PER_ROUND: usize = 16;
 /// Octets of output that a client may leave unread before its frames are not read any more.
 const UNREAD_MAX: usize = 1 << 20;
 /// Octets of messages gathered for a connection before outboxes wait.
@@ -36,9 +34,8 @@ const GATHERED_BYTES_MAX: usize = 128 << 10;
 /// Octets that have arrived and were not done with that nobody is charged for, and of a buffer that is kept with nothing in it.
 const UNCHARGED: usize = 16 << 10;
 
-/// Where clients connect, and how long they may take for a frame.
+/// How long clients may take for a frame.
 pub(crate) struct Clients {
-    pub(crate) entrance: Entrance,
     frame_completion: Duration,
 }
 
@@ -75,13 +72,14 @@ pub(crate) struct Connection {
 }
 
 impl Clients {
-    pub(crate) fn new(listener: Option<Listener>, common: &Common) -> Self {
-        Self { entrance: Entrance::new(listener), frame_completion: common.message_completion }
+    pub(crate) const fn new(common: &Common) -> Self {
+        Self { frame_completion: common.message_completion }
     }
 }
 
 impl Connection {
-    fn new(stream: Stream, address: SocketAddr, place: Charge, slice: Token) -> Self {
+    fn new(arrival: Arrival) -> Self {
+        let Arrival { stream, address, place, slice } = arrival;
         Self {
             stream,
             address,
@@ -150,83 +148,25 @@ impl Connection {
 }
 
 impl Worker {
-    /// Lets in who has connected.
-    #[cold]
-    pub(crate) fn accept_tempo(&mut self) {
-        for _ in 0..ACCEPTED_PER_ROUND {
-            let Some(listener) = &self.clients.tempo.entrance.listener else { return };
-            let (stream, address) = match net::accept(listener) {
-                Ok(Some(accepted)) => accepted,
-                Ok(None) => return,
-                Err(error) => {
-                    self.core.counters.add(Counter::ConnectionsRefused, 1);
-                    self.note_tempo_refusal(|| format!("cannot accept a connection: {error}"));
-                    return self.listen_for_tempo(false);
-                }
-            };
-            let Some(place) = self.place_for_tempo(address) else { continue };
-            let slice = self.core.io.slices.arrive(place.account().ip());
-            let out = &mut self.core.doors.tempo.out;
-            let token = out.connections.insert(Connection::new(stream, address, place, slice));
-            let Some(connection) = out.connections.get(token) else { continue };
-            let socket = Socket::Incoming(Tag::Tempo, token);
-            if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
-                out.connections.remove(token);
-                self.core.io.slices.leave(slice);
-                continue;
-            }
-            self.clients.tempo.entrance.refusing = false;
-            out.open += 1;
-            self.core.counters.add(Counter::TempoConnectionsAccepted, 1);
-            self.core.note_tempo_open();
-            let open = self.core.doors.tempo.out.open;
-            self.core.remark(|| format!("accepted a connection from {address}; {open} open for Tempo"));
+    /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
+    pub(crate) fn let_in_tempo(&mut self, arrival: Arrival) -> Option<usize> {
+        let out = &mut self.core.doors.tempo.out;
+        let token = out.connections.insert(Connection::new(arrival));
+        let connection = out.connections.get(token)?;
+        let socket = Socket::Incoming(Tag::Tempo, token);
+        if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
+            out.connections.remove(token);
+            return None;
         }
-    }
-
-    /// A place for a connection from there, if there is one for it.
-    fn place_for_tempo(&mut self, address: SocketAddr) -> Option<Charge> {
-        let account = self.clients.addresses.as_mut()?.open(address.ip());
-        let spent = match account.charge(Resource::Connections, 1) {
-            Ok(place) => return Some(place),
-            Err(spent) => spent,
-        };
-        self.core.counters.add(Counter::ConnectionsRefused, 1);
-        self.core.counters.add(Counter::of_refusal(spent), 1);
-        let max = account.accounts().limit(Resource::Connections);
-        self.note_tempo_refusal(|| match spent.by {
-            SpentBy::All => {
-                format!("closed a connection from {address}: limits.connections_max = {max} are open")
-            }
-            SpentBy::Client => format!("closed a connection from {address}: it has its share of {max}"),
-        });
-        None
-    }
-
-    /// Logs the first refusal of an episode; the counter has the others.
-    fn note_tempo_refusal(&mut self, text: impl FnOnce() -> String) {
-        if !core::mem::replace(&mut self.clients.tempo.entrance.refusing, true) {
-            self.core.log(log::Level::Warn, text);
-        }
-    }
-
-    /// Begins or stops to listen for connections.
-    fn listen_for_tempo(&mut self, listening: bool) {
-        let interest = if listening { Interest::READ } else { Interest::NONE };
-        let Some(listener) = &self.clients.tempo.entrance.listener else { return };
-        if self.core.io.poll.change(listener, Socket::Listener(Tag::Tempo), interest).is_ok() {
-            self.clients.tempo.entrance.deaf = !listening;
-        }
-        if self.clients.tempo.entrance.deaf {
-            self.core.clock.plan_sweep();
-        }
+        out.open += 1;
+        let open = out.open;
+        self.core.counters.add(Counter::TempoConnectionsAccepted, 1);
+        self.core.note_tempo_open();
+        Some(open)
     }
 
     /// Ends connections that have owed the rest of a frame for too long.
     pub(crate) fn sweep_tempo(&mut self) {
-        if self.clients.tempo.entrance.deaf {
-            self.listen_for_tempo(true);
-        }
         self.core.feed_starved();
         if !self.core.doors.tempo.has_deadlines {
             return;
