@@ -1,0 +1,252 @@
+//! Deliveries from an outbox: when one may begin, how many events it has, and what becomes of those that are unanswered.
+
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use super::{BATCH_BYTES_MAX, Handed, Outbox, Unanswered, WAITING_PULLS_MAX};
+use crate::Time;
+use crate::event::EventAt;
+use crate::lane::events::Events;
+use crate::lane::queue::{Ask, Entry};
+
+impl Outbox {
+    /// Whether a delivery can begin now. While deliveries fail, one at a time finds out whether they still do.
+    #[inline]
+    pub(in crate::lane) fn is_ready(&self, events: &Events, now: Time) -> bool {
+        // The commonest reasons not to be come first, so that it costs little to ask.
+        self.waiting.ready() > 0
+            && self.is_wanted()
+            && !(self.suspended || self.dead || self.blocked.is_some() || self.retry_at.is_some())
+            && (!self.waiting.is_special() || self.is_due(events, now))
+    }
+
+    #[inline]
+    fn is_wanted(&self) -> bool {
+        let window = if self.failures > 0 { 1 } else { u32::from(self.settings.push_window) };
+        if self.pull { !self.credits.is_empty() } else { self.in_flight < window }
+    }
+
+    fn is_due(&self, events: &Events, now: Time) -> bool {
+        self.is_batch_due(events, now) && !self.waiting.has_expired(now)
+    }
+
+    /// How many events the next delivery may have.
+    #[inline]
+    fn batch_max(&self) -> u32 {
+        if !self.batches {
+            return 1;
+        }
+        match self.credits.front() {
+            Some(credit) => self.pull_max(credit.get()),
+            None => self.settings.batch_size_max.get(),
+        }
+    }
+
+    /// How many events a client gets that takes so many at most. `MaximumBatchSize` bounds it too, but for 1: that is
+    /// the default, and would make taking several impossible for clients that never heard of it.
+    fn pull_max(&self, most: u32) -> u32 {
+        match self.settings.batch_size_max.get() {
+            _ if !self.batches => 1,
+            1 => most,
+            bound => most.min(bound),
+        }
+    }
+
+    /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when the first of it has
+    /// waited for that long. An event that others are asked about is a batch of its own, and so is full.
+    fn is_batch_due(&self, events: &Events, now: Time) -> bool {
+        !self.waiting.policy().paced
+            || self.waiting.ready() >= self.batch_max() as usize
+            || self.waiting.next_ask(events) != Ask::NONE
+            || self.paced_until(events).is_none_or(|due| due <= now)
+    }
+
+    /// When the pacing interval of the event is over that has waited for longest.
+    pub(super) fn paced_until(&self, events: &Events) -> Option<Time> {
+        let oldest = self.waiting.oldest(events).filter(|_| self.waiting.policy().paced)?;
+        Some(oldest + self.settings.pacing_interval)
+    }
+
+    /// Whether a client waits for events.
+    pub(in crate::lane) fn pulls_wait(&self) -> bool {
+        !self.credits.is_empty()
+    }
+
+    /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest. `taken` is
+    /// told each of its events.
+    #[inline]
+    pub(in crate::lane) fn hand_out(
+        &mut self,
+        events: &Events,
+        now: Time,
+        taken: impl FnMut(EventAt),
+    ) -> Option<Handed> {
+        let most = self.batch_max();
+        let credit = if self.pull { Some(self.credits.pop_front()?) } else { None };
+        self.begin((self.pull, credit), most, (events, now), taken)
+    }
+
+    /// Begins a delivery to a client that takes what there is.
+    pub(in crate::lane) fn hand_out_now(
+        &mut self,
+        most: u32,
+        events: &Events,
+        now: Time,
+        taken: impl FnMut(EventAt),
+    ) -> Option<Handed> {
+        if self.waiting.ready() == 0 || self.suspended || self.dead || self.waiting.has_expired(now) {
+            return None;
+        }
+        self.begin((true, None), self.pull_max(most), (events, now), taken)
+    }
+
+    #[inline]
+    fn begin(
+        &mut self,
+        (pulled, credit): (bool, Option<NonZeroU32>),
+        most: u32,
+        (events, now): (&Events, Time),
+        mut taken: impl FnMut(EventAt),
+    ) -> Option<Handed> {
+        let entry = self.waiting.pop(events)?;
+        let (serial, ask) = (self.next_serial, entry.ask);
+        self.next_serial = serial.wrapping_add(1);
+        // Whoever asked for it is told by its own connection what became of it.
+        let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask != Ask::NONE) };
+        self.in_flight += 1;
+        taken(entry.event);
+        self.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
+        // One that others are asked about comes alone.
+        if most > 1 && ask == Ask::NONE {
+            self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
+        }
+        Some(Handed { serial, deadline, pulled, ask })
+    }
+
+    /// Adds so many events to a delivery that has begun like this, if there are as many.
+    fn fill_batch(&mut self, most: u32, begun: Unanswered, events: &Events, mut taken: impl FnMut(EventAt)) {
+        let mut room = BATCH_BYTES_MAX.saturating_sub(events.weight(begun.entry.event));
+        for _ in 0..most {
+            let Some((ask, next)) = self.waiting.next(events) else { return };
+            let weight = events.weight(next);
+            if ask != Ask::NONE || weight > room {
+                return;
+            }
+            room -= weight;
+            let Some(entry) = self.waiting.pop(events) else { return };
+            taken(entry.event);
+            self.unanswered.push_back(Unanswered { entry, ..begun });
+        }
+    }
+
+    /// Where the events of an unanswered delivery are: the first of them.
+    #[inline]
+    pub(in crate::lane) fn position(&self, serial: u32) -> Option<usize> {
+        // Serials rise from front to back, with gaps where a later one was answered first. They are compared by their
+        // distance from the front because they wrap around.
+        let front = self.unanswered.front()?.serial;
+        if front == serial {
+            return Some(0);
+        }
+        let distance = |of: u32| of.wrapping_sub(front);
+        let at = self.unanswered.partition_point(|event| distance(event.serial) < distance(serial));
+        self.unanswered.get(at).is_some_and(|event| event.serial == serial).then_some(at)
+    }
+
+    /// Notes that the delivery at `position` is done with. Says how many events it has.
+    #[inline]
+    pub(in crate::lane) fn end(&mut self, position: usize) -> usize {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.count_of(position)
+    }
+
+    /// Takes out the unanswered event at the front.
+    #[inline]
+    pub(in crate::lane) fn pop_unanswered(&mut self, events: &Events) -> Option<EventAt> {
+        let event = self.unanswered.pop_front()?.entry.event;
+        self.weight -= events.weight(event);
+        Some(event)
+    }
+
+    /// Takes out so many unanswered events from `position` on.
+    pub(in crate::lane) fn take_unanswered(
+        &mut self,
+        position: usize,
+        count: usize,
+        events: &Events,
+        into: &mut Vec<EventAt>,
+    ) {
+        for event in self.unanswered.drain(position..position + count) {
+            self.weight -= events.weight(event.entry.event);
+            into.push(event.entry.event);
+        }
+    }
+
+    /// How many events the delivery at `position` has.
+    #[inline]
+    fn count_of(&self, position: usize) -> usize {
+        if !self.batches {
+            return 1;
+        }
+        let serial = |at: usize| self.unanswered.get(at).map(|event| event.serial);
+        let (first, mut end) = (serial(position), position + 1);
+        while serial(end) == first {
+            end += 1;
+        }
+        end - position
+    }
+
+    /// Whether the delivery at `position` was asked for.
+    #[inline]
+    pub(in crate::lane) fn is_pulled(&self, position: usize) -> bool {
+        self.unanswered.get(position).is_some_and(|event| event.pulled)
+    }
+
+    /// Puts back the delivery at `position` and all later ones. Says how many events.
+    pub(in crate::lane) fn put_back_from(&mut self, position: usize, events: &Events, now: Time) -> u64 {
+        let mut count = 0;
+        let mut last = None;
+        // The last first, so that each finds its place at the front of those that wait.
+        while self.unanswered.len() > position
+            && let Some(Unanswered { entry, serial, .. }) = self.unanswered.pop_back()
+        {
+            self.in_flight -= u32::from(last != Some(serial));
+            last = Some(serial);
+            self.waiting.put_back(entry, events, now);
+            count += 1;
+        }
+        count
+    }
+
+    /// Puts back the delivery at `position` and no other. Says how many events.
+    pub(in crate::lane) fn put_back_one(&mut self, position: usize, events: &Events, now: Time) -> u64 {
+        let count = self.end(position);
+        for event in self.unanswered.drain(position..position + count).rev() {
+            self.waiting.put_back(event.entry, events, now);
+        }
+        count as u64
+    }
+
+    // ---- clients that wait for events to pull ----
+
+    /// Notes that one more waits; says whether there was room to note it.
+    pub(in crate::lane) fn wait(&mut self, most: u32) -> bool {
+        let has_room = self.credits.len() < WAITING_PULLS_MAX as usize;
+        if has_room {
+            self.credits.push_back(NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN));
+        }
+        has_room
+    }
+
+    /// The client that began to wait last is gone.
+    pub(in crate::lane) fn cancel_wait(&mut self) {
+        self.credits.pop_back();
+    }
+
+    /// The delivery at `position` comes to nothing: the client that waited for it goes on waiting, before all others.
+    pub(in crate::lane) fn wait_again(&mut self, position: usize) {
+        if let Some(credit) = self.unanswered.get_mut(position).and_then(|event| event.credit.take()) {
+            self.credits.push_front(credit);
+        }
+    }
+}
