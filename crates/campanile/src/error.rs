@@ -48,7 +48,7 @@ pub enum Error {
     Thread(std::io::Error),
 }
 
-/// [`Error`] and [`Trouble`](crate::Trouble) as numbers, for languages that have no sums. They stay as they are.
+/// Sorts of [`Error`] as numbers, for languages that have no sums. They stay as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 #[non_exhaustive]
@@ -195,6 +195,43 @@ pub enum Trouble {
         /// How long.
         took: std::time::Duration,
     },
+}
+
+/// Sorts of [`Trouble`] as numbers, for languages that have no sums. They stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[non_exhaustive]
+pub enum TroubleCode {
+    /// [`Trouble::Unreachable`]
+    Unreachable = 1,
+    /// [`Trouble::Reachable`]
+    Reachable = 2,
+    /// [`Trouble::Gap`]
+    Gap = 3,
+    /// [`Trouble::Mismatch`]
+    Mismatch = 4,
+    /// [`Trouble::Unreadable`]
+    Unreadable = 5,
+    /// [`Trouble::Callback`]
+    Callback = 6,
+    /// [`Trouble::Slow`]
+    Slow = 7,
+}
+
+impl Trouble {
+    /// Which sort of trouble it is.
+    #[must_use]
+    pub const fn code(&self) -> TroubleCode {
+        match self {
+            Self::Unreachable(_) => TroubleCode::Unreachable,
+            Self::Reachable => TroubleCode::Reachable,
+            Self::Gap(_) => TroubleCode::Gap,
+            Self::Mismatch(_) => TroubleCode::Mismatch,
+            Self::Unreadable { .. } => TroubleCode::Unreadable,
+            Self::Callback { .. } => TroubleCode::Callback,
+            Self::Slow { .. } => TroubleCode::Slow,
+        }
+    }
 }
 
 impl fmt::Display for Trouble {
