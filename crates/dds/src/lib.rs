@@ -12,7 +12,7 @@
 //! Cyclone has its own threads, about seven for each domain. Nothing here has any.
 //!
 //! ```no_run
-//! use campanile_giop::typecode::{Kind, TypeCode};
+//! use giop::typecode::{Kind, TypeCode};
 //! use dds::{Options, Participant, Qos};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let wind = TypeCode::structure("IDL:demo/Wind:1.0", "Wind", &[("speed", TypeCode::primitive(Kind::Double))]);
