@@ -117,3 +117,22 @@ impl<T> Drop for Own<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_another_process_made_is_refused_and_left_alone() {
+        let it = Arc::new(());
+        let own = Own::new(it.clone());
+        assert!(own.here().is_ok());
+        drop(own);
+        assert_eq!(Arc::strong_count(&it), 1);
+        let theirs = Own { maker: std::process::id() + 1, it: Some(it.clone()) };
+        assert!(matches!(theirs.here(), Err(Error::Forked)));
+        drop(theirs);
+        assert_eq!(Arc::strong_count(&it), 2, "it is the other process's to drop");
+    }
+}
