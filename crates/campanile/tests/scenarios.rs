@@ -156,7 +156,7 @@ fn nested_and_large() {
     for Stage { settings, service: _service } in stages() {
         let mut events = Consumer::new("Weather").settings(settings.clone()).events::<Wind>().unwrap();
         let supplier = Supplier::with("Weather", &settings).unwrap();
-        let note = |number: u16| (number % 2 == 0).then(|| format!("крыша {number}"));
+        let note = |number: u16| number.is_multiple_of(2).then(|| format!("крыша {number}"));
         let history = (0..1000_u16).map(|number| Place { x: number.into(), note: note(number) }).collect();
         let nested = Wind { history, ..wind(1.0) };
         supplier.publish(&nested).unwrap();
