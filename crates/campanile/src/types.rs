@@ -17,6 +17,7 @@ const OCTETS_MAX: usize = 8 * 1024 * 1024;
 
 /// A type that came.
 pub(crate) struct Came {
+    octets: Arc<[u8]>,
     pub(crate) type_code: Arc<TypeCode>,
     /// To itself, for who declares nothing; made when it is first wanted.
     itself: Option<Result<Plan, Misfit>>,
@@ -27,11 +28,11 @@ pub(crate) struct Came {
 /// All that came, by their octets: one list for each encoding in which octets may mean something else.
 #[derive(Default)]
 pub(crate) struct Types {
-    known: [HashMap<Box<[u8]>, usize>; 6],
+    known: [HashMap<Arc<[u8]>, usize>; 6],
     came: Vec<Came>,
     octets: usize,
-    /// The one that came last, which mostly comes again.
-    last: Option<(usize, Box<[u8]>, usize)>,
+    /// The one that came last, which mostly comes again, and its place.
+    last: Option<(usize, usize)>,
     /// Where members of events without a struct are put together.
     key: Vec<u8>,
 }
@@ -120,14 +121,14 @@ impl Types {
     }
 
     fn find(&mut self, place: usize, octets: &[u8]) -> Option<usize> {
-        if let Some((last_place, last, which)) = &self.last
-            && *last_place == place
-            && **last == *octets
+        if let Some((last_place, which)) = self.last
+            && last_place == place
+            && self.came.get(which).is_some_and(|came| *came.octets == *octets)
         {
-            return Some(*which);
+            return Some(which);
         }
         let which = self.known.get(place).and_then(|known| known.get(octets)).copied()?;
-        self.last = Some((place, octets.into(), which));
+        self.last = Some((place, which));
         Some(which)
     }
 
@@ -140,9 +141,15 @@ impl Types {
         }
         self.octets = self.octets.saturating_add(octets.len());
         let which = self.came.len();
-        self.came.push(Came { type_code: Arc::new(type_code), itself: None, declared: Vec::new() });
+        let octets: Arc<[u8]> = octets.into();
+        self.came.push(Came {
+            octets: octets.clone(),
+            type_code: Arc::new(type_code),
+            itself: None,
+            declared: Vec::new(),
+        });
         if let Some(known) = self.known.get_mut(place) {
-            known.insert(octets.into(), which);
+            known.insert(octets, which);
         }
         which
     }

@@ -146,13 +146,15 @@ impl Drop for Listeners {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
         lock(&self.shared.wakers).iter().for_each(Waker::wake);
+        let threads = core::mem::take(&mut *lock(&self.shared.threads));
         let own = thread::current().id();
-        for thread in core::mem::take(&mut *lock(&self.shared.threads)) {
-            // One that drops this from its own callback ends by itself.
-            if thread.thread().id() != own {
-                // Should it have panicked, there is nothing more to be said.
-                let _ = thread.join();
-            }
+        if threads.iter().any(|thread| thread.thread().id() == own) {
+            // Dropped by a callback: the others may wait for it to return. All end by themselves.
+            return;
+        }
+        for thread in threads {
+            // Should it have panicked, there is nothing more to be said.
+            let _ = thread.join();
         }
     }
 }

@@ -35,7 +35,7 @@ struct One {
     // In the order in which they are to go.
     writer: Writer,
     /// Kept, so that its address is its own.
-    _declared: Declared,
+    declared: Declared,
     _share: Share,
 }
 
@@ -77,7 +77,7 @@ impl Writers {
             return Ok(one);
         }
         let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(one) = find() {
+        if let Some(one) = find().or_else(|| self.equal(declared)) {
             return Ok(one);
         }
         let domain = self.settings.dds.domain(declared.domain().unwrap_or(&self.settings.event_domain));
@@ -85,9 +85,15 @@ impl Writers {
         let writer = topic.writer(&self.qos)?;
         share.settle(&self.settings);
         self.meet(&writer, &topic);
-        let one = Arc::new(One { writer, _declared: declared.clone(), _share: share });
+        let one = Arc::new(One { writer, declared: declared.clone(), _share: share });
         self.writers.write().unwrap_or_else(PoisonError::into_inner).insert(declared.key(), one.clone());
         Ok(one)
+    }
+
+    /// The writer of the same type that was declared once more.
+    fn equal(&self, declared: &Declared) -> Option<Arc<One>> {
+        let writers = self.writers.read().unwrap_or_else(PoisonError::into_inner);
+        writers.values().find(|one| one.declared.is_equal(declared)).cloned()
     }
 
     /// Waits until readers that are known have been met, so that they get the first event.
