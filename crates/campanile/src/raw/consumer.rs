@@ -1,0 +1,256 @@
+//! Receiving octets.
+
+use super::Own;
+use super::desk::{Desk, Teller};
+use crate::channel::{check_name, finder, orb_options, patiently};
+use crate::declared::Declared;
+use crate::error::{Error, Trouble};
+use crate::settings::{Settings, Transport};
+use client::notify::EventType;
+use client::{ConsumerOptions, NewsReader, SimpleConsumer};
+use giop::cdr::Reader;
+use giop::typecode::TypeCode;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What an event says beside its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Header<'a> {
+    /// The domain of its type; empty for an event that came as an Any.
+    pub domain: &'a str,
+    /// The name of its type; of an event that came as an Any, its struct's.
+    pub name: &'a str,
+    /// The name of the event itself; mostly empty.
+    pub event_name: &'a str,
+}
+
+/// An event: its value's octets, as [the module](crate::raw) describes them.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct RawEvent<'a> {
+    /// The domain of its type; empty for an event that came as an Any.
+    pub domain: &'a str,
+    /// The name of its type; of an event that came as an Any, its struct's.
+    pub name: &'a str,
+    /// The name of the event itself; mostly empty.
+    pub event_name: &'a str,
+    /// The type of the value: the declared one, or else the one that came. The same type is the same `Arc` again and again, mostly: what is
+    /// made for it can be kept by its address as long as the `Arc` is kept.
+    pub type_code: &'a Arc<TypeCode>,
+    /// The value.
+    pub cdr: &'a [u8],
+}
+
+/// What a callback may answer instead of nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CallbackError {
+    /// The event could not be handled, and why: told as [`Trouble::Callback`]; the next one comes.
+    Failed(String),
+    /// No more events are wanted: the subscription ends.
+    Enough,
+}
+
+/// A callback for events as octets.
+pub(super) type OnRaw = Box<dyn FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send>;
+/// A callback that reads a value of the declared type itself: the first argument is at one.
+pub(crate) type OnReader = Box<dyn FnMut(&mut Reader<'_>, Header<'_>) -> Result<(), Handling> + Send>;
+pub(super) type OnTrouble = Arc<dyn Fn(&Trouble) + Send + Sync>;
+
+/// Why a typed callback did not handle an event.
+pub(crate) enum Handling {
+    /// The octets are no value.
+    Unreadable(String),
+    Callback(CallbackError),
+}
+
+/// Who wants what.
+pub(crate) enum Handler {
+    Octets(OnRaw),
+    Reader(OnReader),
+}
+
+/// Receives events: made with what is wanted, and begun with [`ready`](Self::ready). See [the module](crate::raw).
+#[must_use = "it receives nothing until it is ready"]
+pub struct RawConsumer {
+    channel: String,
+    settings: Option<Settings>,
+    filter: Option<String>,
+    declared: Vec<(Declared, Handler)>,
+    others: Option<OnRaw>,
+    on_trouble: Option<OnTrouble>,
+    slow_after: Duration,
+}
+
+impl RawConsumer {
+    /// A consumer of a channel's events, with the settings of the environment.
+    pub fn new(channel: &str) -> Self {
+        Self {
+            channel: channel.to_owned(),
+            settings: None,
+            filter: None,
+            declared: Vec::new(),
+            others: None,
+            on_trouble: None,
+            slow_after: Duration::from_secs(1),
+        }
+    }
+
+    /// With these settings.
+    pub fn settings(mut self, settings: Settings) -> Self {
+        self.settings = Some(settings);
+        self
+    }
+
+    /// Only events for which this holds, in the Extended Trader Constraint Language: `$speed > 10 and $station == 'north'`. The service
+    /// applies it, so that other events do not travel.
+    pub fn filter(mut self, constraint: &str) -> Self {
+        self.filter = Some(constraint.to_owned());
+        self
+    }
+
+    /// Has `callback` called for events of a declared type, whose values are made of what comes under its name: members by name, numbers
+    /// widened. Several may be declared; one name several times.
+    pub fn on(
+        self,
+        declared: &Declared,
+        callback: impl FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send + 'static,
+    ) -> Self {
+        self.handler(declared, Handler::Octets(Box::new(callback)))
+    }
+
+    pub(crate) fn handler(mut self, declared: &Declared, handler: Handler) -> Self {
+        self.declared.push((declared.clone(), handler));
+        self
+    }
+
+    /// Has `callback` called for events of which no type is declared, with the type that they come with.
+    pub fn on_any(mut self, callback: impl FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send + 'static) -> Self {
+        self.others = Some(Box::new(callback));
+        self
+    }
+
+    /// Has `callback` called for all that is no event: gaps, types that do not fit, callbacks that fail or are slow. It may be called on
+    /// several threads. Default: it is logged.
+    pub fn on_trouble(mut self, callback: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
+        self.on_trouble = Some(Arc::new(callback));
+        self
+    }
+
+    /// How long a callback may take before that is told as [`Trouble::Slow`]. Default 1 s.
+    pub fn slow_after(mut self, limit: Duration) -> Self {
+        self.slow_after = limit;
+        self
+    }
+
+    /// Subscribes: events that are published from now on come. The channel is made if there is none.
+    ///
+    /// # Errors
+    /// The settings are wrong, the name is none, the filter is refused, or the service cannot be reached or refuses.
+    pub fn ready(self) -> Result<RawSubscription, Error> {
+        let Self { channel, settings, filter, declared, others, on_trouble, slow_after } = self;
+        check_name(&channel)?;
+        let settings = match settings {
+            Some(settings) => settings,
+            None => Settings::load()?,
+        };
+        let tell = Teller { channel: channel.clone(), on_trouble };
+        if settings.transport == Transport::Dds {
+            let desk = Desk::new(declared, others, tell, slow_after);
+            return crate::link::receive(&channel, &settings, filter.as_deref(), desk)
+                .map(|way| RawSubscription { way, channel });
+        }
+        let news = tell.clone();
+        let options = ConsumerOptions {
+            orb: orb_options(),
+            constraint: filter,
+            types: if others.is_some() { Vec::new() } else { wanted(&declared, &settings) },
+            news: Some(NewsReader::new(move |told| news.tell_news(told))),
+            ..ConsumerOptions::default()
+        };
+        // Behind a lock because an attempt that fails must leave it for the next; it is never waited for.
+        let desk = Arc::new(Mutex::new(Desk::new(declared, others, tell, slow_after)));
+        let consumer = patiently(&settings, || {
+            let desk = desk.clone();
+            SimpleConsumer::connect_by(
+                &settings.server,
+                finder(&channel, &settings),
+                options.clone(),
+                move |received| desk.lock().unwrap_or_else(PoisonError::into_inner).take(&received),
+            )
+        })?;
+        Ok(RawSubscription { way: Way::Notification(Own::new(consumer)), channel })
+    }
+}
+
+impl fmt::Debug for RawConsumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawConsumer").field("channel", &self.channel).finish_non_exhaustive()
+    }
+}
+
+/// The types to subscribe to. Events in an Any are asked for, too: their structs have names.
+fn wanted(declared: &[(Declared, Handler)], settings: &Settings) -> Vec<EventType> {
+    let domain = |declared: &Declared| match declared.domain() {
+        Some(domain) => domain.to_owned(),
+        None if settings.event_domain.is_empty() => "*".to_owned(),
+        None => settings.event_domain.clone(),
+    };
+    let mut types: Vec<EventType> =
+        declared.iter().map(|(declared, _)| EventType::new(&domain(declared), declared.name())).collect();
+    types.push(EventType::new("*", "%ANY"));
+    types.dedup();
+    types
+}
+
+/// A consumer that is subscribed. It ends when this is dropped.
+#[derive(Debug)]
+#[must_use = "the subscription ends when this is dropped"]
+pub struct RawSubscription {
+    way: Way,
+    channel: String,
+}
+
+/// What carries the events.
+#[derive(Debug)]
+pub(crate) enum Way {
+    Notification(Own<SimpleConsumer>),
+    #[cfg(feature = "dds")]
+    Dds(Own<crate::peer_to_peer::Listeners>),
+}
+
+impl RawSubscription {
+    /// The channel's name.
+    #[must_use]
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// Whether it is over, since a callback had enough.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        match &self.way {
+            Way::Notification(consumer) => consumer.here().is_ok_and(SimpleConsumer::has_ended),
+            #[cfg(feature = "dds")]
+            Way::Dds(listeners) => listeners.here().is_ok_and(crate::peer_to_peer::Listeners::have_ended),
+        }
+    }
+
+    /// Asks the service now whether the subscription is still there, and makes it anew if not, as is done every few seconds without.
+    ///
+    /// # Errors
+    /// If the service cannot be reached.
+    pub fn check(&self) -> Result<(), Error> {
+        match &self.way {
+            Way::Notification(consumer) => consumer.here()?.check().map(drop).map_err(Error::Service),
+            #[cfg(feature = "dds")]
+            Way::Dds(listeners) => listeners.here().map(drop),
+        }
+    }
+
+    /// Ends it. A callback may still be running for a last event.
+    pub fn close(self) {
+        drop(self);
+    }
+}
