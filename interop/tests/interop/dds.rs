@@ -282,9 +282,8 @@ fn a_flood_to_dds_waits_for_a_slow_reader_and_nothing_is_lost() {
         supplier.publish(&wind_event("Wind", -1.0)).unwrap();
         reader.status().unwrap().writers == 1
     });
-    let flood: Vec<_> = (0..500).map(|number| wind_event("Wind", number.into())).collect();
-    for events in flood.chunks(100) {
-        supplier.publish_all(events).unwrap();
+    for number in 0..500 {
+        supplier.publish(&wind_event("Wind", number.into())).unwrap();
     }
     let is_of_flood = |sample: &Vec<u8>| *sample != wind_sample(-1.0);
     let mut speeds = Vec::new();

@@ -52,8 +52,8 @@ impl Writing {
             while let Some(ToDds { event, alternate }) = events.take() {
                 let mut waited = 0;
                 let counts = self.write(&event, alternate, &done, &mut waited);
-                // There is room: no more are under way than the ring has places for.
-                if done.post(Done { event, counts, waited }).is_err() {
+                // There is room: no more are under way than the ring has places for. Without the lane nobody counts what is left.
+                if done.post(Done { event, counts, waited }).is_err() || done.is_abandoned() {
                     return;
                 }
             }
