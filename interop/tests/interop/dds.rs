@@ -49,6 +49,10 @@ fn join(test: u32) -> DdsJoin {
 }
 
 fn joined(join: DdsJoin) -> Service {
+    service_with(config(join))
+}
+
+fn config(join: DdsJoin) -> Config {
     let dds = Dds {
         interface: Some("127.0.0.1".into()),
         multicast: DdsMulticast::Never,
@@ -56,7 +60,7 @@ fn joined(join: DdsJoin) -> Service {
         joins: vec![join],
         ..Dds::default()
     };
-    service_with(Config { dds, ..Config::default() })
+    Config { dds, ..Config::default() }
 }
 
 /// A program of DDS. To Cyclone its domain is another one of this process, so that it and the service meet over the network.
@@ -80,10 +84,12 @@ fn wind() -> TypeCode {
 fn wind_event(type_name: &str, speed: f64) -> StructuredEvent {
     let fields = vec![("station".into(), Value::String("OSF".into())), ("speed".into(), Value::Double(speed))];
     let value = Value::Struct { type_name: "Wind".into(), fields };
-    StructuredEvent {
-        remainder: AnyValue { type_code: wind(), value },
-        ..StructuredEvent::new("ALMA", type_name, "")
-    }
+    StructuredEvent { remainder: AnyValue { type_code: wind(), value }, ..StructuredEvent::new("ALMA", type_name, "") }
+}
+
+fn large_wind(octets: usize) -> AnyValue {
+    let fields = vec![("station".into(), Value::String("x".repeat(octets))), ("speed".into(), Value::Double(0.0))];
+    AnyValue { type_code: wind(), value: Value::Struct { type_name: "Wind".into(), fields } }
 }
 
 fn wind_sample(speed: f64) -> Vec<u8> {
@@ -216,11 +222,19 @@ fn programs_of_ros_meet_those_of_corba() {
     let Value::Struct { fields, .. } = &event.remainder.value else { panic!("{event:?}") };
     assert_eq!(fields.as_slice(), [("data".into(), Value::String("hello".into()))]);
     // The other way, in a topic of which the service knows the type from its configuration.
-    let number = TypeCode::structure("IDL:std_msgs/msg/Float64:1.0", "Float64", &[("data", TypeCode::primitive(Kind::Double))]);
-    let mangled = TypeCode::structure("IDL:std_msgs/msg/dds_/Float64_:1.0", "Float64_", &[("data", TypeCode::primitive(Kind::Double))]);
+    let number =
+        TypeCode::structure("IDL:std_msgs/msg/Float64:1.0", "Float64", &[("data", TypeCode::primitive(Kind::Double))]);
+    let mangled = TypeCode::structure(
+        "IDL:std_msgs/msg/dds_/Float64_:1.0",
+        "Float64_",
+        &[("data", TypeCode::primitive(Kind::Double))],
+    );
     let reader = program.topic("rt/declared", &mangled).unwrap().reader(&Qos::default()).unwrap();
     let value = Value::Struct { type_name: "Float64".into(), fields: vec![("data".into(), Value::Double(2.5))] };
-    let event = StructuredEvent { remainder: AnyValue { type_code: number, value }, ..StructuredEvent::new("", "declared", "") };
+    let event = StructuredEvent {
+        remainder: AnyValue { type_code: number, value },
+        ..StructuredEvent::new("", "declared", "")
+    };
     let supplier = supplier(&service);
     wait_until("it arrives", || {
         supplier.publish(&event).unwrap();
@@ -273,7 +287,9 @@ fn a_flood_from_dds_is_taken_whole() {
 
 #[test]
 fn a_flood_to_dds_waits_for_a_slow_reader_and_nothing_is_lost() {
-    let service = joined(join(6));
+    let mut config = config(join(6));
+    config.dds.writer_bytes_max = 16 << 10;
+    let service = service_with(config);
     let program = participant(6);
     let topic = program.topic("Wind", &wind()).unwrap();
     let reader = topic.reader(&Qos { samples_max: 8, ..in_partition(6) }).unwrap();
@@ -282,6 +298,14 @@ fn a_flood_to_dds_waits_for_a_slow_reader_and_nothing_is_lost() {
         supplier.publish(&wind_event("Wind", -1.0)).unwrap();
         reader.status().unwrap().writers == 1
     });
+    // Large enough that the writer's room is spent before anybody reads.
+    let large = StructuredEvent { remainder: large_wind(20_000), ..wind_event("Large", 0.0) };
+    let behind = program.topic("Large", &wind()).unwrap().reader(&Qos { samples_max: 1, ..in_partition(6) }).unwrap();
+    wait_until("the join has waited for a reader", || {
+        supplier.publish(&large).unwrap();
+        count(&service, Counter::DdsWaited) > 0
+    });
+    drop(behind);
     for number in 0..500 {
         supplier.publish(&wind_event("Wind", number.into())).unwrap();
     }
@@ -292,6 +316,68 @@ fn a_flood_to_dds_waits_for_a_slow_reader_and_nothing_is_lost() {
     }
     assert_eq!(speeds, (0..500).map(|number| wind_sample(number.into())).collect::<Vec<_>>());
 }
+
+#[test]
+fn events_that_are_nothing_for_dds_are_left_out_and_counted() {
+    let service = joined(join(9));
+    let supplier = supplier(&service);
+    supplier.publish(&StructuredEvent::new("ALMA", "Nothing", "")).unwrap();
+    supplier.publish(&wind_event("Wind", 1.0)).unwrap();
+    let members = [("text", TypeCode::string())];
+    let type_code = TypeCode::structure("IDL:demo/Wind:1.0", "Wind", &members);
+    let value = Value::Struct { type_name: "Wind".into(), fields: vec![("text".into(), Value::String("x".into()))] };
+    let other =
+        StructuredEvent { remainder: AnyValue { type_code, value }, ..StructuredEvent::new("ALMA", "Wind", "") };
+    supplier.publish(&other).unwrap();
+    for number in 0..300 {
+        supplier.publish(&wind_event(&format!("Wind{number}"), 1.0)).unwrap();
+    }
+    wait_until("all have been looked at", || {
+        count(&service, Counter::DdsNoValue) == 1
+            && count(&service, Counter::DdsOtherType) == 1
+            && count(&service, Counter::DdsOut) == 256
+            && count(&service, Counter::DdsTopicsSpent) == 45
+    });
+}
+
+/// Writes a mutable type, for which CORBA has nothing.
+const MUTABLE: &str = r#"
+import sys, time
+from dataclasses import dataclass
+from cyclonedds.core import Policy, Qos
+from cyclonedds.domain import DomainParticipant
+from cyclonedds.idl import IdlStruct
+from cyclonedds.idl.annotations import mutable
+from cyclonedds.pub import DataWriter, Publisher
+from cyclonedds.topic import Topic
+
+@dataclass
+@mutable
+class Odd(IdlStruct, typename="demo.Odd"):
+    number: int
+
+participant = DomainParticipant(int(sys.argv[1]))
+publisher = Publisher(participant, Qos(Policy.Partition(partitions=[sys.argv[2]])))
+writer = DataWriter(publisher, Topic(participant, "Odd", Odd))
+sys.stdin.read()
+"#;
+
+#[test]
+fn topics_that_cannot_be_read_are_counted() {
+    let service = joined(join(10));
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/interop/dds/bin/python3");
+    let mut writes = Command::new(python);
+    writes.args(["-c", MUTABLE, &domain(10).to_string(), &partition(10)]).env("CYCLONEDDS_URI", URI);
+    let mut writes = writes.stdin(Stdio::piped()).spawn().unwrap();
+    wait_until("the topic is found", || count(&service, Counter::DdsUntyped) == 1);
+    drop(writes.stdin.take());
+    writes.wait().unwrap();
+}
+
+/// On this machine alone, for programs that are told so by their environment.
+const URI: &str = "<CycloneDDS><Domain><General><Interfaces><NetworkInterface address=\"127.0.0.1\"/></Interfaces>\
+                   <AllowMulticast>false</AllowMulticast></General><Discovery><Peers><Peer address=\"127.0.0.1\"/></Peers>\
+                   <ParticipantIndex>auto</ParticipantIndex></Discovery></Domain></CycloneDDS>";
 
 #[test]
 fn channels_that_are_not_there_and_domains_that_cannot_be_had_are_told() {
@@ -315,20 +401,17 @@ fn the_tools_of_cyclone_show_topic_and_fields() {
     assert!(tool.exists(), "{} is not there; run `make test` (or interop/install.sh)", tool.display());
     // The tool looks into all partitions.
     let service = joined(join(8));
-    let uri = "<CycloneDDS><Domain><General><Interfaces><NetworkInterface address=\"127.0.0.1\"/></Interfaces>\
-               <AllowMulticast>false</AllowMulticast></General><Discovery><Peers><Peer address=\"127.0.0.1\"/></Peers>\
-               <ParticipantIndex>auto</ParticipantIndex></Discovery></Domain></CycloneDDS>";
     let supplier = supplier(&service);
     supplier.publish(&wind_event("Wind", 0.5)).unwrap();
     let domain = domain(8).to_string();
     let mut shown = Command::new(&tool);
-    shown.args(["typeof", "Wind", "--id", &domain]).env("CYCLONEDDS_URI", uri);
+    shown.args(["typeof", "Wind", "--id", &domain]).env("CYCLONEDDS_URI", URI);
     let shown = testing::output_in_time(&mut shown);
     let text = String::from_utf8_lossy(&shown.stdout);
     assert!(text.contains("struct Wind") && text.contains("double speed"), "{text}");
 
     let mut reads = Command::new(&tool);
-    reads.args(["subscribe", "Wind", "--id", &domain, "--qos", "scan-random"]).env("CYCLONEDDS_URI", uri);
+    reads.args(["subscribe", "Wind", "--id", &domain, "--qos", "scan-random"]).env("CYCLONEDDS_URI", URI);
     let mut reads = reads.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let leash = Leash::new(&reads, "what cyclonedds prints");
     let output = BufReader::new(reads.stdout.take().unwrap());

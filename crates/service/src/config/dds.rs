@@ -1,4 +1,5 @@
 //! Channels that are joined to DDS.
+#![cfg_attr(not(feature = "dds"), expect(dead_code, reason = "only the threads that talk to DDS use it all"))]
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};

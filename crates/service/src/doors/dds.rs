@@ -10,6 +10,7 @@
 //! - **To DDS**: an event is posted as it is, and comes back when it was written. While the ring is full, its outbox waits.
 //!
 //! What came from DDS is marked so, by which writing threads know it and leave it out.
+#![cfg_attr(not(feature = "dds"), expect(dead_code, reason = "only the threads that talk to DDS use it all"))]
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
