@@ -9,7 +9,7 @@ export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 PREFIX ?= /usr/local
 UNITS ?= /etc/systemd/system
 
-.PHONY: run test check build install install-test-tools bench fuzz clean
+.PHONY: run test check build build-with-dds install install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
 # in use: make run LISTEN=127.0.0.1:2810
@@ -20,15 +20,19 @@ run: build
 build:
 	$(CARGO) build --release --locked -p campanile-cli -p campanile-bench
 
-# The service for systemd; then: systemctl daemon-reload, systemctl enable --now campanile.socket
-install: build
+# The same service, which can join channels to DDS: needs a C and a C++ compiler and CMake.
+build-with-dds:
+	$(CARGO) build --release --locked -p campanile-cli --features dds
+
+# The service for systemd (without DDS: make build, then `make -o build-with-dds install`); then: systemctl daemon-reload, systemctl enable --now campanile.socket
+install: build-with-dds
 	install -D -m 755 $(CAMPANILE) $(DESTDIR)$(PREFIX)/bin/campanile
 	for unit in campanile.service campanile.socket campanile-json.socket; do \
 		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/systemd/$$unit > target/$$unit && \
 		install -D -m 644 target/$$unit $(DESTDIR)$(UNITS)/$$unit || exit 1; \
 	done
 
-# Install what the tests need (omniORB, JacORB), then run them all.
+# Install what the tests need (omniORB, JacORB, the tools of Cyclone DDS), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
 	$(CARGO) test --locked -p campanile --features dds

@@ -20,6 +20,7 @@ want() {
 want /usr/bin/g++ g++
 want /usr/bin/make make
 want /usr/bin/cmake cmake
+if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then missing="$missing python3-venv"; fi
 want /usr/bin/omniidl omniidl
 want /usr/include/omniORB4/CORBA.h libomniorb4-dev
 want /usr/include/COS/CosNotifyChannelAdmin.hh libcos4-dev
@@ -61,6 +62,16 @@ fi
 if ! make -s --no-print-directory -C "$here/jacorb" OUT="$out/jacorb"; then
     say "could not build the JacORB programs; when Maven says so above, its repository was out of reach" >&2
     exit 1
+fi
+# The tools of Cyclone DDS, which look at what the service shows there.
+dds=$out/dds
+if ! [ -e "$dds/made" ]; then
+    say "fetching the tools of Cyclone DDS through pip"
+    if ! python3 -m venv "$dds" || ! "$dds/bin/pip" install -q --disable-pip-version-check cyclonedds==11.0.1; then
+        say "could not install them; when pip says so above, its index was out of reach" >&2
+        exit 1
+    fi
+    touch "$dds/made"
 fi
 jobs=$(nproc 2>/dev/null || echo 1)
 if ! make -s --no-print-directory -j "$jobs" -C "$here/omniorb" OUT="$out/omniorb"; then

@@ -15,6 +15,8 @@
 
 use giop::typecode::{Kind, TypeCode};
 
+use crate::types::{Naming, repository_id};
+
 const STRUCTURE: u8 = 81;
 /// How many structures one may be derived from, in a row.
 const BASES_MAX: u32 = 32;
@@ -28,8 +30,8 @@ const IS_DEFAULT: u32 = 1 << 6;
 ///
 /// # Errors
 /// Why, in words.
-pub(crate) fn type_code(bytes: &[u8]) -> Result<TypeCode, String> {
-    Description { bytes }.one()
+pub(crate) fn type_code(bytes: &[u8], naming: Naming) -> Result<TypeCode, String> {
+    Description { bytes, naming }.one()
 }
 
 /// A structure's name and its members.
@@ -37,6 +39,7 @@ type Named<'a> = (&'a str, Vec<(&'a str, TypeCode)>);
 
 struct Description<'a> {
     bytes: &'a [u8],
+    naming: Naming,
 }
 
 impl<'a> Description<'a> {
@@ -99,9 +102,18 @@ impl<'a> Description<'a> {
         Ok(TypeCode::primitive(primitive))
     }
 
+    /// `demo::Wind` is `IDL:demo/Wind:1.0`, named `Wind`.
+    fn named(&self, full: &str) -> (String, String) {
+        let id = repository_id(full, self.naming);
+        let path = id.strip_suffix(":1.0").unwrap_or(&id);
+        let name = path.rsplit(['/', ':']).next().unwrap_or(full).to_owned();
+        (id, name)
+    }
+
     fn alias(&mut self) -> Result<TypeCode, String> {
-        let (id, name) = named(self.name()?);
-        Ok(TypeCode::alias(&id, name, self.one()?))
+        let full = self.name()?;
+        let (id, name) = self.named(full);
+        Ok(TypeCode::alias(&id, &name, self.one()?))
     }
 
     fn enumeration(&mut self) -> Result<TypeCode, String> {
@@ -116,14 +128,14 @@ impl<'a> Description<'a> {
                 return Err(format!("enumeration {full} has values that do not count from 0"));
             }
         }
-        let (id, name) = named(full);
-        Ok(TypeCode::enumeration(&id, name, &labels))
+        let (id, name) = self.named(full);
+        Ok(TypeCode::enumeration(&id, &name, &labels))
     }
 
     fn structure(&mut self) -> Result<TypeCode, String> {
         let (full, members) = self.members(0)?;
-        let (id, name) = named(full);
-        Ok(TypeCode::structure(&id, name, &members))
+        let (id, name) = self.named(full);
+        Ok(TypeCode::structure(&id, &name, &members))
     }
 
     /// The name of a structure and its members: first its base's, as on the wire.
@@ -169,8 +181,8 @@ impl<'a> Description<'a> {
             let of = self.one()?;
             members.extend(labels.into_iter().map(|label| (label, name, of.clone())));
         }
-        let (id, name) = named(full);
-        Ok(TypeCode::union(&id, name, discriminator, &members))
+        let (id, name) = self.named(full);
+        Ok(TypeCode::union(&id, &name, discriminator, &members))
     }
 
     fn array(&mut self) -> Result<TypeCode, String> {
@@ -178,10 +190,4 @@ impl<'a> Description<'a> {
         let element = self.one()?;
         Ok(lengths.into_iter().rev().fold(element, TypeCode::array))
     }
-}
-
-/// `demo::Wind` is `IDL:demo/Wind:1.0`, named `Wind`.
-fn named(full: &str) -> (String, &str) {
-    let name = full.rsplit("::").next().unwrap_or(full);
-    (format!("IDL:{}:1.0", full.replace("::", "/")), name)
 }

@@ -42,7 +42,7 @@ pub use error::{Code, Error, WriteError};
 pub use options::{Multicast, Options};
 pub use participant::{Conflict, Endpoint, Guid, Participant, Role, Topic};
 pub use qos::{History, Qos};
-pub use types::type_name;
+pub use types::{Naming, agree, type_name};
 pub use waiting::{WaitSet, Waker, Woken};
 
 use giop::cdr::{CharSet, Encoding, Endian};

@@ -13,6 +13,7 @@ use crate::error::{Code, Error};
 use crate::options::Options;
 use crate::qos::{Qos, c_name, nanoseconds};
 use crate::raw::{Entity, RawFound};
+use crate::types::Naming;
 use crate::waiting::WaitSet;
 use crate::{discovered, raw, types};
 
@@ -96,6 +97,7 @@ impl Drop for DomainShare {
 #[derive(Clone)]
 pub struct Participant {
     shared: Arc<Shared>,
+    naming: Naming,
 }
 
 pub(crate) struct Shared {
@@ -126,7 +128,13 @@ impl Participant {
         let readers = entity.builtin(false).map_err(Error::cyclone("learn of readers"))?;
         let guid = Guid(entity.guid().map_err(Error::cyclone("make a participant"))?);
         let shared = Shared { topics: Mutex::default(), writers, readers, entity, guid, domain };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self { shared: Arc::new(shared), naming: Naming::default() })
+    }
+
+    /// The same participant, which calls types otherwise from now on.
+    #[must_use]
+    pub fn with_naming(self, naming: Naming) -> Self {
+        Self { naming, ..self }
     }
 
     /// What identifies it.
@@ -141,13 +149,13 @@ impl Participant {
         self.shared.domain.0
     }
 
-    /// A topic: the one of that name if there is one already.
+    /// A topic: the one of that name if there is one already, whose values look the same.
     ///
     /// # Errors
     /// There is one with another type; DDS has nothing for a part of the type; the name is no name.
     pub fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
         self.topic_by(name, of, |c_name| {
-            let made = types::of_type_code(&self.shared.entity, of)?;
+            let made = types::of_type_code(&self.shared.entity, of, self.naming)?;
             self.shared.entity.topic(c_name, &made).map_err(|code| Error::Cyclone { what: "make a topic", code })
         })
     }
@@ -176,11 +184,11 @@ impl Participant {
     ) -> Result<Topic, Error> {
         let mut topics = self.shared.topics.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((has, entity)) = topics.get(name) {
-            if !has.equal(of) {
+            if !types::agree(has.root(), of.root()) {
                 let (has, asked) = (has.to_string(), of.to_string());
                 return Err(Error::TopicType { topic: name.to_owned(), has, asked });
             }
-            return Ok(self.topic_of(name, of, Arc::clone(entity)));
+            return Ok(self.topic_of(name, has, Arc::clone(entity)));
         }
         let entity = Arc::new(make(&c_name("topic", name)?)?);
         topics.insert(name.to_owned(), (of.clone(), Arc::clone(&entity)));
@@ -229,7 +237,8 @@ impl Participant {
             .entity
             .describe(builtin, endpoint.handle, nanoseconds(timeout))
             .map_err(|code| endpoint.unknown(code))?;
-        discovered::type_code(&description).map_err(|reason| Error::Type { path: endpoint.type_name.clone(), reason })
+        discovered::type_code(&description, self.naming)
+            .map_err(|reason| Error::Type { path: endpoint.type_name.clone(), reason })
     }
 
     fn builtin_of(&self, role: Role) -> &Entity {
@@ -356,7 +365,7 @@ impl Topic {
     /// Cyclone could not say who is there.
     pub fn conflicts(&self, timeout: Duration) -> Result<Vec<Conflict>, Error> {
         let own_id = self.entity.type_id().ok();
-        let own_name = types::type_name(self.of.root().resolved());
+        let own_name = types::type_name(self.of.root().resolved(), self.participant.naming);
         let end = std::time::Instant::now() + timeout;
         let mut conflicts = Vec::new();
         for endpoint in self.participant.endpoints()? {

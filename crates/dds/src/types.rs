@@ -17,14 +17,51 @@ const DEPTH_MAX: usize = 32;
 /// How many types a type may consist of.
 const TYPES_MAX: usize = 4096;
 
+/// How types are called in DDS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Naming {
+    /// As in IDL: `demo::Wind`.
+    #[default]
+    Idl,
+    /// As ROS 2 does: `demo::dds_::Wind_`.
+    Ros2,
+}
+
 /// The name under which DDS knows a named type: `IDL:demo/Wind:1.0` is `demo::Wind`.
 ///
 /// Parts of the id that IDL has no names for (`omg.org`) are left out. Without an id of that form it is the type's name.
 #[must_use]
-pub fn type_name(of: TypeRef<'_>) -> String {
+pub fn type_name(of: TypeRef<'_>, naming: Naming) -> String {
     let id = of.id().strip_prefix("IDL:").and_then(|id| id.rsplit_once(':')).map_or("", |(path, _version)| path);
-    let parts: Vec<&str> = id.split('/').filter(|part| is_identifier(part)).collect();
-    if parts.is_empty() { of.name().to_owned() } else { parts.join("::") }
+    let mut parts: Vec<&str> = id.split('/').filter(|part| is_identifier(part)).collect();
+    let last = parts.pop().unwrap_or(of.name());
+    if last.is_empty() {
+        return String::new();
+    }
+    let is_mangled = parts.last() == Some(&"dds_");
+    match naming {
+        Naming::Ros2 if !is_mangled => {
+            parts.push("dds_");
+            parts.push(last);
+            parts.join("::") + "_"
+        }
+        Naming::Idl | Naming::Ros2 => {
+            parts.push(last);
+            parts.join("::")
+        }
+    }
+}
+
+/// The repository id of a type with that name in DDS: the reverse of [`type_name`].
+pub(crate) fn repository_id(full: &str, naming: Naming) -> String {
+    let mut path = full.replace("::", "/");
+    if naming == Naming::Ros2
+        && let Some((package, name)) = path.rsplit_once("/dds_/")
+        && let Some(name) = name.strip_suffix('_')
+    {
+        path = format!("{package}/{name}");
+    }
+    format!("IDL:{path}:1.0")
 }
 
 fn is_identifier(text: &str) -> bool {
@@ -34,7 +71,8 @@ fn is_identifier(text: &str) -> bool {
 
 /// Whether values of the two look the same on the wire and their members have the same names. Names of types say nothing,
 /// and neither do bounds.
-pub(crate) fn agree(ours: TypeRef<'_>, theirs: TypeRef<'_>) -> bool {
+#[must_use]
+pub fn agree(ours: TypeRef<'_>, theirs: TypeRef<'_>) -> bool {
     agree_below(ours, theirs, DEPTH_MAX)
 }
 
@@ -58,10 +96,10 @@ fn agree_below(ours: TypeRef<'_>, theirs: TypeRef<'_>, depth: usize) -> bool {
 }
 
 /// The type for Cyclone, which the participant keeps until a topic is made of it.
-pub(crate) fn of_type_code(participant: &Entity, of: &TypeCode) -> Result<Type, Error> {
+pub(crate) fn of_type_code(participant: &Entity, of: &TypeCode, naming: Naming) -> Result<Type, Error> {
     let root = of.root();
     let resolved = root.resolved();
-    let mut builder = Builder { participant, path: vec![type_name(resolved)], types: 0 };
+    let mut builder = Builder { participant, naming, path: vec![type_name(resolved, naming)], types: 0 };
     if resolved.kind() != Kind::Struct {
         return Err(builder.refusal(&format!("{:?} is no struct, and the type of a topic is one", resolved.kind())));
     }
@@ -70,6 +108,7 @@ pub(crate) fn of_type_code(participant: &Entity, of: &TypeCode) -> Result<Type, 
 
 struct Builder<'a> {
     participant: &'a Entity,
+    naming: Naming,
     path: Vec<String>,
     types: usize,
 }
@@ -85,7 +124,7 @@ impl Builder<'_> {
     }
 
     fn name(&self, of: TypeRef<'_>) -> Result<CString, Error> {
-        let name = type_name(of);
+        let name = type_name(of, self.naming);
         if name.is_empty() {
             return Err(self.refusal("the type has no name, and in DDS it needs one"));
         }
@@ -222,8 +261,24 @@ fn primitive(kind: Kind) -> Option<u32> {
 mod tests {
     use super::*;
 
+    fn mangled(id: &str, name: &str, naming: Naming) -> String {
+        type_name(TypeCode::structure(id, name, &[("x", TypeCode::primitive(Kind::Long))]).root(), naming)
+    }
+
     fn name_of(id: &str, name: &str) -> String {
-        type_name(TypeCode::structure(id, name, &[("x", TypeCode::primitive(Kind::Long))]).root())
+        mangled(id, name, Naming::Idl)
+    }
+
+    #[test]
+    fn names_of_ros_are_mangled_and_back() {
+        let id = "IDL:std_msgs/msg/String:1.0";
+        assert_eq!(mangled(id, "String", Naming::Ros2), "std_msgs::msg::dds_::String_");
+        assert_eq!(repository_id("std_msgs::msg::dds_::String_", Naming::Ros2), id);
+        assert_eq!(
+            mangled("IDL:std_msgs/msg/dds_/String_:1.0", "String_", Naming::Ros2),
+            "std_msgs::msg::dds_::String_"
+        );
+        assert_eq!(repository_id("demo::Wind", Naming::Ros2), "IDL:demo/Wind:1.0");
     }
 
     #[test]

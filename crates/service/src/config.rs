@@ -4,6 +4,7 @@
 //! a misspelt limit that is silently ignored is found at three in the morning.
 
 mod addresses;
+mod dds;
 mod error;
 mod time_driven;
 
@@ -14,6 +15,7 @@ use std::path::{Path, PathBuf};
 use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
+pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable};
 pub use self::time_driven::TimeDriven;
 use crate::doors::tempo::input::Bounds;
@@ -57,6 +59,8 @@ pub struct Config {
     pub json: Json,
     /// The small protocol for publishers and subscribers, over UDP and TCP.
     pub tempo: Tempo,
+    /// Channels that are joined to DDS.
+    pub dds: Dds,
     /// What outlives the process.
     pub store: StoreConfig,
     /// Channels that there are from the start, beside the default channel. Default: none.
@@ -443,6 +447,7 @@ impl Default for Config {
             compatibility: Compatibility::default(),
             json: Json::default(),
             tempo: Tempo::default(),
+            dds: Dds::default(),
             store: StoreConfig::default(),
         }
     }
@@ -627,6 +632,7 @@ impl Config {
             }
         }
         self.lanes.check_timing()?;
+        self.dds.check()?;
         self.tempo_types().map(|_| ())
     }
 

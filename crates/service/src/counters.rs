@@ -132,6 +132,32 @@ counters! {
     JsonLinesRefused = "json_lines_refused",
     /// Subscriptions that were refused because their connection had 256.
     JsonSubscriptionsRefused = "json_subscriptions_refused",
+    /// Samples from DDS that channels took.
+    DdsIn = "dds_in",
+    /// Events that were written to DDS.
+    DdsOut = "dds_out",
+    /// Samples from DDS that their channel refused, and that are lost to it.
+    DdsRefused = "dds_refused",
+    /// Events that came from DDS and therefore did not go back there.
+    DdsEchoes = "dds_echoes",
+    /// Events that did not go to DDS since they have no struct where the configuration looks for it, or one that DDS has nothing for.
+    DdsNoValue = "dds_no_value",
+    /// Events that did not go to DDS since their topic has another type.
+    DdsOtherType = "dds_other_type",
+    /// Events that did not go to DDS since their domain or type is not joined to it.
+    DdsUnmapped = "dds_unmapped",
+    /// Events that did not go to DDS since their join has as many topics as it may have.
+    DdsTopicsSpent = "dds_topics_spent",
+    /// Events that did not go to DDS since Cyclone could not write them.
+    DdsFailed = "dds_failed",
+    /// Times that an event waited `blocking_max_ms` for readers in DDS, after which it went on waiting.
+    DdsWaited = "dds_waited",
+    /// Topics that were not read since nobody says of which type they are, or CORBA has nothing for it.
+    DdsUntyped = "dds_untyped",
+    /// Samples that readers of DDS know to have missed.
+    DdsLost = "dds_lost",
+    /// Samples that could not be put into an event: larger than `limits.message_bytes_max`, or of a type that is too intricate.
+    DdsUnreadable = "dds_unreadable",
     /// Connections for Tempo that were accepted.
     TempoConnectionsAccepted = "tempo_connections_accepted",
     /// Connections for Tempo that are open now.

@@ -10,6 +10,7 @@
 //! far as it sends any of that, and of [`Claim`]; its state in [`Doors`] and its connections in [`Clients`]; and its line in
 //! each `match`, which the compiler asks for.
 
+pub(crate) mod dds;
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod guests;
@@ -28,7 +29,7 @@ use crate::lane::clock::Clock;
 use crate::lane::intake::{Refused, Ruling};
 use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::entrance::{Arrival, Entrance};
-use crate::lane::io::net::{self, Listener, Poll};
+use crate::lane::io::net::{self, Bell, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
@@ -55,6 +56,7 @@ pub(crate) enum Tag {
     Giop,
     Json,
     Tempo,
+    Dds,
 }
 
 impl fmt::Display for Tag {
@@ -63,13 +65,14 @@ impl fmt::Display for Tag {
             Self::Giop => "GIOP",
             Self::Json => "lines of JSON",
             Self::Tempo => "Tempo",
+            Self::Dds => "DDS",
         })
     }
 }
 
 impl Tag {
     /// All doors, by their numbers; four at most.
-    pub(crate) const ALL: [Self; 3] = [Self::Giop, Self::Json, Self::Tempo];
+    pub(crate) const ALL: [Self; 4] = [Self::Giop, Self::Json, Self::Tempo, Self::Dds];
 
     pub(crate) const fn number(self) -> u64 {
         self as u64
@@ -111,6 +114,7 @@ pub(crate) struct Doors {
     pub(crate) giop: giop::Door,
     pub(crate) json: json::Door,
     pub(crate) tempo: tempo::Door,
+    pub(crate) dds: dds::Door,
     /// What messages of Tempo are to others, and others' events to its subscribers.
     pub(crate) tempo_forms: tempo::form::Forms,
 }
@@ -145,6 +149,8 @@ pub(crate) struct Listeners {
     /// The same; datagrams arrive at the same port.
     pub(crate) tempo: Option<Listener>,
     pub(crate) tempo_datagrams: Option<Datagrams>,
+    /// Channels that are joined to DDS.
+    pub(crate) dds: Vec<dds::Seat>,
     /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
     pub(crate) outlive: bool,
 }
@@ -155,6 +161,7 @@ pub(crate) enum Claim {
     Giop(giop::claims::Claim),
     Json(json::requests::Claim),
     Tempo(tempo::intake::Claim),
+    Dds(dds::Claim),
 }
 
 /// A message that is for another lane than that on whose connection it came, on its way there or home.
@@ -180,7 +187,7 @@ impl ToDoor {
         match Tag::of_peer(peer) {
             // Its clients are told by calls.
             Tag::Giop => None,
-            Tag::Json | Tag::Tempo => Some(Self::Guest(guests::Letter::Gone(peer))),
+            Tag::Json | Tag::Tempo | Tag::Dds => Some(Self::Guest(guests::Letter::Gone(peer))),
         }
     }
 
@@ -347,7 +354,7 @@ impl Made {
             Self::ByUs => Some(Self::ByClients(Tag::Giop)),
             Self::ByClients(Tag::Giop) => Some(Self::ByClients(Tag::Json)),
             Self::ByClients(Tag::Json) => Some(Self::ByClients(Tag::Tempo)),
-            Self::ByClients(Tag::Tempo) => None,
+            Self::ByClients(Tag::Tempo | Tag::Dds) => None,
         }
     }
 }
@@ -363,6 +370,7 @@ impl Doors {
             giop: giop::Door::new(resolver, giop),
             json: json::Door::new(*json),
             tempo: tempo::Door::new(*tempo),
+            dds: dds::Door::new(common),
             tempo_forms: tempo::form::Forms::new(Arc::clone(tempo_types)),
         }
     }
@@ -377,6 +385,14 @@ impl Doors {
             self.tempo.out.socket = Some(datagrams);
         }
         Ok(())
+    }
+
+    /// Has the door for DDS begin, with this lane's bell.
+    ///
+    /// # Errors
+    /// When the system refuses a bell.
+    pub(crate) fn begin_dds(&mut self, listeners: Option<&mut Listeners>, bell: &Arc<Bell>) -> io::Result<()> {
+        listeners.map_or(Ok(()), |listeners| self.dds.begin(core::mem::take(&mut listeners.dds), bell))
     }
 
     /// What time it is now.
@@ -408,7 +424,7 @@ impl Doors {
 
     /// Whether there is something to do without a socket or a letter having to speak of it.
     pub(crate) fn goes_on(&self) -> bool {
-        self.giop.goes_on() || self.json.goes_on() || self.tempo.goes_on()
+        self.giop.goes_on() || self.json.goes_on() || self.tempo.goes_on() || self.dds.goes_on()
     }
 
     /// Whether somebody can be answered who had to wait for what is not the intake's.
@@ -418,7 +434,7 @@ impl Doors {
 
     /// Whether anything has to be looked after by the clock.
     pub(crate) fn has_deadlines(&self) -> bool {
-        self.giop.has_deadlines() || self.json.has_deadlines() || self.tempo.has_deadlines()
+        self.giop.has_deadlines() || self.json.has_deadlines() || self.tempo.has_deadlines() || self.dds.has_deadlines()
     }
 
     /// When something is to be done next of which the lane does not know otherwise.
@@ -428,7 +444,7 @@ impl Doors {
 
     /// Whether something is under way that is in no outbox, apart from what waits to be written.
     pub(crate) fn have_under_way(&self) -> bool {
-        self.giop.has_under_way()
+        self.giop.has_under_way() || self.dds.has_under_way()
     }
 
     /// Whether nothing is left to do for others. For a lane that is to end.
@@ -444,8 +460,8 @@ impl Clients {
     /// When the poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
         let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
-        let listeners =
-            listeners.map_or([None, None, None], |Listeners { giop, json, tempo, .. }| [Some(giop), json, tempo]);
+        let listeners = listeners
+            .map_or([const { None }; 4], |Listeners { giop, json, tempo, .. }| [Some(giop), json, tempo, None]);
         for (listener, door) in listeners.iter().zip(Tag::ALL) {
             if let Some(listener) = listener {
                 net::prepare_listener(listener)?;
@@ -463,11 +479,13 @@ impl Clients {
 
     /// Where clients of a door connect.
     pub(crate) const fn entrance(&mut self, door: Tag) -> &mut Entrance {
-        let [giop, json, tempo] = &mut self.entrances;
+        let [giop, json, tempo, dds] = &mut self.entrances;
         match door {
             Tag::Giop => giop,
             Tag::Json => json,
             Tag::Tempo => tempo,
+            // Nobody connects: its thread knocks.
+            Tag::Dds => dds,
         }
     }
 
@@ -524,6 +542,7 @@ impl Core {
             Tag::Giop => self.send_push(delivery, events),
             Tag::Json => self.send_line(delivery, events),
             Tag::Tempo => self.send_tempo(delivery, events),
+            Tag::Dds => self.send_dds(delivery, events),
         }
     }
 
@@ -532,7 +551,7 @@ impl Core {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.hand_to_waiter(delivery, events),
             // Nobody pulls there.
-            Tag::Json | Tag::Tempo => self.recycle(events),
+            Tag::Json | Tag::Tempo | Tag::Dds => self.recycle(events),
         }
     }
 
@@ -593,7 +612,7 @@ impl Worker {
             Socket::Outgoing(Tag::Json, _) => {}
             Socket::Incoming(Tag::Tempo, token) => self.serve_tempo(token, ready),
             Socket::Datagrams(Tag::Tempo) => self.serve_tempo_datagrams(ready),
-            Socket::Outgoing(Tag::Tempo, _) | Socket::Datagrams(_) => {}
+            Socket::Outgoing(Tag::Tempo | Tag::Dds, _) | Socket::Datagrams(_) | Socket::Incoming(Tag::Dds, _) => {}
         }
     }
 
@@ -603,6 +622,7 @@ impl Worker {
             Tag::Giop => self.let_in_giop(arrival),
             Tag::Json => self.let_in_json(arrival),
             Tag::Tempo => self.let_in_tempo(arrival),
+            Tag::Dds => None,
         }
     }
 
@@ -613,8 +633,11 @@ impl Worker {
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
             Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
             Socket::Incoming(Tag::Tempo, token) => self.go_on_with_tempo(token),
-            Socket::Bell | Socket::Listener(_) | Socket::Datagrams(_) | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => {
-            }
+            Socket::Bell
+            | Socket::Listener(_)
+            | Socket::Datagrams(_)
+            | Socket::Incoming(Tag::Dds, _)
+            | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => {}
         }
     }
 
@@ -634,9 +657,11 @@ impl Worker {
             Socket::Incoming(Tag::Tempo, token) => {
                 core.doors.tempo.out.connections.get_mut(token).map(tempo::streams::Connection::put_off)
             }
-            Socket::Bell | Socket::Listener(_) | Socket::Datagrams(_) | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => {
-                None
-            }
+            Socket::Bell
+            | Socket::Listener(_)
+            | Socket::Datagrams(_)
+            | Socket::Incoming(Tag::Dds, _)
+            | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => None,
         }
     }
 
@@ -660,6 +685,7 @@ impl Worker {
             Claim::Giop(claim) => self.answer_claim(claim, refused),
             Claim::Json(claim) => self.answer_json(claim, refused),
             Claim::Tempo(claim) => self.answer_tempo(claim, refused),
+            Claim::Dds(claim) => self.answer_dds(claim, refused),
         }
     }
 
@@ -685,6 +711,7 @@ impl Worker {
         }
         self.sweep_json();
         self.sweep_tempo();
+        self.sweep_dds();
     }
 
     /// Goes on with what waited for room, or was too much for one round.
@@ -694,6 +721,7 @@ impl Worker {
         self.serve_unfinished();
         self.core.end_some_waits();
         self.core.tell_of_losses();
+        self.go_on_with_dds();
     }
 
     /// Takes in some more events of what is too long to be taken in at one go, and messages that waited for their turn.
@@ -737,6 +765,7 @@ impl Worker {
             Made::ByClients(Tag::Giop) => self.clients.giop.has_output_at(from, places),
             Made::ByClients(Tag::Json) => self.core.doors.json.has_output_at(from, places),
             Made::ByClients(Tag::Tempo) => self.core.doors.tempo.has_output_at(from, places),
+            Made::ByClients(Tag::Dds) => None,
         }
     }
 
@@ -752,7 +781,7 @@ impl Worker {
 impl Listeners {
     /// CORBA's alone.
     pub(crate) const fn of_giop(giop: Listener) -> Self {
-        Self { giop, json: None, tempo: None, tempo_datagrams: None, outlive: false }
+        Self { giop, json: None, tempo: None, tempo_datagrams: None, dds: Vec::new(), outlive: false }
     }
 }
 

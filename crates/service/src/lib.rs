@@ -17,6 +17,8 @@ mod announcement;
 mod asked_to_stop;
 mod config;
 mod counters;
+#[cfg(feature = "dds")]
+mod dds;
 mod doors;
 mod lane;
 mod memory;
@@ -33,9 +35,10 @@ pub use admin::drain::Undone;
 pub use admin::program::Liveness;
 pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
-    StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable,
+    Channel, Compatibility, Config, ConfigError, ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast,
+    DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue, Delivery, Discipline, IdlError, Json,
+    Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven,
+    Undeclarable,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

@@ -1,5 +1,6 @@
 //! Starting and stopping a service.
 
+mod dds;
 mod error;
 mod limits;
 mod storage;
@@ -82,6 +83,8 @@ pub struct Service {
     /// For what the program asks, and for whoever stops the service.
     pub(crate) administration: Arc<Mutex<Post<ToAdministration>>>,
     administration_thread: Option<JoinHandle<Undone>>,
+    /// Ends when the lanes have.
+    _dds: dds::Threads,
     stopper: Stopper,
     asked_to_stop: Arc<AskedToStop>,
 }
@@ -146,10 +149,11 @@ impl Service {
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
         let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
-        let listeners = Listeners { giop: net::listener(listener), json, tempo, tempo_datagrams, outlive };
+        let listeners =
+            Listeners { giop: net::listener(listener), json, tempo, tempo_datagrams, dds: Vec::new(), outlive };
         let assembled = assemble(&config, listeners, (&host, port), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
-        let (is_outside, store_directory) = (assembled.is_outside, assembled.store_directory);
+        let (is_outside, store_directory, dds) = (assembled.is_outside, assembled.store_directory, assembled.dds);
         remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
         remarks.extend(tempo_address.and_then(|address| remark_on_door("tempo.listen", address)));
         let asked_to_stop = Arc::clone(&administrator.ending.asked);
@@ -167,6 +171,7 @@ impl Service {
             announcement,
             administration: Arc::new(Mutex::new(administration)),
             administration_thread: None,
+            _dds: dds,
             stopper,
             asked_to_stop,
         };
@@ -318,12 +323,13 @@ pub(crate) struct Assembled {
     is_outside: bool,
     /// Where things are kept.
     store_directory: Option<PathBuf>,
+    dds: dds::Threads,
 }
 
 /// Makes a service that is reached at `host` and `port`, and starts its lanes.
 fn assemble(
     config: &Config,
-    listeners: Listeners,
+    mut listeners: Listeners,
     (host, port): (&str, u16),
     connections_max: ConnectionsMax,
 ) -> Result<Assembled, StartError> {
@@ -333,6 +339,8 @@ fn assemble(
     let mut door = Door::new(door_settings(config, memory, (host, port), found.is_some()));
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
     let kept = furnish(&mut door, config, &accounts, found)?;
+    let (dds, seats) = dds::join(config, &door)?;
+    listeners.dds = seats;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (door.factory_reference(), outside_naming(config, &announcement)?);
     let is_outside = outside_naming.is_some();
@@ -385,6 +393,7 @@ fn assemble(
         announcement,
         is_outside,
         store_directory,
+        dds,
     })
 }
 

@@ -9,6 +9,8 @@ mod alma;
 #[cfg(test)]
 mod code_sets;
 #[cfg(test)]
+mod dds;
+#[cfg(test)]
 mod discovery;
 #[cfg(test)]
 mod failures;

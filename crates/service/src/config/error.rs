@@ -45,6 +45,13 @@ pub enum ConfigError {
         /// What is the matter.
         why: Undeclarable,
     },
+    /// A channel cannot be joined to DDS.
+    BadJoin {
+        /// The channel.
+        channel: String,
+        /// What is the matter.
+        why: String,
+    },
     /// The main lane has a budget and no period.
     BudgetWithoutPeriod {
         /// The budget, in microseconds.
@@ -87,6 +94,7 @@ impl fmt::Display for ConfigError {
             Self::BadType { topic, channel, why } => {
                 write!(f, "tempo.types: topic \"{}\" of channel {channel}: {why}", topic.escape_debug())
             }
+            Self::BadJoin { channel, why } => write!(f, "dds.joins, channel = {channel:?}: {why}"),
             Self::BudgetWithoutPeriod { budget_us } => write!(
                 f,
                 "lanes.main_budget_us = {budget_us} has no meaning without lanes.main_period_us: set that, from 100 to 1000000, or \

@@ -4,9 +4,9 @@
 use engine::{ChannelId, Event, Form, Forms as _, LaneId, ProxyKey, Want};
 use filter::{Fields, Path, Steps, Value};
 
-use super::json;
 use super::tempo::form::{self, FORM_TEMPO, MessageFields};
 use super::{Doors, Tag};
+use super::{dds, json};
 use crate::counters::Counter;
 use crate::lane::run::Core;
 use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated};
@@ -30,8 +30,8 @@ impl engine::Forms for Doors {
 #[inline]
 pub(crate) fn fields_of<'e>(event: &'e Event, corba: &'e CorbaForms, tempo: &'e form::Forms) -> FormFields<'e> {
     match Tag::of_form(event.form) {
-        // What comes in as JSON is put into the CORBA door's form.
-        Tag::Giop | Tag::Json => FormFields::Giop(corba.fields(event)),
+        // What comes in as JSON or from DDS is put into the CORBA door's form.
+        Tag::Giop | Tag::Json | Tag::Dds => FormFields::Giop(corba.fields(event)),
         Tag::Tempo => tempo.fields(event, corba.utc),
     }
 }
@@ -134,7 +134,7 @@ impl Core {
 /// The note about the bytes of an event that may have been delivered before the process began.
 pub(crate) fn as_repeated(form: Form, tag: u64) -> u64 {
     match Tag::of_form(form) {
-        Tag::Giop | Tag::Json => event::as_repeated(tag),
+        Tag::Giop | Tag::Json | Tag::Dds => event::as_repeated(tag),
         Tag::Tempo => form::as_repeated(tag),
     }
 }
@@ -146,6 +146,7 @@ pub(crate) fn fits(form: Form, tag: u64, want: Want) -> bool {
         Tag::Giop => event::fits(form, tag, want),
         Tag::Json => false,
         Tag::Tempo => form == FORM_TEMPO,
+        Tag::Dds => form == FORM_STRUCTURED,
     }
 }
 
@@ -156,6 +157,7 @@ fn made_where_served(want: Want) -> Option<LaneId> {
         Tag::Giop => None,
         Tag::Json => Some(json::LANE),
         Tag::Tempo => Some(LaneId::MAIN),
+        Tag::Dds => Some(dds::LANE),
     }
 }
 
@@ -179,5 +181,6 @@ fn put_into(
             Some(Translated::Written { tag: 0, number_at })
         }
         Tag::Tempo => tempo_forms.put_into_message(channel, (form, tag, bytes), out),
+        Tag::Dds => event::translate(form, tag, bytes, (event::want_of_doors(FORM_STRUCTURED), came), out).ok(),
     }
 }

@@ -147,6 +147,7 @@ impl Worker {
                 Tag::Giop => {}
                 Tag::Json => self.welcomed_json(peer, proxy, charge.account()),
                 Tag::Tempo => self.core.welcomed_tempo(peer, proxy, charge.account()),
+                Tag::Dds => self.welcomed_dds(peer, proxy, charge.account()),
             },
             Letter::Dismissed => {}
             Letter::Gone(peer) => match Tag::of_peer(peer) {
@@ -154,6 +155,7 @@ impl Worker {
                 Tag::Giop => {}
                 Tag::Json => self.core.json_proxy_gone(peer),
                 Tag::Tempo => self.core.tempo_proxy_gone(peer),
+                Tag::Dds => self.core.dds_proxy_gone(peer),
             },
         }
     }

@@ -170,6 +170,7 @@ impl Worker {
         });
         let mut doors = Doors::new(&common, ends.resolver);
         doors.take_datagrams(listeners.as_mut(), &poll)?;
+        doors.begin_dds(listeners.as_mut(), &ends.bell)?;
         Ok(Self {
             clients: Clients::new(listeners, &common, &poll)?,
             mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
@@ -486,11 +487,13 @@ impl Worker {
         self.mail.office.look();
         self.mail.resolved.look();
         self.core.links.lanes.look();
+        self.core.doors.dds.look();
         let more = self.serve_links()
             | self.serve_resolver()
             | self.serve_office()
             | self.serve_store()
-            | self.serve_overflow();
+            | self.serve_overflow()
+            | self.serve_dds();
         if more {
             // Come back to it after the sockets.
             self.mail.bell.ring();

@@ -157,6 +157,7 @@ impl World {
             json: Some(listener(sockets::JSON)?),
             tempo: None,
             tempo_datagrams: None,
+            dds: Vec::new(),
             outlive: false,
         };
         let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;

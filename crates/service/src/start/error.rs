@@ -48,6 +48,11 @@ pub enum StartError {
         /// Why not.
         why: String,
     },
+    /// Channels cannot be joined to DDS.
+    Dds {
+        /// Why not.
+        why: String,
+    },
     /// The outside naming service's address cannot be understood.
     OutsideNaming {
         /// The address.
@@ -76,6 +81,7 @@ impl StartError {
             | Self::Topology { .. }
             | Self::Channel { .. }
             | Self::OutsideNaming { .. }
+            | Self::Dds { .. }
             | Self::Processors { .. } => true,
             Self::Listen { .. } | Self::IorFile { .. } | Self::Store { .. } | Self::Resources(_) => false,
         }
@@ -120,6 +126,7 @@ impl fmt::Display for StartError {
                 directory.display()
             ),
             Self::Channel { name, why } => write!(f, "channels, name = \"{name}\": {why}"),
+            Self::Dds { why } => write!(f, "dds: {why}"),
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
             }

@@ -1,0 +1,165 @@
+//! The thread that writes a join's events to DDS.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use ::dds::{Error, Participant, Role, Topic, WriteError, Writer, agree};
+use engine::Event;
+use giop::typecode::TypeCode;
+
+use super::events::{self, Found};
+use super::{TOPICS_MAX, qos, topic_of};
+use crate::config::DdsJoin;
+use crate::counters::Counter;
+use crate::doors::dds::{Done, ToDds, WritingEnds};
+use crate::lane::links::post::Post;
+
+/// Types that are remembered: more than there may be topics, since one type may be marshalled in several ways.
+const KINDS_MAX: usize = 4 * TOPICS_MAX;
+/// How long it is asked what the type of a topic is that somebody has already.
+const ASKED_FOR: Duration = Duration::from_millis(200);
+
+pub(super) struct Writing {
+    participant: Participant,
+    join: DdsJoin,
+    /// What to do with events, by the names and the marshalled type of their struct.
+    kinds: HashMap<Vec<u8>, Kind>,
+    writers: Vec<Writer>,
+    key: Vec<u8>,
+    sample: Vec<u8>,
+}
+
+/// What to do with events of a kind.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// To write them, with that writer.
+    Written(usize),
+    /// To count them there.
+    Left(Counter),
+}
+
+impl Writing {
+    pub(super) fn new(participant: Participant, join: DdsJoin) -> Self {
+        let (kinds, writers) = (HashMap::new(), Vec::new());
+        Self { participant, join, kinds, writers, key: Vec::new(), sample: Vec::new() }
+    }
+
+    pub(super) fn run(mut self, ends: WritingEnds) {
+        let WritingEnds { mut events, mut done, bell } = ends;
+        loop {
+            bell.silence();
+            events.look();
+            while let Some(ToDds { event, alternate }) = events.take() {
+                let mut waited = 0;
+                let counts = self.write(&event, alternate, &done, &mut waited);
+                // There is room: no more are under way than the ring has places for. Without the lane nobody counts what is left.
+                if done.post(Done { event, counts, waited }).is_err() || done.is_abandoned() {
+                    return;
+                }
+            }
+            if events.has_ended() {
+                return;
+            }
+            bell.wait(None);
+        }
+    }
+
+    /// Writes an event, and says what it counts as.
+    fn write(&mut self, event: &Event, alternate: Option<usize>, done: &Post<Done>, waited: &mut u64) -> Counter {
+        let (bytes, tag) = match alternate.and_then(|at| event.alternates.get(at)) {
+            Some(alternate) => (alternate.bytes.as_slice(), alternate.tag),
+            None => (event.bytes.as_slice(), event.tag),
+        };
+        let Ok(found) = events::find(bytes, tag, self.join.value) else { return Counter::DdsNoValue };
+        if found.is_echo {
+            return Counter::DdsEchoes;
+        }
+        if self.join.event_domain.as_ref().is_some_and(|domain| domain.as_bytes() != found.domain) {
+            return Counter::DdsUnmapped;
+        }
+        let Some((octets, type_code, value)) = found.value() else { return Counter::DdsNoValue };
+        self.key.clear();
+        self.key.extend_from_slice(found.type_name);
+        self.key.push(0);
+        self.key.extend_from_slice(octets);
+        let kind = match self.kinds.get(&self.key) {
+            Some(kind) => *kind,
+            None => {
+                let kind = self.meet(&found, events::type_at(type_code.clone()));
+                if self.kinds.len() < KINDS_MAX {
+                    self.kinds.insert(self.key.clone(), kind);
+                }
+                kind
+            }
+        };
+        let writer = match kind {
+            Kind::Left(counter) => return counter,
+            Kind::Written(at) => self.writers.get(at),
+        };
+        let Some(writer) = writer else { return Counter::DdsFailed };
+        if events::write_sample(type_code, value, &mut self.sample).is_err() {
+            return Counter::DdsNoValue;
+        }
+        loop {
+            match writer.write(&self.sample) {
+                Ok(()) => return Counter::DdsOut,
+                // Nothing is lost: the channel's events wait for this one meanwhile, unless nobody waits for it any more.
+                Err(WriteError::Slowed) if !done.is_abandoned() => *waited += 1,
+                Err(_) => return Counter::DdsFailed,
+            }
+        }
+    }
+
+    /// Events of a kind come for the first time.
+    fn meet(&mut self, found: &Found<'_>, of: Option<TypeCode>) -> Kind {
+        let Some(of) = of else { return Kind::Left(Counter::DdsNoValue) };
+        let name = if found.is_any() { of.root().resolved().name() } else { &String::from_utf8_lossy(found.type_name) };
+        let topic = topic_of(&self.join, name);
+        if let Some(at) = self.writers.iter().position(|writer| writer.topic().name() == topic) {
+            let known = self.writers.get(at).map(|writer| writer.topic().type_code());
+            if known.is_some_and(|known| agree(known.root(), of.root())) {
+                return Kind::Written(at);
+            }
+            let known = known.map_or_else(String::new, ToString::to_string);
+            log::warn!(
+                "{}: topic {topic:?} has type {known}; events of type {of} do not go there",
+                self.join.described()
+            );
+            return Kind::Left(Counter::DdsOtherType);
+        }
+        if self.writers.len() >= TOPICS_MAX {
+            return Kind::Left(Counter::DdsTopicsSpent);
+        }
+        match self.topic(&topic, &of).and_then(|topic| topic.writer(&qos(&self.join))) {
+            Ok(writer) => {
+                self.writers.push(writer);
+                Kind::Written(self.writers.len() - 1)
+            }
+            Err(error) => {
+                log::warn!("{}: events of type {name:?} do not go there: {error}", self.join.described());
+                Kind::Left(match error {
+                    Error::TopicType { .. } => Counter::DdsOtherType,
+                    Error::Type { .. } | Error::Name { .. } => Counter::DdsNoValue,
+                    _ => Counter::DdsFailed,
+                })
+            }
+        }
+    }
+
+    /// The topic of a type, extensible just as others have it, if somebody has it already.
+    fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
+        let endpoints = self.participant.endpoints()?;
+        let is_known = |endpoint: &&::dds::Endpoint| endpoint.topic == name && endpoint.type_id.is_some();
+        // Readers first: they are whom it is written for.
+        let readers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Reader);
+        let writers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Writer);
+        if let Some(endpoint) = readers.chain(writers).find(is_known)
+            && let Ok(theirs) = self.participant.type_of(endpoint, ASKED_FOR)
+            && agree(theirs.root(), of.root())
+            && let Ok(topic) = self.participant.topic_like(endpoint, ASKED_FOR)
+        {
+            return Ok(topic);
+        }
+        self.participant.topic(name, of)
+    }
+}

@@ -1,0 +1,490 @@
+//! Where the main lane meets DDS: channels that the configuration joins to partitions of a domain (`[dds]`).
+//!
+//! For each such join there are a thread that reads and one that writes ([`crate::dds`]): they know Cyclone, types and topics, and
+//! may wait. The lane has a ring to and from each, knows structured events, and never waits. For each direction a join has a proxy like
+//! any other client's, for which administration is asked ([`guests`](super::guests)): so filters, quality of service and limits of the
+//! channel are what they are for everybody.
+//!
+//! - **From DDS**: the reading thread puts a sample into a structured event; the lane takes it in, and gives the buffer back. While the
+//!   channel has no room, it takes no more from the ring: the thread leaves samples with Cyclone, which has their writers wait.
+//! - **To DDS**: an event is posted as it is, and comes back when it was written. While the ring is full, its outbox waits.
+//!
+//! What came from DDS is marked so, by which writing threads know it and leave it out.
+#![cfg_attr(not(feature = "dds"), expect(dead_code, reason = "only the threads that talk to DDS use it all"))]
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+
+use corba::Guest;
+use corba::event::{self, FORM_STRUCTURED, UtcClock};
+use engine::{ChannelId, Delivery, Draft, Event, LaneId, OutboxId, Outcome, Peer, ProxyKey, Want};
+
+use super::Tag;
+use crate::counters::Counter;
+use crate::doors;
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::io::net::Bell;
+use crate::lane::links::post::{Inbox, Post, post_to};
+use crate::lane::run::{Common, Core, Worker};
+use accounts::Account;
+
+/// What consumers of this door need: a structured event.
+pub(crate) const WANT: Want = Want((Tag::Dds as u32) << 16);
+
+/// The lane that has all joins.
+pub(crate) const LANE: LaneId = LaneId::MAIN;
+
+/// Joins that there may be.
+pub(crate) const JOINS_MAX: usize = 32;
+/// Samples that wait for the lane, and events that wait for a writing thread or are with it, of each join.
+const RING: usize = 256;
+/// Octets of events that wait for a writing thread or are with it, of each join, unless it is one event alone.
+const OUT_BYTES_MAX: usize = 8 << 20;
+/// Samples of a join that are taken in in one round, and that wait for room in the channel.
+const PER_ROUND: usize = 64;
+
+/// A join as the main lane begins with it.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) channel: ChannelId,
+    /// What it is called in logs.
+    pub(crate) name: String,
+    /// Which of the channel's events go to DDS, in the filter language; nothing if none do.
+    pub(crate) to_dds: Option<String>,
+    pub(crate) from_dds: bool,
+    /// Where its threads wait for their ends of the rings.
+    pub(crate) introduce: SyncSender<ThreadEnds>,
+}
+
+/// A join's ends of its rings at its threads.
+#[derive(Default)]
+pub(crate) struct ThreadEnds {
+    pub(crate) reading: Option<ReadingEnds>,
+    pub(crate) writing: Option<WritingEnds>,
+}
+
+/// At the thread that reads.
+pub(crate) struct ReadingEnds {
+    pub(crate) samples: Post<FromDds>,
+    /// Buffers that are free again.
+    pub(crate) spares: Inbox<Vec<u8>>,
+    pub(crate) bell: Arc<Bell>,
+}
+
+/// At the thread that writes.
+pub(crate) struct WritingEnds {
+    pub(crate) events: Inbox<ToDds>,
+    pub(crate) done: Post<Done>,
+    pub(crate) bell: Arc<Bell>,
+}
+
+/// From the thread that reads.
+pub(crate) enum FromDds {
+    /// A structured event, in [`ENCODING`].
+    Sample(Vec<u8>),
+    /// So many of something, which the lane counts.
+    Counted(Counter, u64),
+}
+
+/// How events from DDS are encoded.
+pub(crate) const ENCODING: giop::cdr::Encoding = super::tempo::types::ENCODING;
+
+/// To the thread that writes.
+pub(crate) struct ToDds {
+    pub(crate) event: Arc<Event>,
+    /// Which of its alternates is the structured event, if it is not one as it came.
+    pub(crate) alternate: Option<usize>,
+}
+
+/// From it: an event has been dealt with, and counts there.
+pub(crate) struct Done {
+    pub(crate) event: Arc<Event>,
+    pub(crate) counts: Counter,
+    /// How often it had to wait for readers.
+    pub(crate) waited: u64,
+}
+
+/// Whether a proxy is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proxy {
+    /// The join has no use for one.
+    Never,
+    /// It is to be asked for.
+    Wanted,
+    /// It was refused, or is gone: it is to be asked for when a while is over.
+    Later,
+    Asked(Peer),
+    Open(Peer, ProxyKey),
+}
+
+impl Proxy {
+    fn is_of(self, peer: Peer) -> bool {
+        matches!(self, Self::Asked(known) | Self::Open(known, _) if known == peer)
+    }
+
+    const fn is_open(self) -> bool {
+        matches!(self, Self::Open(..))
+    }
+}
+
+struct Join {
+    seat: Seat,
+    supplier: Proxy,
+    consumer: Proxy,
+    samples: Inbox<FromDds>,
+    spares: Post<Vec<u8>>,
+    /// Samples that wait for room in the channel.
+    unanswered: usize,
+    events: Post<ToDds>,
+    done: Inbox<Done>,
+    /// Events that wait for the writing thread or are with it, and their octets.
+    out: usize,
+    out_bytes: usize,
+    /// The outbox that waits for room in the ring.
+    blocked: Option<OutboxId>,
+    /// It has been said that a proxy was refused.
+    is_told: bool,
+}
+
+/// What this door has of a lane.
+pub(crate) struct Door {
+    joins: Vec<Join>,
+    next_peer: Peer,
+    /// The service itself.
+    own: Arc<Account>,
+    request_bytes_min: u64,
+    /// There may be something to do that no ring speaks of.
+    goes_on: bool,
+}
+
+/// Who is to be told that a sample was taken in: a join.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Claim {
+    join: usize,
+}
+
+impl Door {
+    pub(crate) fn new(common: &Common) -> Self {
+        Self {
+            joins: Vec::new(),
+            next_peer: Tag::Dds.first_peer(),
+            own: common.accounts.account_of(super::NOBODY),
+            request_bytes_min: common.doors.json.request_bytes_min,
+            goes_on: false,
+        }
+    }
+
+    /// Makes the rings of the joins, and gives their threads their ends.
+    ///
+    /// # Errors
+    /// When the system refuses a bell.
+    pub(crate) fn begin(&mut self, seats: Vec<Seat>, bell: &Arc<Bell>) -> std::io::Result<()> {
+        for seat in seats {
+            let (reader_bell, writer_bell) = (Arc::new(Bell::new()?), Arc::new(Bell::new()?));
+            let (to_lane, samples) = post_to(bell, RING);
+            let (spares, spares_at_reader) = post_to(&reader_bell, RING);
+            let (events, events_at_writer) = post_to(&writer_bell, RING);
+            let (back, done) = post_to(bell, RING);
+            let ends = ThreadEnds {
+                reading: Some(ReadingEnds { samples: to_lane, spares: spares_at_reader, bell: reader_bell }),
+                writing: Some(WritingEnds { events: events_at_writer, done: back, bell: writer_bell }),
+            };
+            // Threads that are gone already have said why.
+            let _gone = seat.introduce.send(ends);
+            let wanted = |is_wanted| if is_wanted { Proxy::Wanted } else { Proxy::Never };
+            let (supplier, consumer) = (wanted(seat.from_dds), wanted(seat.to_dds.is_some()));
+            self.joins.push(Join {
+                seat,
+                supplier,
+                consumer,
+                samples,
+                spares,
+                unanswered: 0,
+                events,
+                done,
+                out: 0,
+                out_bytes: 0,
+                blocked: None,
+                is_told: false,
+            });
+            self.goes_on = true;
+        }
+        Ok(())
+    }
+
+    /// What is posted from now on rings again.
+    pub(crate) fn look(&self) {
+        for join in &self.joins {
+            join.samples.look();
+            join.done.look();
+        }
+    }
+
+    /// Whether there is something to do without a socket or a letter having to speak of it.
+    pub(crate) const fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// Whether a proxy is to be asked for when a while is over.
+    pub(crate) fn has_deadlines(&self) -> bool {
+        self.joins.iter().any(|join| join.supplier == Proxy::Later || join.consumer == Proxy::Later)
+    }
+
+    /// Whether events are on their way to writing threads or with them.
+    pub(crate) fn has_under_way(&self) -> bool {
+        self.joins.iter().any(|join| join.out > 0)
+    }
+
+    fn new_peer(&mut self) -> Peer {
+        let peer = self.next_peer;
+        self.next_peer = Peer(peer.0 + 1);
+        peer
+    }
+}
+
+impl Join {
+    fn has_room(&self) -> bool {
+        self.events.room() > 0 && (self.out_bytes < OUT_BYTES_MAX || self.out == 0)
+    }
+}
+
+impl Core {
+    /// Sends an event to the join that it is for. The list is empty then.
+    #[inline(never)]
+    pub(crate) fn send_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) {
+        let outcome = self.post_to_dds(delivery, events);
+        self.let_go(events);
+        self.lane.handle_outcome(delivery.outbox, delivery.serial, outcome, self.clock.now);
+    }
+
+    fn post_to_dds(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Outcome {
+        let Some(peer) = delivery.peer else { return Outcome::Gone };
+        let Some(join) = self.doors.dds.joins.iter_mut().find(|join| join.consumer.is_of(peer)) else {
+            return Outcome::Gone;
+        };
+        if !join.has_room() {
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        let Some(event) = events.pop() else { return Outcome::Untranslatable };
+        let alternate = if event.form == FORM_STRUCTURED {
+            None
+        } else {
+            let Some(index) = event.alternates.position(delivery.want) else {
+                events.push(event);
+                return Outcome::Untranslatable;
+            };
+            Some(index)
+        };
+        let bytes = event.bytes.len();
+        if let Err(back) = join.events.post(ToDds { event, alternate }) {
+            events.push(back.event);
+            join.blocked = Some(delivery.outbox);
+            return Outcome::NoRoom;
+        }
+        join.out += 1;
+        join.out_bytes += bytes;
+        self.counters.add(Counter::PushesSent, 1);
+        Outcome::Sent
+    }
+
+    /// Does what the rings speak of, and what waits. True if there is more.
+    fn serve_dds_joins(&mut self) -> bool {
+        self.doors.dds.goes_on = false;
+        let mut has_more = false;
+        for at in 0..self.doors.dds.joins.len() {
+            self.ask_for_dds_proxies(at);
+            self.take_back_from_dds(at);
+            has_more |= self.take_samples(at);
+        }
+        has_more
+    }
+
+    /// Asks administration for what a join wants.
+    fn ask_for_dds_proxies(&mut self, at: usize) {
+        let Some(join) = self.doors.dds.joins.get(at) else { return };
+        let (channel, name) = (join.seat.channel, join.seat.name.clone());
+        if join.supplier == Proxy::Wanted {
+            let asked = self.ask_for_dds_proxy(at, Guest { channel, peer: Peer(0), name, part: corba::Part::Supplier });
+            if let Some(join) = self.doors.dds.joins.get_mut(at) {
+                join.supplier = asked;
+            }
+        }
+        let Some(join) = self.doors.dds.joins.get(at) else { return };
+        if join.consumer == Proxy::Wanted {
+            let constraint = join.seat.to_dds.clone().unwrap_or_default();
+            let part = corba::Part::Consumer { types: Vec::new(), constraint, want: WANT, start: None };
+            let guest = Guest { channel, peer: Peer(0), name: join.seat.name.clone(), part };
+            let asked = self.ask_for_dds_proxy(at, guest);
+            if let Some(join) = self.doors.dds.joins.get_mut(at) {
+                join.consumer = asked;
+            }
+        }
+    }
+
+    fn ask_for_dds_proxy(&mut self, at: usize, guest: Guest) -> Proxy {
+        let peer = self.doors.dds.new_peer();
+        let own = Arc::clone(&self.doors.dds.own);
+        let octets = self.doors.dds.request_bytes_min.max(1024);
+        match self.ask_for_guest(at as u64, Guest { peer, ..guest }, (&own, octets)) {
+            Ok(()) => Proxy::Asked(peer),
+            Err(_) => Proxy::Later,
+        }
+    }
+
+    /// Lets go of events that were written, and has those go on that waited for room.
+    fn take_back_from_dds(&mut self, at: usize) {
+        let Some(join) = self.doors.dds.joins.get_mut(at) else { return };
+        while let Some(Done { event, counts, waited }) = join.done.take() {
+            join.out = join.out.saturating_sub(1);
+            join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
+            self.counters.add(counts, 1);
+            self.counters.add(Counter::DdsWaited, waited);
+            self.lane.release(event);
+        }
+        if join.has_room()
+            && let Some(outbox) = join.blocked.take()
+        {
+            self.lane.resume_outbox(outbox, self.clock.now);
+            self.deliveries.undelivered = true;
+        }
+    }
+
+    /// Takes in what a join has read. True if there is more that could be taken in.
+    fn take_samples(&mut self, at: usize) -> bool {
+        for _ in 0..PER_ROUND {
+            let Some(join) = self.doors.dds.joins.get_mut(at) else { return false };
+            let Proxy::Open(_, source) = join.supplier else { return false };
+            if join.unanswered >= PER_ROUND || self.office.draining.has_begun() {
+                return false;
+            }
+            match join.samples.take() {
+                None => return false,
+                Some(FromDds::Counted(counter, count)) => self.counters.add(counter, count),
+                Some(FromDds::Sample(sample)) => {
+                    self.take_in_dds(at, source, &sample);
+                    // Where there is no room the reading thread makes others.
+                    if let Some(join) = self.doors.dds.joins.get_mut(at) {
+                        let _dropped = join.spares.post(sample);
+                    }
+                }
+            }
+        }
+        true
+    }
+
+    fn take_in_dds(&mut self, at: usize, source: ProxyKey, sample: &[u8]) {
+        match self.admit_dds(Claim { join: at }, source, sample) {
+            Ok(true) => self.counters.add(Counter::DdsIn, 1),
+            Ok(false) => {
+                if let Some(join) = self.doors.dds.joins.get_mut(at) {
+                    join.unanswered += 1;
+                }
+            }
+            Err(_) => self.counters.add(Counter::DdsRefused, 1),
+        }
+    }
+
+    /// Hands an event to the engine. False if its outcome comes later.
+    fn admit_dds(&mut self, claim: Claim, source: ProxyKey, encoded: &[u8]) -> Result<bool, Refused> {
+        let body = giop::cdr::Reader::new(encoded, ENCODING);
+        let header =
+            event::read_structured(body, &mut event::work_for(encoded.len())).map_err(|_| Refused::Unreadable)?;
+        let mut draft: Draft = self.lane.begin_event_for(encoded.len());
+        self.lane.classify(&mut draft, header.domain, header.type_name);
+        let event: &mut Event = &mut draft;
+        event.form = FORM_STRUCTURED;
+        event.tag = event::tag_at(ENCODING, 0, header.is_loose);
+        event.bytes.extend_from_slice(encoded);
+        if header.says_quality() {
+            header.apply(event, &UtcClock::new(self.clock.now, self.clock.since_1970));
+        }
+        self.translate(source, event);
+        let mut submission = Submission::new(source, doors::Claim::Dds(claim), None);
+        self.admit(&mut submission, draft);
+        let finished = self.finish_submission(&submission);
+        self.deliver();
+        finished
+    }
+
+    /// Somebody else has ended a proxy.
+    pub(crate) fn dds_proxy_gone(&mut self, peer: Peer) {
+        for join in &mut self.doors.dds.joins {
+            for proxy in [&mut join.supplier, &mut join.consumer] {
+                if proxy.is_of(peer) {
+                    *proxy = Proxy::Later;
+                    log::warn!("{}: its proxy is gone; it is asked for again in a while", join.seat.name);
+                }
+            }
+        }
+        self.clock.plan_sweep();
+    }
+}
+
+impl Worker {
+    /// Does what the rings speak of. True if there is more.
+    pub(crate) fn serve_dds(&mut self) -> bool {
+        self.core.serve_dds_joins()
+    }
+
+    /// Goes on with what no ring speaks of.
+    pub(crate) fn go_on_with_dds(&mut self) {
+        if self.core.doors.dds.goes_on {
+            self.core.doors.dds.goes_on = self.core.serve_dds_joins();
+        }
+    }
+
+    /// Asks again for proxies that were refused.
+    pub(crate) fn sweep_dds(&mut self) {
+        for join in &mut self.core.doors.dds.joins {
+            for proxy in [&mut join.supplier, &mut join.consumer] {
+                if *proxy == Proxy::Later {
+                    *proxy = Proxy::Wanted;
+                    self.core.doors.dds.goes_on = true;
+                }
+            }
+        }
+    }
+
+    /// Administration has made a proxy, or refused it.
+    pub(crate) fn welcomed_dds(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
+        let core = &mut self.core;
+        for join in &mut core.doors.dds.joins {
+            for known in [&mut join.supplier, &mut join.consumer] {
+                if !known.is_of(peer) {
+                    continue;
+                }
+                match &proxy {
+                    Ok(key) => {
+                        *known = Proxy::Open(peer, *key);
+                        join.is_told = false;
+                    }
+                    Err(reason) => {
+                        *known = Proxy::Later;
+                        if !core::mem::replace(&mut join.is_told, true) {
+                            log::warn!("{}: {reason}; it is tried again", join.seat.name);
+                        }
+                    }
+                }
+                if known.is_open() {
+                    core.doors.dds.goes_on = true;
+                } else {
+                    core.clock.plan_sweep();
+                }
+                return;
+            }
+        }
+        if let Ok(key) = proxy {
+            core.dismiss_guest(0, key, account);
+        }
+    }
+
+    /// A sample that waited was taken in, or not.
+    pub(crate) fn answer_dds(&mut self, claim: Claim, refused: Option<Refused>) {
+        self.core.counters.add(if refused.is_none() { Counter::DdsIn } else { Counter::DdsRefused }, 1);
+        if let Some(join) = self.core.doors.dds.joins.get_mut(claim.join) {
+            join.unanswered = join.unanswered.saturating_sub(1);
+        }
+        self.core.doors.dds.goes_on = true;
+    }
+}
