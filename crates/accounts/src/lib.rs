@@ -12,9 +12,11 @@
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
 
+mod certified;
 mod principal;
 mod refused;
 
+pub use certified::CertifiedName;
 pub use principal::Principal;
 pub use refused::Refused;
 
