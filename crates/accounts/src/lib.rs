@@ -80,6 +80,8 @@ resources! {
     Lookups = "lookups of host names", "";
     /// Threads that are looking a host name up.
     LookupThreads = "threads that look host names up", "";
+    /// TLS handshakes under way, with those who connect and with those who are called.
+    Handshakes = "TLS handshakes", "";
     /// Topics and roles that clients of Tempo have announced.
     Announced = "announced topics", "tempo.topics_max";
     /// Octets of messages of Tempo that wait for their topic's turn.

@@ -65,7 +65,7 @@ use engine::{
     Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
 };
 use giop::cdr::{CharSet, Reader, Writer};
-use giop::ior::Ior;
+use giop::ior::{Ior, SecureTransport};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -77,6 +77,8 @@ pub struct DoorSettings {
     pub host: String,
     /// Port in every reference.
     pub port: u16,
+    /// What every reference says of TLS, if it is spoken.
+    pub secure: Option<SecureTransport>,
     /// The native narrow code set in every reference: what clients that know both will use.
     pub chars: CharSet,
     /// How events are pushed where neither channel, admin nor proxy says otherwise: what a new channel begins with.
@@ -239,6 +241,7 @@ impl Door {
         let DoorSettings {
             host,
             port,
+            secure,
             chars,
             delivery,
             limits,
@@ -249,7 +252,7 @@ impl Door {
             nonce_seed,
             compatibility: _,
         } = settings.clone();
-        let references = References::new(&host, port, chars);
+        let references = References::new(&host, port, chars).with_tls(secure);
         let mut random = fastrand::Rng::with_seed(nonce_seed);
         let mut door = Self {
             settings,

@@ -6,6 +6,7 @@
 mod addresses;
 mod error;
 mod time_driven;
+mod tls;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::error::{ConfigError, IdlError, Undeclarable};
 pub use self::time_driven::TimeDriven;
+pub(crate) use self::tls::Ends;
+pub use self::tls::{ClientCertificates, Tls};
 use crate::doors::tempo::input::Bounds;
 use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::lane::io::shares::Share;
@@ -57,6 +60,8 @@ pub struct Config {
     pub json: Json,
     /// The small protocol for publishers and subscribers, over UDP and TCP.
     pub tempo: Tempo,
+    /// TLS: for clients, and to those whom the service calls.
+    pub tls: Tls,
     /// What outlives the process.
     pub store: StoreConfig,
     /// Channels that there are from the start, beside the default channel. Default: none.
@@ -443,6 +448,7 @@ impl Default for Config {
             compatibility: Compatibility::default(),
             json: Json::default(),
             tempo: Tempo::default(),
+            tls: Tls::default(),
             store: StoreConfig::default(),
         }
     }
@@ -611,6 +617,7 @@ impl Config {
             ("tempo.input_bytes", u64::from(self.tempo.input_bytes), 1024, 1 << 30),
             ("tempo.topics_max", u64::from(self.tempo.topics_max), 64, 1 << 24),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
+            ("tls.handshake_ms", u64::from(self.tls.handshake_ms), 100, 600_000),
             ("tempo.types (entries)", self.tempo.types.len() as u64, 0, TYPES_MAX as u64),
             ("compatibility.factory_name (octets)", self.compatibility.factory_name.len() as u64, 1, 255),
             ("store.event_bytes_max", self.store.event_bytes_max, 1 << 20, 16 << 40),
@@ -627,6 +634,7 @@ impl Config {
             }
         }
         self.lanes.check_timing()?;
+        self.tls.check(self.json.listen.is_some(), self.tempo.listen.is_some())?;
         self.tempo_types().map(|_| ())
     }
 
@@ -716,6 +724,14 @@ mod tests {
             "push_window",
             "memory_bytes",
             "directory",
+            "json_listen",
+            "tempo_listen",
+            "certificate",
+            "key",
+            "client_ca",
+            "clients",
+            "ca",
+            "crl",
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }

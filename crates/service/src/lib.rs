@@ -18,6 +18,7 @@ mod asked_to_stop;
 mod config;
 mod counters;
 mod doors;
+mod handshakes;
 mod lane;
 mod memory;
 mod overflow;
@@ -33,9 +34,9 @@ pub use admin::drain::Undone;
 pub use admin::program::Liveness;
 pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
-    StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable,
+    Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel,
+    DeclaredLane, DeclaredValue, Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet,
+    PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

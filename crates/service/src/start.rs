@@ -18,6 +18,7 @@ use arc_swap::ArcSwap;
 use engine::{ChannelLimits, HierarchyLimits, LaneChange, Reliability, SettingsPatch, SharedRoom};
 use giop::cdr::CharSet;
 use giop::framing;
+use giop::ior::SecureTransport;
 
 pub use self::error::StartError;
 use self::limits::{
@@ -37,11 +38,13 @@ use crate::admin::run::{Administration, Ending, LINES, Log, Withheld};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
 use crate::asked_to_stop::AskedToStop;
-use crate::config::{Config, ConnectionReliability, NarrowCodeSet};
+use crate::config::{ClientCertificates, Config, ConnectionReliability, Ends, NarrowCodeSet, Tls};
 use crate::counters::{Block, Counter, Counters};
+use crate::doors::giop::outgoing::Calls;
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::doors::{self, Listeners, Objects};
+use crate::handshakes::{self, Handshakes};
 use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::net::{self, Bell};
 use crate::lane::io::unfinished::Reserve;
@@ -73,8 +76,11 @@ pub struct Service {
     address: SocketAddr,
     json_address: Option<SocketAddr>,
     tempo_address: Option<SocketAddr>,
+    tls_addresses: [Option<SocketAddr>; 3],
+    tls: Option<(Tls, Arc<ArcSwap<Ends>>)>,
     store_directory: Option<PathBuf>,
     advertised: (String, u16),
+    secure: Option<SecureTransport>,
     reference: String,
     counters: Counters,
     remarks: Vec<String>,
@@ -128,9 +134,25 @@ impl Service {
         config.check()?;
         check_processors(&config.lanes.cpus)?;
         let outlive = sockets.giop.is_some();
-        let (listener, address) = match sockets.giop {
-            Some(socket) => taken_over(socket)?,
-            None => listen(config.listen_address()?)?,
+        let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
+        let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
+        let [giop_tls, json_tls, tempo_tls] = config.tls_listen_addresses()?;
+        // Where nothing is in the clear, whoever opened a socket meant this one.
+        let (given, given_for_tls) = if config.tls.required { (None, sockets.giop) } else { (sockets.giop, None) };
+        let giop = match given {
+            Some(socket) => Some(taken_over(socket)?),
+            None if config.tls.required => None,
+            None => Some(listen(config.listen_address()?)?),
+        };
+        let giop_tls = match given_for_tls {
+            Some(socket) => Some(taken_over(socket)?),
+            None => giop_tls.map(listen).transpose()?,
+        };
+        let tls = [giop_tls, json_tls.map(listen).transpose()?, tempo_tls.map(listen).transpose()?];
+        let tls_addresses = [0, 1, 2].map(|door: usize| tls.get(door)?.as_ref().map(|(_, address)| *address));
+        let first = giop.as_ref().or(tls.first().and_then(Option::as_ref));
+        let Some((any, address)) = first.map(|(listener, address)| (listener, *address)) else {
+            return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
         let json = match sockets.json {
             Some(socket) => Some(taken_over(socket)?),
@@ -138,16 +160,22 @@ impl Service {
         };
         let tempo = config.tempo_listen_address()?.map(listen_both).transpose()?;
         let (host, port) = config.advertised(address)?;
+        let secure =
+            tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
+        let port = if config.tls.required { 0 } else { port };
         let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
-        make_room_for_descriptors(&listener, connections_max);
+        make_room_for_descriptors(any, connections_max);
         let json_address = json.as_ref().map(|(_, address)| *address);
         let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
 
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
         let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
-        let listeners = Listeners { giop: net::listener(listener), json, tempo, tempo_datagrams, outlive };
-        let assembled = assemble(&config, listeners, (&host, port), connections_max)?;
+        let giop = giop.map(|(listener, _)| net::listener(listener));
+        let tls = tls.map(|tls| tls.map(|(listener, _)| net::listener(listener)));
+        let listeners = Listeners { giop, json, tempo, tempo_datagrams, tls, outlive };
+        let place = Place { host: &host, port, secure };
+        let assembled = assemble(&config, listeners, place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
         let (is_outside, store_directory) = (assembled.is_outside, assembled.store_directory);
         remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
@@ -159,8 +187,11 @@ impl Service {
             address,
             json_address,
             tempo_address,
+            tls_addresses,
+            tls: ends.map(|ends| (config.tls.clone(), ends)),
             store_directory,
             advertised: (host, port),
+            secure,
             reference,
             counters,
             remarks,
@@ -175,7 +206,7 @@ impl Service {
         Ok(service)
     }
 
-    /// The address it listens on, with the real port.
+    /// The address it listens on, with the real port; where nothing is in the clear (`tls.required`), that for TLS.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -191,6 +222,24 @@ impl Service {
     #[must_use]
     pub const fn tempo_address(&self) -> Option<SocketAddr> {
         self.tempo_address
+    }
+
+    /// The addresses at which it speaks TLS, with the real ports: to CORBA clients, for lines of JSON, and to clients of Tempo.
+    #[must_use]
+    pub const fn tls_addresses(&self) -> [Option<SocketAddr>; 3] {
+        self.tls_addresses
+    }
+
+    /// Reads the files of `[tls]` again: handshakes from now on are made with what they say, and connections that are there stay. Says
+    /// whether there are any such files.
+    ///
+    /// # Errors
+    /// When one cannot be used; then it stays as it was.
+    pub fn reload_tls(&self) -> Result<bool, StartError> {
+        let Some((config, ends)) = &self.tls else { return Ok(false) };
+        ends.store(Arc::new(config.read()?));
+        log::info!("certificates were read again: they are used for connections from now on");
+        Ok(true)
     }
 
     /// The folder that has what outlives the process, if anything does.
@@ -209,10 +258,11 @@ impl Service {
     #[must_use]
     pub fn corbaloc(&self, key: &str) -> String {
         let (host, port) = &self.advertised;
-        if host.contains(':') {
-            return format!("corbaloc::1.2@[{host}]:{port}/{key}");
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        match (port, self.secure) {
+            (0, Some(SecureTransport { port, .. })) => format!("corbaloc:ssliop:1.2@{host}:{port}/{key}"),
+            _ => format!("corbaloc::1.2@{host}:{port}/{key}"),
         }
-        format!("corbaloc::1.2@{host}:{port}/{key}")
     }
 
     /// The service's counters.
@@ -320,17 +370,42 @@ pub(crate) struct Assembled {
     store_directory: Option<PathBuf>,
 }
 
-/// Makes a service that is reached at `host` and `port`, and starts its lanes.
+/// Where a service is reached, as references say it.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    host: &'a str,
+    /// 0 where nothing is in the clear.
+    port: u16,
+    secure: Option<SecureTransport>,
+}
+
+/// What references say of TLS at that port.
+fn secure_transport(tls: &Tls, port: u16) -> SecureTransport {
+    let asks = tls.clients() != ClientCertificates::None;
+    let needs = tls.clients() == ClientCertificates::Required;
+    let trust_in_client = |said: bool| if said { SecureTransport::TRUST_IN_CLIENT } else { 0 };
+    let protection = SecureTransport::PROTECTION;
+    let supports = protection | SecureTransport::TRUST_IN_TARGET | trust_in_client(asks);
+    let requires = protection | trust_in_client(needs);
+    let (supports, requires) = match tls.required {
+        true => (supports, requires),
+        false => (supports | SecureTransport::NO_PROTECTION, SecureTransport::NO_PROTECTION),
+    };
+    SecureTransport { supports, requires, port }
+}
+
+/// Makes a service that is reached at a place, and starts its lanes.
 fn assemble(
     config: &Config,
     listeners: Listeners,
-    (host, port): (&str, u16),
+    place: Place<'_>,
+    ends: Option<&Arc<ArcSwap<Ends>>>,
     connections_max: ConnectionsMax,
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
     let (found, mut remarks) = find_store(config)?;
     let store_directory = found.as_ref().map(|found| found.directory.clone());
-    let mut door = Door::new(door_settings(config, memory, (host, port), found.is_some()));
+    let mut door = Door::new(door_settings(config, memory, place, found.is_some()));
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
     let kept = furnish(&mut door, config, &accounts, found)?;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
@@ -348,7 +423,8 @@ fn assemble(
     let start = |(kept, directory)| start_keepers(kept, directory, (config, &types), (&bell, &counters), origin);
     let (store, keepers) = kept.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive);
-    let mut roster = roster(config, common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
+    let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
+    let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
     let threads_max = config.lanes.threads_max.into();
     remarks.extend(start_lanes(&mut door, &mut roster, &published, &counters.of_administration(), threads_max));
     remarks.extend(roster.remarks());
@@ -429,7 +505,8 @@ fn start_lanes(
 #[cfg(test)]
 pub(crate) fn simulated(config: &Config, listeners: Listeners, address: SocketAddr) -> Result<Assembled, StartError> {
     let connections_max = ConnectionsMax { from_clients: 1_000, to_clients: 1_000 };
-    assemble(config, listeners, (&address.ip().to_string(), address.port()), connections_max)
+    let host = address.ip().to_string();
+    assemble(config, listeners, Place { host: &host, port: address.port(), secure: None }, None, connections_max)
 }
 
 /// Lanes that the resolver may have to be told of before it looks.
@@ -437,7 +514,7 @@ const INTRODUCTIONS: usize = 256;
 
 /// Starts the resolver and the main lane.
 fn roster(
-    config: &Config,
+    (config, handshakes): (&Config, Option<handshakes::Reception>),
     common: Common,
     counters: &Counters,
     bell: &Arc<Bell>,
@@ -454,6 +531,7 @@ fn roster(
         resolver_bell,
         resolver,
         store,
+        handshakes,
         overflow,
     };
     Roster::new(options, listeners)
@@ -470,6 +548,27 @@ fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> 
         Resolver::new(Arc::clone(&bell), introductions, Arc::new(resolver::by_system), counters.of_resolver());
     Builder::new().name("resolver".into()).spawn(move || resolver.run())?;
     Ok((bell, post))
+}
+
+/// Starts the thread that makes TLS handshakes, to which lanes are introduced. It ends when the lanes have, and nobody waits for that.
+fn start_handshakes(
+    config: &Config,
+    ends: &Arc<ArcSwap<Ends>>,
+    counters: &Counters,
+) -> io::Result<handshakes::Reception> {
+    let bell = Arc::new(Bell::new()?);
+    let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
+    let limit = Duration::from_millis(config.tls.handshake_ms.into());
+    let (for_thread, ends, counters) = (Arc::clone(&bell), Arc::clone(ends), counters.of_handshakes());
+    Builder::new().name("handshakes".into()).spawn(move || {
+        lower_priority();
+        // A poll is made by the thread that has it.
+        match Handshakes::new(for_thread, introduced, ends, limit, counters) {
+            Ok(handshakes) => handshakes.run(),
+            Err(error) => log::error!("TLS handshakes cannot be made: {error}"),
+        }
+    })?;
+    Ok(handshakes::Reception { bell, introductions })
 }
 
 /// Listens, and says on which address.
@@ -536,6 +635,11 @@ fn common(
                 framing: framing_limits(config),
                 request_bytes_min,
                 connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
+                tls: match &config.tls {
+                    tls if tls.required => Calls::TlsOnly,
+                    tls if tls.ca.is_some() => Calls::TlsWherePossible,
+                    _ => Calls::Plain,
+                },
                 silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
                 address_outlives,
             },
@@ -571,11 +675,12 @@ fn check_processors(processors: &[u16]) -> Result<(), StartError> {
     tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(error)
 }
 
-fn door_settings(config: &Config, memory: Memory, (host, port): (&str, u16), has_store: bool) -> DoorSettings {
+fn door_settings(config: &Config, memory: Memory, place: Place<'_>, has_store: bool) -> DoorSettings {
     let millis = |value: u32| Some(Duration::from_millis(value.into()));
     DoorSettings {
-        host: host.to_owned(),
-        port,
+        host: place.host.to_owned(),
+        port: place.port,
+        secure: place.secure,
         chars: match config.narrow_code_set {
             NarrowCodeSet::Latin1 => CharSet::Latin1,
             NarrowCodeSet::Utf8 => CharSet::Utf8,

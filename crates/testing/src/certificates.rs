@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType, IsCa, KeyIdMethod,
-    KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, CertifiedIssuer, DistinguishedName, DnType,
+    IsCa, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
 };
 
 /// An authority, with a folder of its own for its files. They go when it does.

@@ -68,8 +68,12 @@ impl From<Error> for Trouble {
             Error::PeerIncompatible(PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon) => {
                 Self::Protocol("there is no signature algorithm that both know".into())
             }
-            Error::PeerIncompatible(why) => Self::Protocol(format!("there is no version or cipher that both know ({why:?})")),
-            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => Self::NotTls,
+            Error::PeerIncompatible(why) => {
+                Self::Protocol(format!("there is no version or cipher that both know ({why:?})"))
+            }
+            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
+                Self::NotTls
+            }
             other => Self::Protocol(other.to_string()),
         }
     }

@@ -43,7 +43,10 @@ enum Side {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("kept", &self.kept.len()).field("has_ended", &self.has_ended).finish_non_exhaustive()
+        f.debug_struct("Session")
+            .field("kept", &self.kept.len())
+            .field("has_ended", &self.has_ended)
+            .finish_non_exhaustive()
     }
 }
 
@@ -293,7 +296,9 @@ fn seal_end<R: Records>(side: &mut R, kept: &mut [u8], out: &mut [u8]) -> usize 
     loop {
         let room = out.get_mut(at..).unwrap_or_default();
         match side.process(kept).state {
-            Ok(ConnectionState::WriteTraffic(mut traffic)) => return at + traffic.queue_close_notify(room).unwrap_or(0),
+            Ok(ConnectionState::WriteTraffic(mut traffic)) => {
+                return at + traffic.queue_close_notify(room).unwrap_or(0);
+            }
             Ok(ConnectionState::EncodeTlsData(mut data)) => match data.encode(room) {
                 Ok(octets) => at += octets,
                 Err(_) => return at,

@@ -45,6 +45,11 @@ pub enum ConfigError {
         /// What is the matter.
         why: Undeclarable,
     },
+    /// What `[tls]` says does not go together.
+    Tls {
+        /// Why, and what to write.
+        why: &'static str,
+    },
     /// The main lane has a budget and no period.
     BudgetWithoutPeriod {
         /// The budget, in microseconds.
@@ -87,6 +92,7 @@ impl fmt::Display for ConfigError {
             Self::BadType { topic, channel, why } => {
                 write!(f, "tempo.types: topic \"{}\" of channel {channel}: {why}", topic.escape_debug())
             }
+            Self::Tls { why } => f.write_str(why),
             Self::BudgetWithoutPeriod { budget_us } => write!(
                 f,
                 "lanes.main_budget_us = {budget_us} has no meaning without lanes.main_period_us: set that, from 100 to 1000000, or \

@@ -63,6 +63,8 @@ pub(crate) struct Settings {
     /// What a request counts for at least while administration has it, in octets: many small ones are not free.
     pub(crate) request_bytes_min: u64,
     pub(crate) connect_timeout: Duration,
+    /// Whether clients are called over TLS.
+    pub(crate) tls: outgoing::Calls,
     /// See [`Outgoings::silence`].
     pub(crate) silence: Duration,
     /// See [`Listeners::outlive`](crate::doors::Listeners::outlive).
@@ -103,14 +105,14 @@ pub(crate) struct Door {
 
 impl Door {
     pub(crate) fn new(resolver: Resolver, settings: &Settings) -> Self {
-        let Settings { framing, request_bytes_min, connect_timeout, silence, address_outlives } = *settings;
+        let Settings { framing, request_bytes_min, connect_timeout, tls, silence, address_outlives } = *settings;
         Self {
             recall: Recall::default(),
             foreign: ForeignPushes::default(),
             request_bytes_min,
             address_outlives,
             large_answers: LargeAnswers::default(),
-            outgoing: Outgoings::new(resolver, outgoing::Limits { framing, connect_timeout, silence }),
+            outgoing: Outgoings::new(resolver, outgoing::Limits { framing, connect_timeout, tls, silence }),
             pullers: Pullers::default(),
             waiting: WaitingPulls::default(),
             due: VecDeque::with_capacity(64),

@@ -153,10 +153,11 @@ impl World {
     fn new(mut rng: Rng, lanes: Lanes) -> Result<Self, String> {
         let listener = |address| Listener::simulated(address).ok_or("no simulation");
         let listeners = Listeners {
-            giop: listener(sockets::SERVICE)?,
+            giop: Some(listener(sockets::SERVICE)?),
             json: Some(listener(sockets::JSON)?),
             tempo: None,
             tempo_datagrams: None,
+            tls: [const { None }; 3],
             outlive: false,
         };
         let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
@@ -423,6 +424,7 @@ impl World {
             Resource::RequestBytes,
             Resource::Lookups,
             Resource::LookupThreads,
+            Resource::Handshakes,
             Resource::Analyses,
         ];
         for resource in transient {

@@ -31,5 +31,6 @@ mod stopping;
 mod telling;
 mod tempo;
 mod time_driven;
+mod tls;
 mod turns;
 mod walls;

@@ -8,12 +8,12 @@ use hashbrown::HashMap;
 use json::{Limits, Publish, Session};
 
 use crate::lane::io::entrance::Arrival;
-use crate::lane::io::net::Stream;
 use crate::lane::io::output::Output;
 use crate::lane::io::slots::Token;
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unread::Unread;
-use accounts::{Account, Charge, Resource, Spent};
+use accounts::{Account, CertifiedName, Charge, Resource, Spent};
 
 /// Requests that may be unanswered before the connection is not read any more, and octets of them.
 const UNANSWERED_MAX: u32 = 64;
@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     /// Its place among the connections, and with that who it is.
     place: Charge,
+    /// Who it is by the certificate that it has shown, if it has.
+    pub(super) name: Option<Arc<CertifiedName>>,
     pub(crate) input: Input,
     pub(crate) output: Output,
     unread: Unread,
@@ -80,11 +82,12 @@ pub(crate) struct Proxies {
 
 impl Connection {
     pub(super) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice } = arrival;
+        let Arrival { stream, address, place, slice, name } = arrival;
         Self {
             stream,
             address,
             place,
+            name,
             input: Input {
                 session: Session::new(limits),
                 kept: None,
