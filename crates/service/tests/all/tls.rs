@@ -10,7 +10,7 @@ use client::{
 };
 use giop::ior::Ior;
 use giop::value::AnyValue;
-use service::{ClientCertificates, Config, Counter, Json, Service, Tls};
+use service::{ClientCertificates, Config, Counter, Json, Limits, Service, Tls};
 use testing::certificates::{Authority, Certified, Wanted};
 use testing::{NextInTime, patient};
 use tls::{ClientEnd, Identity, Session, Trust};
@@ -332,4 +332,21 @@ fn consumer_whose_certificate_is_wrong_is_not_called_and_it_is_counted() {
     wait_until("its certificate to be refused", || counters.read(Counter::TlsCertificatesRefused) > 0);
     wait_until("the connection to fail", || counters.read(Counter::ConnectsFailed) > 0);
     assert!(received.try_recv().is_err());
+}
+
+#[test]
+fn handshakes_are_bounded_for_all_and_for_each_address_and_the_others_are_closed() {
+    let authority = Authority::new("service-many");
+    for (client_share_percent, counter) in [(75, Counter::HandshakesShare), (100, Counter::HandshakesLimit)] {
+        let limits = Limits { client_share_percent, ..Limits::default() };
+        let service = start_with(Config { tls: settings(&authority), limits, ..Config::default() });
+        let idle: Vec<TcpStream> = (0..1_100).map(|_| TcpStream::connect(json(&service)).unwrap()).collect();
+        wait_until("the limit to be reached", || service.counters().read(counter) > 0);
+        wait_until("them to have begun", || service.counters().read(Counter::TlsHandshakesUnderWay) > 700);
+        // As soon as there is a place, somebody else has it.
+        drop(idle);
+        wait_until("them to be gone", || service.counters().read(Counter::TlsHandshakesUnderWay) == 0);
+        let mut good = Line::connect(json(&service), &end(&authority, Some(&authority.certify("good")))).unwrap();
+        assert_eq!(good.ask(PING), PONG);
+    }
 }

@@ -311,3 +311,131 @@ impl From<Broken> for io::Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream};
+
+    use testing::AcceptInTime;
+    use testing::certificates::Authority;
+    use tls::{ClientEnd, Clients, Identity, ServerEnd, Trust};
+
+    use super::*;
+    use crate::lane::io::output::{Flushed, Output, Spares};
+
+    /// Both ends of a connection, neither of which waits, with their handshake made; the first one's socket takes little at once.
+    fn pair(authority: &Authority) -> (Stream, Stream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let theirs = listener.accept_in_time();
+        rustix::net::sockopt::set_socket_send_buffer_size(&ours, 8 << 10).unwrap();
+        for tcp in [&ours, &theirs] {
+            tcp.set_nonblocking(true).unwrap();
+        }
+        let certified = authority.certify("lane");
+        let identity = Identity::read(&certified.certificate, &certified.key).unwrap();
+        let server = ServerEnd::new(identity, Clients::Unasked).unwrap().session().unwrap();
+        let trust = Trust::read(&authority.file(), None).unwrap();
+        let client = ClientEnd::new(trust, true, None).unwrap().session("localhost").unwrap();
+        let (mut ours, mut theirs) = (Secure::new(ours.into(), server), Secure::new(theirs.into(), client));
+        theirs.greet().unwrap();
+        while !(ours.shake(&mut |_| ()).unwrap() & theirs.shake(&mut |_| ()).unwrap()) {
+            std::thread::yield_now();
+        }
+        (Stream::Secure(Box::new(ours)), Stream::Secure(Box::new(theirs)))
+    }
+
+    /// What has arrived, into a buffer with so much room.
+    fn receive(stream: &mut Stream, room: usize, all: &mut Vec<u8>) -> usize {
+        let mut buffer = Vec::with_capacity(room);
+        let room = buffer.capacity();
+        match stream.receive(&mut buffer) {
+            Ok(count) => {
+                assert_eq!((count, buffer.capacity()), (buffer.len(), room), "it has not grown");
+                all.extend_from_slice(&buffer);
+                count
+            }
+            Err(error) => {
+                assert!(would_block(&error), "{error}");
+                assert!(!stream.has_more());
+                0
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_written_arrives_in_order_however_little_the_socket_takes_and_there_is_room_for() {
+        let authority = Authority::new("stream-order");
+        for (room, bytes_max) in [(1, 3_000), (100, 50_000), (5_000, 1_000), (128 << 10, usize::MAX)] {
+            let (mut ours, mut theirs) = pair(&authority);
+            let (mut output, mut spares) = (Output::default(), Spares::default());
+            let octets = if room == 1 { 30_000 } else { 700_000 };
+            let sent: Vec<u8> =
+                (0..octets).map(|number: u32| number.to_le_bytes()[0] ^ number.to_le_bytes()[1]).collect();
+            for piece in sent.chunks(20_011) {
+                output.bytes().extend_from_slice(b"head");
+                output.push_bytes(piece.to_vec());
+            }
+            let expected: Vec<u8> = sent.chunks(20_011).flat_map(|piece| [b"head", piece].concat()).collect();
+            let (mut received, mut was_full) = (Vec::new(), false);
+            while received.len() < expected.len() {
+                let flushed = output.flush(&mut ours, &mut spares, bytes_max).unwrap();
+                // What the socket has not taken keeps the poll asked.
+                assert_eq!(flushed == Flushed::All, output.is_empty());
+                was_full |= flushed == Flushed::Full;
+                receive(&mut theirs, room, &mut received);
+            }
+            assert!(received == expected && output.is_empty(), "room for {room}, {bytes_max} at once");
+            assert!(was_full || octets < 100_000);
+        }
+    }
+
+    #[test]
+    fn plaintext_for_which_there_was_no_room_is_told_of_without_the_socket() {
+        let authority = Authority::new("stream-surplus");
+        let (mut ours, mut theirs) = pair(&authority);
+        assert_eq!(ours.write(&[7; 3_000]).unwrap(), 3_000);
+        let mut received = Vec::new();
+        while receive(&mut theirs, 1_000, &mut received) == 0 {
+            std::thread::yield_now();
+        }
+        assert!(theirs.has_more() && theirs.has_unread() && !net::has_unread(theirs.tcp()));
+        while theirs.has_more() {
+            receive(&mut theirs, 1_000, &mut received);
+        }
+        assert_eq!((received, theirs.has_unread()), (vec![7; 3_000], false));
+    }
+
+    #[test]
+    fn end_comes_behind_what_was_written_and_is_told_of_without_the_socket() {
+        let authority = Authority::new("stream-end");
+        let (mut ours, mut theirs) = pair(&authority);
+        assert_eq!(ours.write(b"last").unwrap(), 4);
+        drop(ours);
+        let mut received = Vec::new();
+        while received.is_empty() {
+            receive(&mut theirs, 100, &mut received);
+        }
+        let mut buffer = Vec::with_capacity(100);
+        while !matches!(theirs.receive(&mut buffer), Ok(0)) {
+            std::thread::yield_now();
+        }
+        assert_eq!((received.as_slice(), buffer.len(), theirs.has_unread()), (&b"last"[..], 0, false));
+    }
+
+    #[test]
+    fn what_was_changed_on_its_way_breaks_the_connection() {
+        let authority = Authority::new("stream-changed");
+        let (ours, mut theirs) = pair(&authority);
+        net::write(ours.tcp(), &[0x17, 3, 3, 0, 32].into_iter().chain([0; 32]).collect::<Vec<u8>>()).unwrap();
+        let mut buffer = Vec::with_capacity(100);
+        let error = loop {
+            match theirs.receive(&mut buffer) {
+                Err(error) if would_block(&error) => std::thread::yield_now(),
+                other => break other.unwrap_err(),
+            }
+        };
+        assert_eq!((error.kind(), buffer.len()), (ErrorKind::InvalidData, 0));
+        assert!(theirs.write(b"x").is_err());
+    }
+}
