@@ -61,6 +61,8 @@ fn serve_on(
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
     let json = service.json_address().map_or_else(String::new, |address| format!("; lines of JSON at {address}"));
     let tempo = service.tempo_address().map_or_else(String::new, |address| format!("; Tempo at {address}"));
+    let doors = ["", " for lines of JSON", " for Tempo"].into_iter().zip(service.tls_addresses());
+    let tls: String = doors.filter_map(|(door, address)| Some(format!("; TLS{door} at {}", address?))).collect();
     let kept =
         service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
@@ -77,7 +79,9 @@ fn serve_on(
     }
     loop {
         match waiter.wait(None) {
-            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{kept}\n")),
+            Some(Wake::Done) => {
+                say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{tls}{kept}\n"))
+            }
             Some(Wake::HangUp) => match service.reload_tls() {
                 Ok(true) => {}
                 Ok(false) => log::info!(
