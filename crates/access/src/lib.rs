@@ -10,6 +10,7 @@
 
 mod addresses;
 mod grant;
+mod outgoing;
 mod overlap;
 mod rules;
 mod tokens;
@@ -17,6 +18,7 @@ mod who;
 
 pub use addresses::{AddressRange, AddressRanges};
 pub use grant::{Grant, Scope};
+pub use outgoing::OutgoingPolicy;
 pub use rules::{BadRule, LIST_MAX, RULES_MAX, RuleText, Rules};
 pub use tokens::{BadToken, Tokens, digest_of};
 pub use who::{BadWho, Who, WhoPattern};

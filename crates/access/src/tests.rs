@@ -57,14 +57,31 @@ fn a_client_is_known_by_its_whole_address_certificate_and_token() {
     let matches = |pattern: &str| pattern.parse::<WhoPattern>().unwrap().matches(&Who::of(&account));
     assert!(matches("*") && matches("anonymous") && matches("2001:db8::7") && matches("2001:db8::/32"));
     assert!(!matches("2001:db8::8") && !matches("certificate:*") && !matches("token:*") && !matches("door:dds"));
-    let name = CertifiedName { subject: "CN=console,O=Example".into(), sans: vec!["console.example".into()] };
+    let name = CertifiedName { subject: "CN=console,O=Example".into(), sans: vec!["DNS:console.example".into()] };
     assert!(account.identity().certify(Arc::new(name)));
-    for pattern in ["certificate:console", "certificate:CN=console,*", "certificate:*.example", "certificate:*"] {
+    for pattern in ["certificate:console", "certificate:CN=console,*", "certificate:*.example", "certificate:DNS:*", "certificate:*"] {
         assert!(matches(pattern), "{pattern}");
     }
     assert!(!matches("anonymous") && !matches("certificate:Example") && !matches("certificate:consol"));
     assert!(account.identity().show_token("sensor".into()) && !account.identity().show_token("other".into()));
     assert!(matches("token:sensor") && matches("token:s*") && !matches("token:other"));
+}
+
+#[test]
+fn nobody_writes_another_name_into_its_own() {
+    for (subject, is_admin) in [
+        ("CN=admin,O=x", true),
+        ("O=x,CN=admin", true),
+        ("O=x+CN=admin", true),
+        ("O=x\\,CN=admin", false),
+        ("O=x\\+CN=admin,CN=guest", false),
+        ("O=x\\\\,CN=admin", true),
+        ("O=CN=admin", false),
+    ] {
+        let name = CertifiedName { subject: subject.into(), sans: vec![] };
+        let who = Who { certified: Some(&name), ..Who::default() };
+        assert_eq!("certificate:admin".parse::<WhoPattern>().unwrap().matches(&who), is_admin, "{subject}");
+    }
 }
 
 #[test]
@@ -181,6 +198,7 @@ fn naively_is(pattern: &str, who: &Who<'_>) -> bool {
     let names = |certified: &CertifiedName| {
         let mut names = certified.sans.clone();
         names.push(certified.subject.clone());
+        names.extend(certified.sans.iter().filter_map(|san| Some(san.split_once(':')?.1.to_owned())));
         names.extend(certified.subject.split(',').filter_map(|part| part.strip_prefix("CN=").map(str::to_owned)));
         names
     };
@@ -258,7 +276,7 @@ fn random_rules(random: &mut fastrand::Rng) -> Vec<RuleText> {
 fn random_rules_say_what_they_say_tried_one_by_one() {
     let certified = [
         CertifiedName { subject: "CN=console,O=Example".into(), sans: vec![] },
-        CertifiedName { subject: "O=Example".into(), sans: vec!["a.example.org".into(), "c".into()] },
+        CertifiedName { subject: "O=Example".into(), sans: vec!["DNS:a.example.org".into(), "c".into()] },
     ];
     let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "11.0.0.1", "::1", "2001:db8:8000::1", "2001:db8::1"];
     let mut refused_by_type = 0;

@@ -175,10 +175,23 @@ impl WhoPattern {
     }
 }
 
-/// Whether a certificate has a name that matches.
+/// Whether a certificate has a name that matches: its subject as a whole, a common name in that, or an alternative name, with its kind
+/// (`DNS:plant7.example`) or without.
 fn is_called(certified: &CertifiedName, pattern: &str) -> bool {
+    let matches = |name: &str| wildcard::matches(pattern, name.as_bytes());
+    let behind_kind = |name: &str| name.split_once(':').is_some_and(|(_, name)| matches(name));
+    let common = |part: &str| part.strip_prefix("CN=").is_some_and(matches);
     let CertifiedName { subject, sans } = certified;
-    let common = || subject.split(',').filter_map(|part| part.trim().strip_prefix("CN="));
-    let names = core::iter::once(subject.as_str()).chain(common()).chain(sans.iter().map(String::as_str));
-    names.into_iter().any(|name| wildcard::matches(pattern, name.as_bytes()))
+    matches(subject) || parts_of(subject).any(common) || sans.iter().any(|san| matches(san) || behind_kind(san))
+}
+
+/// The parts of a distinguished name by RFC 4514: between commas and plus signs, unless these are escaped. Whoever has a certificate made may
+/// choose what is in a part, and not what parts there are.
+fn parts_of(subject: &str) -> impl Iterator<Item = &str> {
+    let mut is_escaped = false;
+    subject.split(move |char| {
+        let separates = !is_escaped && matches!(char, ',' | '+');
+        is_escaped = !is_escaped && char == '\\';
+        separates
+    })
 }

@@ -2,14 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-/// The names in a certificate that somebody has been found to own.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CertifiedName {
-    /// The subject, as RFC 4514 writes it: `CN=console,O=Example`. A common name alone may stand for itself.
-    pub subject: String,
-    /// The alternative names, each as text: a host name, an address, a URI.
-    pub sans: Vec<String>,
-}
+use crate::CertifiedName;
 
 /// What a client has shown on its connection. Each of these is shown once, on the thread that has the connection, and stays; whoever is asked
 /// for something later looks at it.

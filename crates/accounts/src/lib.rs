@@ -12,11 +12,13 @@
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
 
+mod certified;
 mod identity;
 mod principal;
 mod refused;
 
-pub use identity::{CertifiedName, Identity};
+pub use certified::CertifiedName;
+pub use identity::Identity;
 pub use principal::Principal;
 pub use refused::Refused;
 

@@ -38,7 +38,10 @@ fn get_all_channels(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Wr
 fn get_event_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_event_channel")?;
-    let channel = id.map(ChannelId).filter(|id| door.has_channel(*id) && door.knows(*id)).ok_or(UserException::ChannelNotFound)?;
+    let channel = id
+        .map(ChannelId)
+        .filter(|id| door.has_channel(*id) && door.knows(*id))
+        .ok_or(UserException::ChannelNotFound)?;
     door.reference(Target::Channel(channel))?.write(reply);
     Ok(())
 }

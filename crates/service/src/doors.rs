@@ -147,6 +147,8 @@ pub(crate) struct Listeners {
     pub(crate) tempo_datagrams: Option<Datagrams>,
     /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
     pub(crate) outlive: bool,
+    /// Where there are others than the first: nobody is called there.
+    pub(crate) own: Vec<SocketAddr>,
 }
 
 /// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
@@ -247,6 +249,17 @@ pub(crate) enum Wish {
     Analysis,
     /// To be executed by the objects themselves.
     Own,
+}
+
+impl Wish {
+    /// What it is called in the log, if it concerns the whole service.
+    pub(crate) const fn operation(&self) -> Option<&'static str> {
+        match self {
+            Self::Query(_) => Some("a look at the whole service"),
+            Self::Command(_) => Some("a command of an operator"),
+            Self::Analysis | Self::Own => None,
+        }
+    }
 }
 
 /// The answer to a request, as its door sends it: nothing if nobody waits for one.
@@ -361,7 +374,7 @@ impl Doors {
         let Settings { giop, json, tempo, tempo_types } = &common.doors;
         Self {
             giop: giop::Door::new(resolver, giop),
-            json: json::Door::new(*json),
+            json: json::Door::new(json.clone()),
             tempo: tempo::Door::new(*tempo),
             tempo_forms: tempo::form::Forms::new(Arc::clone(tempo_types)),
         }
@@ -752,7 +765,7 @@ impl Worker {
 impl Listeners {
     /// CORBA's alone.
     pub(crate) const fn of_giop(giop: Listener) -> Self {
-        Self { giop, json: None, tempo: None, tempo_datagrams: None, outlive: false }
+        Self { giop, json: None, tempo: None, tempo_datagrams: None, outlive: false, own: Vec::new() }
     }
 }
 

@@ -30,12 +30,12 @@ mod store;
 mod time;
 
 pub use admin::drain::Undone;
-pub use admin::program::Liveness;
+pub use admin::program::{Liveness, NotReloaded};
 pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
-    StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable,
+    AccessRule, Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane,
+    DeclaredValue, Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, OutgoingConfig,
+    PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

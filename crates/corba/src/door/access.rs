@@ -12,12 +12,13 @@ use self::needs::{Needs, needs};
 use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
-use access::{Channel, Grant, Right, RuleNumber, Rules, Who};
+use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who};
 use accounts::{Account, Accounts, CertifiedName};
 use engine::{ChannelId, Permitted, ProxyKey, ProxyState, Side};
+use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use topology as t;
 
@@ -68,8 +69,8 @@ impl Access {
 /// Something that a client asked for and may not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// What it would have needed.
-    pub right: Right,
+    /// What it would have needed; nothing if it would have the service call where nobody is called.
+    pub right: Option<Right>,
     /// The client's address, as its account has it.
     pub ip: IpAddr,
     /// Who, what, where, and which rule says so, for the log.
@@ -91,6 +92,8 @@ pub(super) struct Guard {
     declared: BTreeMap<ChannelId, Arc<str>>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
     denied: VecDeque<Denied>,
+    /// Where nobody is called.
+    outgoing: Arc<OutgoingPolicy>,
     /// The rules, or the names of channels, are others than those published.
     has_changed: bool,
 }
@@ -189,7 +192,36 @@ impl Door {
         self.guard.accounts = Some(Arc::clone(accounts));
         self.guard.permitted.clear();
         self.guard.has_changed = true;
+        self.hierarchy.renew();
         self.permit_all();
+    }
+
+    /// The same, once that was called.
+    pub fn replace_access(&mut self, rules: Option<Rules>) {
+        if let Some(accounts) = self.guard.accounts.clone() {
+            self.set_access(rules, &accounts);
+        }
+    }
+
+    /// Nobody is called at addresses that this refuses: who connects with a reference that names one is told so.
+    pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>) {
+        self.guard.outgoing = policy;
+    }
+
+    /// Refuses a client that is to be called where nobody is. Where its reference has a name, that is found out when it is called.
+    pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
+        let Some(profile) = reference.iiop() else { return Ok(()) };
+        let Ok(ip) = profile.host.parse::<IpAddr>() else { return Ok(()) };
+        let here = self.settings.host.parse::<IpAddr>().ok();
+        let address = SocketAddr::new(ip, profile.port);
+        match (self.guard.outgoing.refuses(address, |ip| Some(ip) == here), &self.principal) {
+            (Some(why), Some(account)) => {
+                let text = format!("denied {}: {address} is not called: {why}", Who::of(account));
+                let ip = account.ip();
+                Err(self.deny(Denied { right: None, ip, text }))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Says anew what connected consumers may get: a name or the rules are others.
@@ -266,7 +298,7 @@ impl Door {
         let what = format!("{operation} ({right})");
         let text = access.denial(&who, &what, on, verdict.rule());
         let ip = account.ip();
-        Err(self.deny(Denied { right, ip, text }))
+        Err(self.deny(Denied { right: Some(right), ip, text }))
     }
 
     /// Whether whoever asks may make a channel of that name.
@@ -283,7 +315,7 @@ impl Door {
                 let what = format!("a channel that supplies another ({right}, whatever the event type)");
                 let text = access.denial(&Who::of(account), &what, access.channel(channel), grant.rule());
                 let ip = account.ip();
-                return Err(self.deny(Denied { right, ip, text }));
+                return Err(self.deny(Denied { right: Some(right), ip, text }));
             }
         }
         Ok(())
@@ -312,7 +344,7 @@ impl Door {
         }
         let text = access.denial(&who, &format!("{what} ({right})"), on, grant.rule());
         let ip = account.ip();
-        Err(self.deny(Denied { right, ip, text }))
+        Err(self.deny(Denied { right: Some(right), ip, text }))
     }
 
     fn deny(&mut self, denied: Denied) -> Raised {
@@ -402,10 +434,9 @@ impl Door {
         let identity = owner.identity();
         Some(t::Principal {
             address: owner.is_outside().then(|| owner.from()),
-            certificate: identity.certified().map(|name| t::Certificate {
-                subject: name.subject.clone(),
-                alternative_names: name.sans.clone(),
-            }),
+            certificate: identity
+                .certified()
+                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
             token: identity.token().map(|name| (**name).to_owned()),
         })
     }

@@ -112,6 +112,7 @@ impl Door {
         let operation = kind.event_operation(side);
         if operation.is_some() {
             self.check_called(key, kind, side, &client)?;
+            self.check_outgoing(&client)?;
         }
         let link = self.link(key, kind, side, &client)?;
         if let Some(Link { from, to }) = link {

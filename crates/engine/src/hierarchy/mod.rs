@@ -121,6 +121,8 @@ pub struct Hierarchy {
     parts: Parts,
     /// Whether the last snapshot left something for the next.
     unfinished: bool,
+    /// The next snapshot is another one, whatever has changed.
+    renewed: bool,
     snapshot: Arc<Snapshot>,
 }
 
@@ -558,11 +560,22 @@ impl Hierarchy {
         });
         self.unfinished = !self.changed.is_empty();
         let gone = core::mem::take(&mut self.gone);
-        if lanes_changed || !news.is_empty() || gone.iter().any(|id| self.snapshot.channel_routes(*id).is_some()) {
+        let renewed = core::mem::take(&mut self.renewed);
+        if renewed
+            || lanes_changed
+            || !news.is_empty()
+            || gone.iter().any(|id| self.snapshot.channel_routes(*id).is_some())
+        {
             let channels = self.snapshot.channels_with(&news, &gone);
             self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels, lanes });
         }
         Arc::clone(&self.snapshot)
+    }
+
+    /// The next [`snapshot`](Self::snapshot) is another one even if nothing has changed here: something beside it has, of which those who use
+    /// it are to take note.
+    pub fn renew(&mut self) {
+        self.renewed = true;
     }
 
     /// The channels that commands may have changed since the last [`snapshot`](Self::snapshot), and those that are yet to be taken in.

@@ -14,6 +14,7 @@ use engine::{Discipline, Lane, LaneId, Notice, SharedRoom, Time};
 
 use crate::counters::{Block, Counter};
 use crate::doors::{self, Clients, Doors, Listeners};
+use crate::lane::access::Guard;
 use crate::lane::clock::Clock;
 use crate::lane::deliveries::Deliveries;
 use crate::lane::intake::Intake;
@@ -128,6 +129,8 @@ pub(crate) struct Core {
     pub(crate) counters: Arc<Block>,
     pub(crate) pulse: Pulse,
     pub(crate) doors: Doors,
+    /// Who may push what.
+    pub(crate) access: Guard,
 }
 
 /// Which lane it is.
@@ -190,6 +193,7 @@ impl Worker {
                 office: Office::new(ends.administration),
                 counters,
                 pulse: Pulse::default(),
+                access: Guard::default(),
             },
         })
     }
@@ -553,6 +557,7 @@ impl Worker {
             self.core.lane.handle_timeout(now);
             if self.core.lane.types_let_go() != let_go {
                 self.core.doors.forget_types();
+                self.core.access.forget_types();
             }
         }
         self.serve_due();
@@ -613,6 +618,7 @@ impl Core {
             // Whom it speaks of was introduced before it was published.
             self.links.meet_introduced();
             self.doors.handle_published(published);
+            self.access.handle_access(published.access.as_ref());
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.clock.now);
             self.handle_new_routing(&before);

@@ -158,6 +158,7 @@ impl World {
             tempo: None,
             tempo_datagrams: None,
             outlive: false,
+            own: Vec::new(),
         };
         let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;

@@ -38,11 +38,13 @@ pub(super) fn needs(target: Target, operation: &str) -> Needs {
         Target::Channel(_) => of_channel(operation),
         Target::Admin(admin) => of_admin(operation, admin.side),
         Target::Proxy(_, side) => of_proxy(operation, side),
-        Target::FilterFactory(_) => {
-            known(matches!(operation, "create_filter" | "create_mapping_filter"), Needs::Knows)
-        }
+        Target::FilterFactory(_) => known(matches!(operation, "create_filter" | "create_mapping_filter"), Needs::Knows),
         Target::Filter(_) | Target::MappingFilter(_) => {
-            if is_look(operation) || operation.starts_with("match") { Needs::Knows } else { Needs::Owns(None) }
+            if is_look(operation) || operation.starts_with("match") {
+                Needs::Knows
+            } else {
+                Needs::Owns(None)
+            }
         }
         Target::MonitorControl => Needs::Administers,
     }

@@ -40,6 +40,7 @@ use crate::lane::links::mail::Lookup;
 use crate::lane::links::post::Post;
 use crate::lane::run::Core;
 use crate::published::Published;
+use access::OutgoingPolicy;
 use accounts::{Account, Charge, Spent};
 use corba::Peers;
 
@@ -220,6 +221,8 @@ pub(crate) struct Outgoings {
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
     resolver: Resolver,
+    /// Where nobody is called.
+    policy: Arc<OutgoingPolicy>,
     pub(crate) limits: Limits,
     /// Calls of administration's without a reply: as long as there are any, deadlines run.
     pub(crate) calls: HashMap<u64, AwaitedReply>,
@@ -267,7 +270,7 @@ pub(crate) struct Scratch {
 }
 
 impl Outgoings {
-    pub(crate) fn new(resolver: Resolver, limits: Limits) -> Self {
+    pub(crate) fn new(resolver: Resolver, limits: Limits, policy: Arc<OutgoingPolicy>) -> Self {
         Self {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
@@ -275,6 +278,7 @@ impl Outgoings {
             ways: Ways::default(),
             peers: Arc::default(),
             resolver,
+            policy,
             limits,
             calls: HashMap::new(),
             upkeep: Upkeep::default(),

@@ -78,6 +78,13 @@ pub(crate) struct Proxies {
     pub(super) blocked: Vec<Peer>,
 }
 
+impl Proxies {
+    /// Whether its client has asked for nothing yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.subscriptions.is_empty() && self.suppliers.is_empty() && self.waiting.is_none()
+    }
+}
+
 impl Connection {
     pub(super) fn new(arrival: Arrival, limits: Limits) -> Self {
         let Arrival { stream, address, place, slice } = arrival;
