@@ -59,7 +59,13 @@ fn a_client_is_known_by_its_whole_address_certificate_and_token() {
     assert!(!matches("2001:db8::8") && !matches("certificate:*") && !matches("token:*") && !matches("door:dds"));
     let name = CertifiedName { subject: "CN=console,O=Example".into(), sans: vec!["DNS:console.example".into()] };
     assert!(account.identity().certify(Arc::new(name)));
-    for pattern in ["certificate:console", "certificate:CN=console,*", "certificate:*.example", "certificate:DNS:*", "certificate:*"] {
+    for pattern in [
+        "certificate:console",
+        "certificate:CN=console,*",
+        "certificate:*.example",
+        "certificate:DNS:*",
+        "certificate:*",
+    ] {
         assert!(matches(pattern), "{pattern}");
     }
     assert!(!matches("anonymous") && !matches("certificate:Example") && !matches("certificate:consol"));

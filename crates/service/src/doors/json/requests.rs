@@ -69,8 +69,7 @@ impl Core {
             }
             None => {
                 self.counters.add(Counter::DeniedTokens, 1);
-                self.refuse_json(token, id, "there is no such token");
-                self.distrust_json(token, "it has shown a token that is none");
+                self.distrust_json(token, "there is no such token");
             }
         }
     }
