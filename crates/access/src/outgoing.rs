@@ -30,8 +30,8 @@ impl OutgoingPolicy {
         self
     }
 
-    /// Why nobody is called at an address, if that is so. `is_here` says whether an address is this host's, and is asked only where the port
-    /// is one of the service's own.
+    /// Why nobody is called at an address, if that is so. `is_here` says whether an address is this host's, and is asked only where the
+    /// port is one of the service's own.
     #[must_use]
     pub fn refuses(&self, address: SocketAddr, is_here: impl Fn(IpAddr) -> bool) -> Option<&'static str> {
         let ip = address.ip().to_canonical();

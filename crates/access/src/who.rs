@@ -109,8 +109,8 @@ impl fmt::Display for BadWho {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "\"{}\" is nobody: it is \"*\", \"anonymous\", an address, a range such as \"10.0.0.0/8\", \"certificate:NAME\", \"token:NAME\" or \
-             \"door:dds\"",
+            "\"{}\" is nobody: it is \"*\", \"anonymous\", an address, a range such as \"10.0.0.0/8\", \"certificate:NAME\", \
+             \"token:NAME\" or \"door:dds\"",
             self.0.escape_debug()
         )
     }
@@ -185,8 +185,8 @@ fn is_called(certified: &CertifiedName, pattern: &str) -> bool {
     matches(subject) || parts_of(subject).any(common) || sans.iter().any(|san| matches(san) || behind_kind(san))
 }
 
-/// The parts of a distinguished name by RFC 4514: between commas and plus signs, unless these are escaped. Whoever has a certificate made may
-/// choose what is in a part, and not what parts there are.
+/// The parts of a distinguished name by RFC 4514: between commas and plus signs, unless these are escaped. Whoever has a certificate made
+/// may choose what is in a part, and not what parts there are.
 fn parts_of(subject: &str) -> impl Iterator<Item = &str> {
     let mut is_escaped = false;
     subject.split(move |char| {

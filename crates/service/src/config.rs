@@ -730,6 +730,11 @@ mod tests {
             "push_window",
             "memory_bytes",
             "directory",
+            "allow",
+            "who",
+            "may",
+            "on",
+            "types",
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }
