@@ -1,5 +1,6 @@
 //! What can be asked of `campanile`, as plain structs that clap fills.
 
+mod access;
 mod configure;
 mod operate;
 mod past;
@@ -7,6 +8,7 @@ mod plan;
 mod store;
 mod tempo;
 
+pub(crate) use access::{AccessCheckOptions, AccessCommand, AccessLsOptions, WhichRight};
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
@@ -253,6 +255,9 @@ pub(crate) enum Command {
     /// Look at what a service that does not run has kept, check it, make it smaller
     #[command(subcommand, after_help = store::STORE_EXAMPLES)]
     Store(StoreCommand),
+    /// Ask what the rules of access of a configuration say
+    #[command(subcommand, after_help = access::ACCESS_EXAMPLES)]
+    Access(AccessCommand),
     /// Publish events
     #[command(after_help = PUB_EXAMPLES)]
     Pub(PubOptions),

@@ -14,6 +14,7 @@ use giop::codeset;
 use giop::ior::{IiopProfile, Ior, Profile};
 use giop::realtime::PriorityModelPolicy;
 use giop::url::{Corbaloc, Url};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
@@ -35,6 +36,9 @@ pub struct OrbOptions {
     /// The host name or address written into references to servants. Default: the address listened on; when that is a
     /// wildcard such as `0.0.0.0`, the address over which the first server was reached.
     pub advertise: Option<String>,
+    /// The address of this host from which connections are made, for services that know their clients by it. Default: the operating
+    /// system's choice.
+    pub from: Option<IpAddr>,
     /// Longest time to connect to one address. Default 5 s.
     pub connect_timeout: Duration,
     /// Longest time from a request to its reply, and to hand a request to the operating system; `None` waits for ever.
@@ -53,6 +57,7 @@ impl Default for OrbOptions {
         Self {
             listen: None,
             advertise: None,
+            from: None,
             connect_timeout: Duration::from_secs(5),
             reply_timeout: Some(Duration::from_secs(60)),
             message_bytes_max: 64 * 1024 * 1024,
@@ -361,8 +366,8 @@ impl Orb {
         let EndPoint { host, port, version, chars, negotiated } = end_point;
         let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let code_sets = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
-        let dialled = dial(host, *port, timeout).and_then(|stream| self.secured(stream, host, timeout));
-        let stream = match dialled {
+        let dialled = dial(self.inner.options.from, host, *port, timeout);
+        let stream = match dialled.and_then(|stream| self.secured(stream, host, timeout)) {
             Ok(stream) => stream,
             Err(error) => return Err(InvokeError::NotReachable { address, error }),
         };
@@ -441,15 +446,31 @@ impl fmt::Debug for Orb {
     }
 }
 
-fn dial(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+fn dial(from: Option<IpAddr>, host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
+        let dialled = match from {
+            None => TcpStream::connect_timeout(&address, timeout),
+            Some(from) => connect_from(from, address, timeout),
+        };
+        match dialled {
             Ok(stream) => return Ok(stream),
             Err(error) => failure = error,
         }
     }
     Err(failure)
+}
+
+/// Connects from an address of this host, for which the standard library has nothing.
+fn connect_from(from: IpAddr, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(net::ipproto::TCP))?;
+    net::bind(&socket, &SocketAddr::new(from, 0))?;
+    // On Linux this bounds connecting, too.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout))?;
+    net::connect(&socket, &to)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
+    Ok(TcpStream::from(socket))
 }
 
 fn corbaloc_ior(location: &Corbaloc) -> Ior {

@@ -3,6 +3,7 @@
 //! `config/campanile.toml` shows each key; a test holds it equal to [`Config::default`]. Unknown keys are refused, since
 //! a misspelt limit that is silently ignored is found at three in the morning.
 
+mod access;
 mod addresses;
 mod error;
 mod time_driven;
@@ -15,6 +16,7 @@ use std::path::{Path, PathBuf};
 use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
+pub use self::access::{AccessRule, OutgoingConfig};
 pub use self::error::{ConfigError, IdlError, Undeclarable};
 pub use self::time_driven::TimeDriven;
 pub(crate) use self::tls::Ends;
@@ -69,6 +71,14 @@ pub struct Config {
     pub channels: Vec<DeclaredChannel>,
     /// What is done as old servers do it instead of the standard.
     pub compatibility: Compatibility,
+    /// Who may do what. Default: no rules, and whoever reaches the service may do everything.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessRule>,
+    /// Tokens that clients of JSON and HTTP may show, by the names that rules have for them: `sha256:HASH`, or `file:PATH` of a file that has the
+    /// token, of 16 to 1,024 octets. Default: none.
+    pub tokens: BTreeMap<String, String>,
+    /// Whom the service calls.
+    pub outgoing: OutgoingConfig,
 }
 
 /// What is done as old servers do it, for clients that came to rely on it, and not as the standard says. All is off by default.
@@ -450,6 +460,9 @@ impl Default for Config {
             tempo: Tempo::default(),
             tls: Tls::default(),
             store: StoreConfig::default(),
+            access: Vec::new(),
+            tokens: BTreeMap::new(),
+            outgoing: OutgoingConfig::default(),
         }
     }
 }
@@ -635,6 +648,7 @@ impl Config {
         }
         self.lanes.check_timing()?;
         self.tls.check(self.json.listen.is_some(), self.tempo.listen.is_some())?;
+        self.check_access()?;
         self.tempo_types().map(|_| ())
     }
 
@@ -732,6 +746,11 @@ mod tests {
             "clients",
             "ca",
             "crl",
+            "allow",
+            "who",
+            "may",
+            "on",
+            "types",
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }

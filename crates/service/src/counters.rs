@@ -117,6 +117,16 @@ counters! {
     Cycles = "lane_cycles",
     /// Longest round of the lane's duty cycle, in nanoseconds.
     CycleMax = "lane_cycle_max_ns",
+    /// Pushes, events and connections of suppliers that rules of access do not allow.
+    DeniedPublish = "access_denied_publish",
+    /// Pulls and connections of consumers that rules of access do not allow.
+    DeniedSubscribe = "access_denied_subscribe",
+    /// Administrative requests that rules of access do not allow.
+    DeniedAdminister = "access_denied_administer",
+    /// Tokens that clients showed and that are none.
+    DeniedTokens = "access_denied_tokens",
+    /// Times that a client was not called because of the address at which it is (`outgoing.allow`).
+    OutgoingRefused = "outgoing_refused",
     /// Connections accepted.
     ConnectionsAccepted = "connections_accepted",
     /// Connections closed at once, or not accepted yet, because `limits.connections_max` or the number of descriptors was
@@ -490,6 +500,16 @@ impl Counter {
 }
 
 impl Counter {
+    /// The counter for what would have needed a right.
+    #[must_use]
+    pub const fn of_denied(right: access::Right) -> Self {
+        match right {
+            access::Right::Publish => Self::DeniedPublish,
+            access::Right::Subscribe => Self::DeniedSubscribe,
+            access::Right::Administer => Self::DeniedAdminister,
+        }
+    }
+
     /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
     const fn is_maximum(self) -> bool {
         matches!(self, Self::CycleMax | Self::TurnsWaitingMax)

@@ -150,6 +150,8 @@ pub(crate) struct Listeners {
     pub(crate) tls: [Option<Listener>; Tag::ALL.len()],
     /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
     pub(crate) outlive: bool,
+    /// Where there are others than the first: nobody is called there.
+    pub(crate) own: Vec<SocketAddr>,
 }
 
 /// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
@@ -250,6 +252,17 @@ pub(crate) enum Wish {
     Analysis,
     /// To be executed by the objects themselves.
     Own,
+}
+
+impl Wish {
+    /// What it is called in the log, if it concerns the whole service.
+    pub(crate) const fn operation(&self) -> Option<&'static str> {
+        match self {
+            Self::Query(_) => Some("a look at the whole service"),
+            Self::Command(_) => Some("a command of an operator"),
+            Self::Analysis | Self::Own => None,
+        }
+    }
 }
 
 /// The answer to a request, as its door sends it: nothing if nobody waits for one.
@@ -364,7 +377,7 @@ impl Doors {
         let Settings { giop, json, tempo, tempo_types } = &common.doors;
         Self {
             giop: giop::Door::new(resolver, giop),
-            json: json::Door::new(*json),
+            json: json::Door::new(json.clone()),
             tempo: tempo::Door::new(*tempo),
             tempo_forms: tempo::form::Forms::new(Arc::clone(tempo_types)),
         }
@@ -762,7 +775,7 @@ impl Worker {
 impl Listeners {
     /// By door, and whether with TLS.
     fn by_door(self) -> [[Option<Listener>; Layer::ALL.len()]; Tag::ALL.len()] {
-        let Self { giop, json, tempo, tls: [giop_tls, json_tls, tempo_tls], tempo_datagrams: _, outlive: _ } = self;
+        let Self { giop, json, tempo, tls: [giop_tls, json_tls, tempo_tls], tempo_datagrams: _, .. } = self;
         [[giop, giop_tls], [json, json_tls], [tempo, tempo_tls]]
     }
 
@@ -770,7 +783,8 @@ impl Listeners {
     #[cfg(test)]
     pub(crate) fn of_giop(giop: Listener) -> Self {
         let (giop, json, tempo, tempo_datagrams) = (Some(giop), None, None, None);
-        Self { giop, json, tempo, tempo_datagrams, tls: [const { None }; Tag::ALL.len()], outlive: false }
+        let tls = [const { None }; Tag::ALL.len()];
+        Self { giop, json, tempo, tempo_datagrams, tls, outlive: false, own: Vec::new() }
     }
 }
 

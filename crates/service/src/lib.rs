@@ -31,12 +31,13 @@ mod store;
 mod time;
 
 pub use admin::drain::Undone;
-pub use admin::program::Liveness;
+pub use admin::program::{Liveness, NotReloaded};
 pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel,
-    DeclaredLane, DeclaredValue, Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet,
-    PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable,
+    AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability,
+    DeclaredChannel, DeclaredLane, DeclaredValue, Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming,
+    NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
+    Undeclarable,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

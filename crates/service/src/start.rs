@@ -33,7 +33,7 @@ use crate::admin::inquiry::Inquiry;
 use crate::admin::keeping::Keeping;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
-use crate::admin::refusals::Refusals;
+use crate::admin::refusals::{Episodes, Refusals};
 use crate::admin::run::{Administration, Ending, LINES, Log, Withheld};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
@@ -58,6 +58,7 @@ use crate::memory::Memory;
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
 use crate::time;
+use access::{OutgoingPolicy, Tokens};
 use accounts::{Accounts, Resource};
 use corba::naming::NamingLimits;
 use corba::{Door, DoorSettings};
@@ -90,6 +91,8 @@ pub struct Service {
     administration_thread: Option<JoinHandle<Undone>>,
     stopper: Stopper,
     asked_to_stop: Arc<AskedToStop>,
+    /// The tokens that clients may show.
+    pub(crate) tokens: Arc<ArcSwap<Tokens>>,
 }
 
 /// Has a service that [delivers what it has taken](Service::drain) end at once.
@@ -168,16 +171,18 @@ impl Service {
         let json_address = json.as_ref().map(|(_, address)| *address);
         let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
 
+        let of_tls = tls_addresses.into_iter().skip(1).flatten();
+        let own = json_address.into_iter().chain(tempo_address).chain(of_tls).collect();
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
         let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
         let giop = giop.map(|(listener, _)| net::listener(listener));
         let tls = tls.map(|tls| tls.map(|(listener, _)| net::listener(listener)));
-        let listeners = Listeners { giop, json, tempo, tempo_datagrams, tls, outlive };
+        let listeners = Listeners { giop, json, tempo, tempo_datagrams, tls, outlive, own };
         let place = Place { host: &host, port, secure };
         let assembled = assemble(&config, listeners, place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
-        let (is_outside, store_directory) = (assembled.is_outside, assembled.store_directory);
+        let (is_outside, store_directory, tokens) = (assembled.is_outside, assembled.store_directory, assembled.tokens);
         remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
         remarks.extend(tempo_address.and_then(|address| remark_on_door("tempo.listen", address)));
         let asked_to_stop = Arc::clone(&administrator.ending.asked);
@@ -200,6 +205,7 @@ impl Service {
             administration_thread: None,
             stopper,
             asked_to_stop,
+            tokens,
         };
         service.administration_thread = Some(begin(administrator)?);
         service.announce(is_outside)?;
@@ -368,15 +374,16 @@ pub(crate) struct Assembled {
     is_outside: bool,
     /// Where things are kept.
     store_directory: Option<PathBuf>,
+    tokens: Arc<ArcSwap<Tokens>>,
 }
 
 /// Where a service is reached, as references say it.
 #[derive(Debug, Clone, Copy)]
-struct Place<'a> {
-    host: &'a str,
+pub(crate) struct Place<'a> {
+    pub(crate) host: &'a str,
     /// 0 where nothing is in the clear.
-    port: u16,
-    secure: Option<SecureTransport>,
+    pub(crate) port: u16,
+    pub(crate) secure: Option<SecureTransport>,
 }
 
 /// What references say of TLS at that port.
@@ -407,6 +414,9 @@ fn assemble(
     let store_directory = found.as_ref().map(|found| found.directory.clone());
     let mut door = Door::new(door_settings(config, memory, place, found.is_some()));
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
+    let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
+    guard(&mut door, config, &accounts, &policy, &mut remarks)?;
+    let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
     let kept = furnish(&mut door, config, &accounts, found)?;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
     let (factory, outside_naming) = (door.factory_reference(), outside_naming(config, &announcement)?);
@@ -422,7 +432,8 @@ fn assemble(
     let types = Arc::new(config.tempo_types()?);
     let start = |(kept, directory)| start_keepers(kept, directory, (config, &types), (&bell, &counters), origin);
     let (store, keepers) = kept.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
-    let common = common((config, types), memory, &published, accounts, origin, listeners.outlive);
+    let guarding = (policy, Arc::clone(&tokens));
+    let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
     let threads_max = config.lanes.threads_max.into();
@@ -448,6 +459,7 @@ fn assemble(
             lines: Allowance::new("disconnected clients", LINES),
             client_lines: ClientLines::new(),
             refusals: Refusals::default(),
+            denials: Episodes::default(),
             remarks: Allowance::new("clients that come and go", LINES),
         },
     };
@@ -461,6 +473,7 @@ fn assemble(
         announcement,
         is_outside,
         store_directory,
+        tokens,
     })
 }
 
@@ -617,6 +630,23 @@ fn remark_on_door(setting: &str, address: SocketAddr) -> Option<String> {
     })
 }
 
+/// Has the door know who may do what, and whom it is not to call; what is odd about that is said.
+fn guard(
+    door: &mut Door,
+    config: &Config,
+    accounts: &Arc<Accounts>,
+    policy: &Arc<OutgoingPolicy>,
+    remarks: &mut Vec<String>,
+) -> Result<(), StartError> {
+    door.set_access(config.access_rules()?, accounts);
+    door.set_outgoing(Arc::clone(policy));
+    for remark in config.access_remarks() {
+        log::warn!("{remark}");
+        remarks.push(remark);
+    }
+    Ok(())
+}
+
 /// What is the same for all lanes.
 fn common(
     (config, tempo_types): (&Config, Arc<DeclaredTypes>),
@@ -625,6 +655,7 @@ fn common(
     accounts: Arc<Accounts>,
     origin: Instant,
     address_outlives: bool,
+    (policy, tokens): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>),
 ) -> Common {
     // As many of the smallest as there is room for in the queue come to the limit.
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
@@ -642,8 +673,9 @@ fn common(
                 },
                 silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
                 address_outlives,
+                policy,
             },
-            json: doors::json::Settings { limits: config.json_limits(), request_bytes_min },
+            json: doors::json::Settings { limits: config.json_limits(), request_bytes_min, tokens },
             tempo: config.tempo_settings(request_bytes_min),
             tempo_types,
         },
@@ -675,7 +707,7 @@ fn check_processors(processors: &[u16]) -> Result<(), StartError> {
     tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(error)
 }
 
-fn door_settings(config: &Config, memory: Memory, place: Place<'_>, has_store: bool) -> DoorSettings {
+pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, has_store: bool) -> DoorSettings {
     let millis = |value: u32| Some(Duration::from_millis(value.into()));
     DoorSettings {
         host: place.host.to_owned(),

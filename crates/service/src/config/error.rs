@@ -60,6 +60,18 @@ pub enum ConfigError {
         /// The priority.
         priority: u16,
     },
+    /// A rule of access makes no sense.
+    BadAccess(access::BadRule),
+    /// A token makes no sense.
+    BadToken {
+        /// Which, and why.
+        why: String,
+    },
+    /// What `outgoing.allow` has is no address.
+    BadOutgoing {
+        /// The value found.
+        value: String,
+    },
     /// An address is not `HOST:PORT`.
     BadAddress {
         /// The key, as in the file.
@@ -100,6 +112,11 @@ impl fmt::Display for ConfigError {
             ),
             Self::TimedTwice { priority } => {
                 write!(f, "lanes.time_driven has priority {priority} twice: lanes of one priority have one period")
+            }
+            Self::BadAccess(error) => error.fmt(f),
+            Self::BadToken { why } => write!(f, "tokens: {why}"),
+            Self::BadOutgoing { value } => {
+                write!(f, "outgoing.allow: \"{value}\" is no address and no range of addresses such as \"10.0.0.0/8\"")
             }
             Self::BadAddress { key, value } => {
                 write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")

@@ -15,6 +15,7 @@ use engine::{Discipline, Lane, LaneId, Notice, SharedRoom, Time};
 use crate::counters::{Block, Counter};
 use crate::doors::{self, Clients, Doors, Listeners};
 use crate::handshakes::{self, Secured, Unsecured};
+use crate::lane::access::Guard;
 use crate::lane::clock::Clock;
 use crate::lane::deliveries::Deliveries;
 use crate::lane::intake::Intake;
@@ -135,6 +136,8 @@ pub(crate) struct Core {
     pub(crate) counters: Arc<Block>,
     pub(crate) pulse: Pulse,
     pub(crate) doors: Doors,
+    /// Who may push what.
+    pub(crate) access: Guard,
 }
 
 /// Which lane it is.
@@ -202,6 +205,7 @@ impl Worker {
                 unsecured,
                 counters,
                 pulse: Pulse::default(),
+                access: Guard::default(),
             },
         })
     }
@@ -578,6 +582,7 @@ impl Worker {
             self.core.lane.handle_timeout(now);
             if self.core.lane.types_let_go() != let_go {
                 self.core.doors.forget_types();
+                self.core.access.forget_types();
             }
         }
         self.serve_due();
@@ -638,6 +643,7 @@ impl Core {
             // Whom it speaks of was introduced before it was published.
             self.links.meet_introduced();
             self.doors.handle_published(published);
+            self.access.handle_access(published.access.as_ref());
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.clock.now);
             self.handle_new_routing(&before);

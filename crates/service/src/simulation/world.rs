@@ -159,6 +159,7 @@ impl World {
             tempo_datagrams: None,
             tls: [const { None }; 3],
             outlive: false,
+            own: Vec::new(),
         };
         let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;

@@ -10,7 +10,7 @@ use client::{
 };
 use giop::ior::Ior;
 use giop::value::AnyValue;
-use service::{ClientCertificates, Config, Counter, Json, Limits, Service, Tls};
+use service::{AccessRule, ClientCertificates, Config, Counter, Json, Limits, Service, Tls};
 use testing::certificates::{Authority, Certified, Wanted};
 use testing::{NextInTime, patient};
 use tls::{ClientEnd, Identity, Session, Trust};
@@ -348,5 +348,29 @@ fn handshakes_are_bounded_for_all_and_for_each_address_and_the_others_are_closed
         wait_until("them to be gone", || service.counters().read(Counter::TlsHandshakesUnderWay) == 0);
         let mut good = Line::connect(json(&service), &end(&authority, Some(&authority.certify("good")))).unwrap();
         assert_eq!(good.ask(PING), PONG);
+    }
+}
+
+/// A rule that allows all to one certificate.
+fn all_to(who: &str) -> AccessRule {
+    let may = ["publish", "subscribe", "administer"].map(str::to_owned).to_vec();
+    AccessRule { name: None, who: vec![who.into()], may, on: vec![], types: vec![], allow: true }
+}
+
+#[test]
+fn rules_of_access_know_clients_by_their_certificates_at_every_door() {
+    let authority = Authority::new("service-access");
+    let tls = Tls { required: true, ..settings(&authority) };
+    let access = vec![all_to("certificate:console"), all_to("certificate:CN=plant 7,*")];
+    let service = start_with(Config { tls, access, ..Config::default() });
+    for (name, is_allowed) in [("console", true), ("plant 7", true), ("plant 8", false)] {
+        let mut line = Line::connect(json(&service), &end(&authority, Some(&authority.certify(name)))).unwrap();
+        let answer = line.ask(r#"{"op":"publish","id":2,"type":"A/B","fields":{"x":1}}"#);
+        assert_eq!(answer == r#"{"ok":2}"#, is_allowed, "{name}: {answer}");
+        let options = SupplierOptions { orb: orb(&authority, name), ..SupplierOptions::default() };
+        let url = service.corbaloc("NotificationService");
+        let connected =
+            SimpleSupplier::connect_with(&url, None, options).and_then(|supplier| supplier.publish(&event(1)));
+        assert_eq!(connected.is_ok(), is_allowed, "{name}: {connected:?}");
     }
 }

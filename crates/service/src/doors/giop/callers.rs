@@ -21,7 +21,7 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::{Claim, ReadingTime, Unfinished};
 use crate::lane::run::Common;
-use accounts::{Account, CertifiedName, Charge, Spent};
+use accounts::{Account, Charge, Spent};
 
 /// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
 /// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
@@ -49,8 +49,6 @@ pub(crate) struct Caller {
     pub(crate) address: SocketAddr,
     /// Its place among the connections, and with that who it is.
     pub(crate) place: Charge,
-    /// Who it is by the certificate that it has shown, if it has.
-    pub(crate) name: Option<Arc<CertifiedName>>,
     pub(crate) output: Output,
     pub(crate) speech: Speech,
     pub(crate) unanswered: Unanswered,
@@ -165,14 +163,13 @@ impl Clients {
 
 impl Incoming {
     pub(crate) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice, name } = arrival;
+        let Arrival { stream, address, place, slice } = arrival;
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {
                 stream,
                 address,
                 place,
-                name,
                 output: Output::default(),
                 speech: Speech { chars: CharSet::Latin1, version: Version::V1_2 },
                 unanswered: Unanswered::default(),

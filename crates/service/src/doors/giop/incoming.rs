@@ -369,7 +369,7 @@ impl Worker {
             self.core.io.slices.leave(entry.caller.rounds.slice);
             self.note_open(-1);
             let open = self.clients.giop.open;
-            let client = Named(entry.caller.address, entry.caller.name.as_deref());
+            let client = Named(entry.caller.address, entry.caller.account());
             self.core.remark(|| format!("the connection from {client} is closed; {open} open"));
             #[cfg(test)]
             if crate::simulation::goes_wrong(crate::simulation::Break::KeptCharge) {

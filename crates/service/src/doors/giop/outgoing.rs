@@ -41,6 +41,7 @@ use crate::lane::links::mail::Lookup;
 use crate::lane::links::post::Post;
 use crate::lane::run::Core;
 use crate::published::Published;
+use access::OutgoingPolicy;
 use accounts::{Account, Charge, Spent};
 use corba::Peers;
 
@@ -226,6 +227,8 @@ pub(crate) struct Outgoings {
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
     resolver: Resolver,
+    /// Where nobody is called.
+    policy: Arc<OutgoingPolicy>,
     pub(crate) limits: Limits,
     /// Calls of administration's without a reply: as long as there are any, deadlines run.
     pub(crate) calls: HashMap<u64, AwaitedReply>,
@@ -304,7 +307,7 @@ pub(crate) struct Scratch {
 }
 
 impl Outgoings {
-    pub(crate) fn new(resolver: Resolver, limits: Limits) -> Self {
+    pub(crate) fn new(resolver: Resolver, limits: Limits, policy: Arc<OutgoingPolicy>) -> Self {
         Self {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
@@ -312,6 +315,7 @@ impl Outgoings {
             ways: Ways::default(),
             peers: Arc::default(),
             resolver,
+            policy,
             limits,
             calls: HashMap::new(),
             upkeep: Upkeep::default(),

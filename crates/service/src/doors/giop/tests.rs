@@ -116,10 +116,15 @@ impl Bench {
             common: Common {
                 published: Arc::clone(&published),
                 doors: crate::doors::Settings {
-                    json: crate::doors::json::Settings { limits: json::Limits::default(), request_bytes_min: 0 },
+                    json: crate::doors::json::Settings {
+                        limits: json::Limits::default(),
+                        request_bytes_min: 0,
+                        tokens: Arc::default(),
+                    },
                     tempo: crate::config::Config::default().tempo_settings(0),
                     tempo_types: Arc::default(),
                     giop: Settings {
+                        policy: Arc::default(),
                         framing: framing::Limits::default(),
                         request_bytes_min: 16 << 10,
                         connect_timeout: Duration::from_secs(5),

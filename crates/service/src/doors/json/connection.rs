@@ -13,7 +13,7 @@ use crate::lane::io::slots::Token;
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unread::Unread;
-use accounts::{Account, CertifiedName, Charge, Resource, Spent};
+use accounts::{Account, Charge, Resource, Spent};
 
 /// Requests that may be unanswered before the connection is not read any more, and octets of them.
 const UNANSWERED_MAX: u32 = 64;
@@ -31,8 +31,6 @@ pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     /// Its place among the connections, and with that who it is.
     place: Charge,
-    /// Who it is by the certificate that it has shown, if it has.
-    pub(super) name: Option<Arc<CertifiedName>>,
     pub(crate) input: Input,
     pub(crate) output: Output,
     unread: Unread,
@@ -80,14 +78,20 @@ pub(crate) struct Proxies {
     pub(super) blocked: Vec<Peer>,
 }
 
+impl Proxies {
+    /// Whether its client has asked for nothing yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.subscriptions.is_empty() && self.suppliers.is_empty() && self.waiting.is_none()
+    }
+}
+
 impl Connection {
     pub(super) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice, name } = arrival;
+        let Arrival { stream, address, place, slice } = arrival;
         Self {
             stream,
             address,
             place,
-            name,
             input: Input {
                 session: Session::new(limits),
                 kept: None,

@@ -208,7 +208,7 @@ impl Core {
         self.doors.json.open -= 1;
         self.note_json_open();
         let open = self.doors.json.open;
-        let client = Named(connection.address, connection.name.as_deref());
+        let client = Named(connection.address, connection.account());
         self.remark(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
     }
 

@@ -3,7 +3,6 @@
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
 use engine::Time;
 use tempo::wire::{Frame, Unreadable};
@@ -22,7 +21,7 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::run::{Common, Core, Worker};
-use accounts::{CertifiedName, Charge, Resource, Spent};
+use accounts::{Charge, Resource, Spent};
 
 /// Octets read of a connection at once.
 const READ_BYTES: usize = 64 << 10;
@@ -46,8 +45,6 @@ pub(crate) struct Connection {
     pub(crate) address: SocketAddr,
     /// Its place among the connections, and with that who it is.
     place: Charge,
-    /// Who it is by the certificate that it has shown, if it has.
-    name: Option<Arc<CertifiedName>>,
     /// What has arrived and was not done with, and what is charged for it.
     kept: Vec<u8>,
     charge: Option<Charge>,
@@ -82,12 +79,11 @@ impl Clients {
 
 impl Connection {
     fn new(arrival: Arrival) -> Self {
-        let Arrival { stream, address, place, slice, name } = arrival;
+        let Arrival { stream, address, place, slice } = arrival;
         Self {
             stream,
             address,
             place,
-            name,
             kept: Vec::new(),
             charge: None,
             began: None,
@@ -381,7 +377,7 @@ impl Core {
         self.doors.tempo.out.open -= 1;
         self.note_tempo_open();
         let open = self.doors.tempo.out.open;
-        let client = Named(connection.address, connection.name.as_deref());
+        let client = Named(connection.address, connection.place.account());
         self.remark(|| format!("the connection from {client} is closed; {open} open for Tempo"));
     }
 

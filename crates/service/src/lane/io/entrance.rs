@@ -14,7 +14,7 @@ use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::run::{Core, Worker};
-use accounts::{CertifiedName, Charge, Resource, SpentBy};
+use accounts::{Account, Charge, Resource, SpentBy};
 
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
@@ -38,8 +38,6 @@ pub(crate) struct Arrival {
     pub(crate) place: Charge,
     /// Whom what is done for it is charged to: its address, among those of the lane.
     pub(crate) slice: Token,
-    /// Who it is by the certificate that it has shown, if it has.
-    pub(crate) name: Option<Arc<CertifiedName>>,
 }
 
 impl Entrance {
@@ -56,12 +54,12 @@ impl Entrance {
 }
 
 /// Who is at the other end of a connection, for the log.
-pub(crate) struct Named<'a>(pub(crate) SocketAddr, pub(crate) Option<&'a CertifiedName>);
+pub(crate) struct Named<'a>(pub(crate) SocketAddr, pub(crate) &'a Account);
 
 impl fmt::Display for Named<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(address, name) = self;
-        match name {
+        let Self(address, account) = self;
+        match account.identity().certified() {
             Some(name) => write!(f, "{address} ({name})"),
             None => address.fmt(f),
         }
@@ -105,9 +103,7 @@ impl Worker {
             let Some(place) = self.place_for(door, layer, address) else { continue };
             let slice = self.core.io.slices.arrive(place.account().ip());
             let is_in = match layer {
-                Layer::Plain => {
-                    self.greet(door, Arrival { stream: tcp.into(), address, place, slice, name: None }).is_some()
-                }
+                Layer::Plain => self.greet(door, Arrival { stream: tcp.into(), address, place, slice }).is_some(),
                 Layer::Tls => {
                     self.begin_handshake(door, tcp, address, place);
                     false
@@ -131,11 +127,9 @@ impl Worker {
 
     /// Has a door keep a connection.
     fn greet(&mut self, door: Tag, arrival: Arrival) -> Option<usize> {
-        let (address, name) = (arrival.address, arrival.name.clone());
+        let (address, account) = (arrival.address, Arc::clone(arrival.place.account()));
         let open = self.let_in(door, arrival)?;
-        self.core.remark(|| {
-            format!("accepted a connection from {} for {door}; {open} open", Named(address, name.as_deref()))
-        });
+        self.core.remark(|| format!("accepted a connection from {} for {door}; {open} open", Named(address, &account)));
         Some(open)
     }
 
@@ -169,8 +163,11 @@ impl Worker {
             Whose::Client(door, place) => {
                 let is_open = self.clients.entrance(door, Layer::Tls).listener.is_some();
                 let Some(stream) = stream.ok().filter(|_| is_open) else { return };
+                if let Some(name) = name {
+                    place.account().identity().certify(name);
+                }
                 let slice = self.core.io.slices.arrive(place.account().ip());
-                if self.greet(door, Arrival { stream, address, place, slice, name }).is_none() {
+                if self.greet(door, Arrival { stream, address, place, slice }).is_none() {
                     return self.core.io.slices.leave(slice);
                 }
                 self.clients.entrance(door, Layer::Tls).refusing = false;

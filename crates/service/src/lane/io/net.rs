@@ -14,6 +14,11 @@ pub(crate) use crate::simulation::sockets::{
     receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 
+/// Whether an address is this host's: a socket can have it.
+pub(crate) fn is_here(ip: std::net::IpAddr) -> bool {
+    std::net::UdpSocket::bind((ip, 0)).is_ok()
+}
+
 #[cfg(not(test))]
 mod of_system {
     use std::net::TcpListener;

@@ -140,15 +140,24 @@ impl Core {
 
     /// Begins to connect to one of these addresses, from the last to the first.
     fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
-        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
+        if self.doors.giop.outgoing.connections.get(token).is_none() {
+            return Ok(());
+        }
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
+            let policy = &self.doors.giop.outgoing.policy;
+            if let Some(why) = policy.refuses(address, net::is_here) {
+                self.counters.add(Counter::OutgoingRefused, 1);
+                failure = format!("{address} is not called: {why}");
+                continue;
+            }
             let begun = net::begin_connect(address).and_then(|stream| {
                 self.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
                 Ok(stream)
             });
             match begun {
                 Ok(stream) => {
+                    let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
                     connection.state = State::Connecting { stream, others };
                     connection.rounds.interest = Interest::WRITE;
                     return Ok(());
