@@ -18,7 +18,8 @@ std::vector<std::string> orb_words(const Args& args) {
     words.push_back(value);
   };
   const std::string endpoint = args.text("endpoint", "127.0.0.1:");
-  option("endPoint", "giop:tcp:" + endpoint);
+  // "ssl" takes the files from --orb sslCAFile and --orb sslKeyFile.
+  option("endPoint", "giop:" + args.text("transport", "tcp") + ":" + endpoint);
   if (args.has("publish")) option("endPointPublish", "giop:tcp:" + args.text("publish", ""));
   if (args.has("giop")) option("maxGIOPVersion", args.text("giop", ""));
   if (args.text("chars", "latin-1") == "utf-8") option("nativeCharCodeSet", "UTF-8");

@@ -12,9 +12,13 @@
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
 
+mod certified;
+mod identity;
 mod principal;
 mod refused;
 
+pub use certified::CertifiedName;
+pub use identity::Identity;
 pub use principal::Principal;
 pub use refused::Refused;
 
@@ -78,6 +82,8 @@ resources! {
     Lookups = "lookups of host names", "";
     /// Threads that are looking a host name up.
     LookupThreads = "threads that look host names up", "";
+    /// TLS handshakes under way, with those who connect and with those who are called.
+    Handshakes = "TLS handshakes", "";
     /// Topics and roles that clients of Tempo have announced.
     Announced = "announced topics", "tempo.topics_max";
     /// Octets of messages of Tempo that wait for their topic's turn.
@@ -206,7 +212,7 @@ impl Accounts {
     /// An account that is in no table: the service's own, or a test's.
     #[must_use]
     pub fn account_of(self: &Arc<Self>, ip: IpAddr) -> Arc<Account> {
-        Arc::new(Account::new(&Arc::new(Address::new(self, ip))))
+        Arc::new(Account::new(&Arc::new(Address::new(self, ip)), ip))
     }
 }
 
@@ -228,6 +234,9 @@ impl Address {
 #[derive(Debug)]
 pub struct Account {
     address: Arc<Address>,
+    /// The address that its connection came from; `address` may stand for several.
+    from: IpAddr,
+    identity: Identity,
     used: Amounts,
 }
 
@@ -271,11 +280,29 @@ impl PartialEq for Account {
 impl Eq for Account {}
 
 impl Account {
-    fn new(address: &Arc<Address>) -> Self {
-        Self { address: Arc::clone(address), used: Amounts::default() }
+    fn new(address: &Arc<Address>, from: IpAddr) -> Self {
+        Self { address: Arc::clone(address), from, identity: Identity::default(), used: Amounts::default() }
     }
 
-    /// The address that it is of.
+    /// The address that its connection came from.
+    #[must_use]
+    pub const fn from(&self) -> IpAddr {
+        self.from
+    }
+
+    /// Whether it is a client's, and not the service's own.
+    #[must_use]
+    pub const fn is_outside(&self) -> bool {
+        !self.from.is_unspecified()
+    }
+
+    /// What its client has shown of who it is.
+    #[must_use]
+    pub const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// The address that is charged: of IPv6 the first half stands for all that begin so.
     #[must_use]
     pub fn ip(&self) -> IpAddr {
         self.address.ip
@@ -434,15 +461,15 @@ impl Addresses {
     }
 
     /// An account for a new connection from there.
-    pub fn open(&mut self, ip: IpAddr) -> Arc<Account> {
-        let ip = representative(ip);
+    pub fn open(&mut self, from: IpAddr) -> Arc<Account> {
+        let (from, ip) = (from.to_canonical(), representative(from));
         if let Some(address) = self.known.get(&ip) {
-            return Arc::new(Account::new(address));
+            return Arc::new(Account::new(address, from));
         }
         self.forget_some();
         let address = Arc::new(Address::new(&self.accounts, ip));
         self.order.push_back(ip);
-        let account = Arc::new(Account::new(&address));
+        let account = Arc::new(Account::new(&address, from));
         self.known.insert(ip, address);
         account
     }

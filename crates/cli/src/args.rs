@@ -1,5 +1,6 @@
 //! What can be asked of `campanile`, as plain structs that clap fills.
 
+mod access;
 mod configure;
 mod operate;
 mod past;
@@ -7,6 +8,7 @@ mod plan;
 mod store;
 mod tempo;
 
+pub(crate) use access::{AccessCheckOptions, AccessCommand, AccessLsOptions, WhichRight};
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
@@ -22,6 +24,7 @@ pub(crate) use tempo::{
 use crate::bench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use client::OrbTls;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -252,6 +255,9 @@ pub(crate) enum Command {
     /// Look at what a service that does not run has kept, check it, make it smaller
     #[command(subcommand, after_help = store::STORE_EXAMPLES)]
     Store(StoreCommand),
+    /// Ask what the rules of access of a configuration say
+    #[command(subcommand, after_help = access::ACCESS_EXAMPLES)]
+    Access(AccessCommand),
     /// Publish events
     #[command(after_help = PUB_EXAMPLES)]
     Pub(PubOptions),
@@ -299,6 +305,34 @@ pub(crate) struct ServerOptions {
     /// Seconds to wait for each answer of the service
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
     pub(crate) timeout: Duration,
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
+}
+
+/// How the service is spoken to over TLS.
+#[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "TLS")]
+pub(crate) struct TlsOptions {
+    /// Speak TLS, and nothing else, with services whose certificates the authorities in this PEM file have signed
+    #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_CA", hide_env_values = true)]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Show the certificate in this PEM file to services that ask for one
+    #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_CERTIFICATE", hide_env_values = true, requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// The key of that certificate, a PEM file without a passphrase
+    #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_KEY", hide_env_values = true, requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
+}
+
+impl TlsOptions {
+    /// The same for an orb: nothing without an authority.
+    pub(crate) fn of_orb(&self) -> Option<OrbTls> {
+        let trusting = OrbTls::trusting(self.tls_ca.as_ref()?);
+        Some(match (&self.tls_certificate, &self.tls_key) {
+            (Some(certificate), Some(key)) => trusting.with_identity(certificate, key),
+            _ => trusting,
+        })
+    }
 }
 
 #[derive(Debug, Args)]
@@ -331,6 +365,21 @@ pub(crate) struct ServeOptions {
     /// Also take publishers and subscribers of Tempo here, over UDP and TCP; a port alone is on the loopback address
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(crate) tempo_listen: Option<String>,
+    /// Serve CORBA clients over TLS at this address, too; needs --tls-certificate and --tls-key
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) tls_listen: Option<String>,
+    /// PEM file with the service's certificate
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// PEM file with its key
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Let in those only over TLS whose certificates the authorities in this PEM file have signed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_client_ca: Option<PathBuf>,
+    /// Call consumers over TLS whose references say so, and whose certificates the authorities in this PEM file have signed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
     /// The least serious messages to log on standard error
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub(crate) log: LogLevel,

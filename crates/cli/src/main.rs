@@ -1,5 +1,6 @@
 //! The `campanile` command: serves, looks at services, publishes and subscribes.
 
+mod access;
 mod args;
 mod bench;
 mod channel;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Channel(command) => channel::run(&command),
         Command::Topology(command) => topology::run(&command),
         Command::Store(command) => store::run(&command),
+        Command::Access(command) => access::run(&command),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
         Command::Record(options) => record::run(&options),

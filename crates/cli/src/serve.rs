@@ -61,6 +61,8 @@ fn serve_on(
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
     let json = service.json_address().map_or_else(String::new, |address| format!("; lines of JSON at {address}"));
     let tempo = service.tempo_address().map_or_else(String::new, |address| format!("; Tempo at {address}"));
+    let doors = ["", " for lines of JSON", " for Tempo"].into_iter().zip(service.tls_addresses());
+    let tls: String = doors.filter_map(|(door, address)| Some(format!("; TLS{door} at {}", address?))).collect();
     let kept =
         service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
@@ -77,10 +79,16 @@ fn serve_on(
     }
     loop {
         match waiter.wait(None) {
-            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{kept}\n")),
-            Some(Wake::HangUp) => log::info!(
-                "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
-            ),
+            Some(Wake::Done) => {
+                say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{tls}{kept}\n"))
+            }
+            Some(Wake::HangUp) => match service.reload_tls() {
+                Ok(true) => {}
+                Ok(false) => log::info!(
+                    "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
+                ),
+                Err(error) => log::error!("SIGHUP: certificates stay as they are: {error}"),
+            },
             _ => break,
         }
     }
@@ -142,7 +150,7 @@ fn say(text: &str) {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, tempo_listen, log: _ } =
+    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, tempo_listen, .. } =
         options;
     let mut settings = match config {
         Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
@@ -171,6 +179,21 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     }
     if tempo_listen.is_some() {
         settings.tempo.listen.clone_from(tempo_listen);
+    }
+    let ServeOptions { tls_listen, tls_certificate, tls_key, tls_client_ca, tls_ca, .. } = options;
+    let tls = &mut settings.tls;
+    if tls_listen.is_some() {
+        tls.listen.clone_from(tls_listen);
+    }
+    for (here, there) in [
+        (tls_certificate, &mut tls.certificate),
+        (tls_key, &mut tls.key),
+        (tls_client_ca, &mut tls.client_ca),
+        (tls_ca, &mut tls.ca),
+    ] {
+        if here.is_some() {
+            there.clone_from(here);
+        }
     }
     Ok(settings)
 }
@@ -229,6 +252,11 @@ mod tests {
             data: Some("x".into()),
             json_listen: None,
             tempo_listen: Some("2811".into()),
+            tls_listen: Some("127.0.0.1:2812".into()),
+            tls_certificate: Some("certificate.pem".into()),
+            tls_key: Some("key.pem".into()),
+            tls_client_ca: None,
+            tls_ca: None,
             naming: Some("corbaloc::names.example.org/NameService".into()),
             log: LogLevel::Info,
         };

@@ -8,6 +8,7 @@
 //! Locks: `output` before `replies`; neither is held while reading.
 
 use crate::orb::Opened;
+use crate::wire::Wire;
 use crate::{OrbOptions, lock};
 use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::connection::{self, Closed, Event, Side};
@@ -16,7 +17,6 @@ use giop::framing::{Inbound, Limits};
 use giop::message::{self, Header, ReplyStatus, RequestHead, Response, ServiceContexts};
 use giop::realtime;
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ pub(crate) type WriteArguments<'a> = &'a dyn Fn(&mut Writer<'_>) -> Result<(), S
 #[derive(Debug)]
 pub(crate) struct Connection {
     address: String,
-    stream: TcpStream,
+    stream: Wire,
     version: Version,
     chars: CharSet,
     /// Data of the code set service context, sent with the first request; `None` if nothing was negotiated.
@@ -123,9 +123,10 @@ impl Connection {
     /// Takes over a connected socket.
     pub(crate) fn new(line: Opened, options: &OrbOptions) -> io::Result<Self> {
         let Opened { stream, address, version, chars, code_sets, key: _ } = line;
-        stream.set_nodelay(true)?;
-        stream.set_write_timeout(options.reply_timeout)?;
-        stream.set_read_timeout(options.reply_timeout)?;
+        let tcp = stream.tcp();
+        tcp.set_nodelay(true)?;
+        tcp.set_write_timeout(options.reply_timeout)?;
+        tcp.set_read_timeout(options.reply_timeout)?;
         let input = Input { inbound: Inbound::new(limits(options.message_bytes_max)), timeout: options.reply_timeout };
         Ok(Self {
             address,
@@ -319,7 +320,7 @@ impl Connection {
     fn read_once(&self, input: &mut Input, left: Option<Duration>) -> Result<(), Broken> {
         if !close_enough(input.timeout, left) {
             let timeout = left.map(|left| left.max(Duration::from_millis(1)));
-            self.stream.set_read_timeout(timeout).map_err(|error| Broken::cut(&error))?;
+            self.stream.tcp().set_read_timeout(timeout).map_err(|error| Broken::cut(&error))?;
             input.timeout = timeout;
         }
         match (&self.stream).read(input.inbound.space()) {
@@ -350,7 +351,7 @@ impl Connection {
     }
 
     fn read_what_is_there(&self, inbound: &mut Inbound) -> Result<(), Broken> {
-        self.stream.set_nonblocking(true).map_err(|error| Broken::cut(&error))?;
+        self.stream.tcp().set_nonblocking(true).map_err(|error| Broken::cut(&error))?;
         let outcome = match (&self.stream).read(inbound.space()) {
             // Nobody waits: nothing is lost.
             Ok(0) => Err(Closed::Orderly.into()),
@@ -361,7 +362,7 @@ impl Connection {
             Err(error) if is_timeout(&error) || error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(Broken::cut(&error)),
         };
-        self.stream.set_nonblocking(false).map_err(|error| Broken::cut(&error))?;
+        self.stream.tcp().set_nonblocking(false).map_err(|error| Broken::cut(&error))?;
         outcome
     }
 
@@ -380,7 +381,7 @@ impl Connection {
             let _ = (&self.stream).write(&farewell);
         }
         self.broken.store(true, Ordering::Release);
-        let _ = self.stream.shutdown(std::net::Shutdown::Both);
+        let _ = self.stream.shutdown();
         self.arrived.notify_all();
     }
 
@@ -476,6 +477,8 @@ pub(crate) type SharedConnection = Arc<Connection>;
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+
     use testing::AcceptInTime;
 
     use super::*;
@@ -519,7 +522,8 @@ mod tests {
         let stream = TcpStream::connect(address).unwrap();
         let address = address.to_string();
         let (version, chars) = (Version::V1_2, CharSet::Latin1);
-        let line = Opened { stream, address, version, chars, code_sets: None, key: Arc::default() };
+        let line =
+            Opened { stream: Wire::Plain(stream), address, version, chars, code_sets: None, key: Arc::default() };
         Connection::new(line, &OrbOptions::default()).unwrap()
     }
 
@@ -530,7 +534,7 @@ mod tests {
 
     /// Makes the connection look unused for long, once what the server did last has arrived.
     fn grow_idle(connection: &Connection) {
-        connection.stream.peek(&mut [0]).unwrap();
+        connection.stream.tcp().peek(&mut [0]).unwrap();
         lock(&connection.output).last_used -= IDLE_BEFORE_CHECK * 2;
     }
 

@@ -14,6 +14,7 @@
 use crate::connection::limits;
 use crate::servant::{Servant, ServantError};
 use crate::server::Table;
+use crate::wire::Wire;
 use core::convert::Infallible;
 use giop::cdr::{CharSet, Endian, ReadError, Reader, Version, Writer};
 use giop::codeset;
@@ -26,7 +27,6 @@ use giop::message::{
 use giop::realtime;
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Read, Write};
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ const OBJECT_ID: &str = "IDL:omg.org/CORBA/Object:1.0";
 
 /// One connection's state.
 pub(crate) struct Conversation<'a> {
-    stream: &'a TcpStream,
+    stream: &'a Wire,
     table: &'a Table,
     answers: Answers<'a>,
 }
@@ -83,7 +83,7 @@ struct Told {
 }
 
 impl<'a> Conversation<'a> {
-    pub(crate) fn new(stream: &'a TcpStream, table: &'a Table) -> Self {
+    pub(crate) fn new(stream: &'a Wire, table: &'a Table) -> Self {
         let answers = Answers {
             table,
             output: Vec::new(),

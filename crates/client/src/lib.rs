@@ -32,6 +32,7 @@ mod servant;
 mod server;
 mod simple;
 pub mod tempo;
+mod wire;
 
 pub use error::{FORWARDS_MAX, InvokeError, UserException};
 pub use object::{Arguments, ObjectRef, ReplyBody};
@@ -42,6 +43,7 @@ pub use simple::{
     ChannelFinder, ConsumerOptions, EventNumber, Gap, Health, LOCAL_SERVICE, News, NewsReader, Received, ReceivedBody,
     SimpleConsumer, SimpleSupplier, SupplierOptions,
 };
+pub use wire::OrbTls;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -6,6 +6,7 @@ use crate::object::{ObjectRef, Target};
 use crate::servant::{Activation, Servant};
 use crate::server::{Server, Tally};
 use crate::simple::Watch;
+use crate::wire::{Ends, OrbTls, Wire};
 use crate::{lock, naming};
 use core::fmt;
 use giop::cdr::{CharSet, Endian, Version};
@@ -13,12 +14,13 @@ use giop::codeset;
 use giop::ior::{IiopProfile, Ior, Profile};
 use giop::realtime::PriorityModelPolicy;
 use giop::url::{Corbaloc, Url};
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 /// The default port of CORBA services found by `corbaloc`, and of `campanile serve`.
@@ -34,6 +36,9 @@ pub struct OrbOptions {
     /// The host name or address written into references to servants. Default: the address listened on; when that is a
     /// wildcard such as `0.0.0.0`, the address over which the first server was reached.
     pub advertise: Option<String>,
+    /// The address of this host from which connections are made, for services that know their clients by it. Default: the operating
+    /// system's choice.
+    pub from: Option<IpAddr>,
     /// Longest time to connect to one address. Default 5 s.
     pub connect_timeout: Duration,
     /// Longest time from a request to its reply, and to hand a request to the operating system; `None` waits for ever.
@@ -46,6 +51,8 @@ pub struct OrbOptions {
     /// Whether strings travel in UTF-8 wherever the other side understands that: to servers that name ISO 8859-1 first, and to the
     /// program's own servants. Default false: in the code set that the server names first.
     pub prefer_utf8: bool,
+    /// Has everybody called over TLS who is called, and servants served over nothing else. Default: none, and nothing is.
+    pub tls: Option<OrbTls>,
 }
 
 impl Default for OrbOptions {
@@ -53,11 +60,13 @@ impl Default for OrbOptions {
         Self {
             listen: None,
             advertise: None,
+            from: None,
             connect_timeout: Duration::from_secs(5),
             reply_timeout: Some(Duration::from_secs(60)),
             message_bytes_max: 64 * 1024 * 1024,
             connections_max: 256,
             prefer_utf8: false,
+            tls: None,
         }
     }
 }
@@ -91,6 +100,8 @@ struct OrbInner {
     server: Mutex<Option<Server>>,
     /// This end of the first connection made.
     local_ip: Mutex<Option<IpAddr>>,
+    /// What handshakes are made with, once it is needed, or why there is nothing.
+    ends: OnceLock<Result<Ends, String>>,
     /// What looks after consumers; rung when a connection to servants ends.
     watch: Watch,
 }
@@ -149,6 +160,7 @@ impl Orb {
                 connections: Mutex::default(),
                 server: Mutex::default(),
                 local_ip: Mutex::default(),
+                ends: OnceLock::new(),
                 watch: Watch::default(),
             }),
         }
@@ -194,7 +206,8 @@ impl Orb {
         if is_url(text) || Path::new(text).exists() || text.contains(['/', '\\']) || text.is_empty() {
             return self.resolve(text);
         }
-        self.resolve_url(&format!("corbaloc::{text}/NotificationService")).map_err(|_| {
+        let protocol = if self.inner.options.tls.is_some() { "ssliop:1.2@" } else { ":" };
+        self.resolve_url(&format!("corbaloc:{protocol}{text}/NotificationService")).map_err(|_| {
             bad_address(text, "expected HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or the path of an IOR file")
         })
     }
@@ -264,7 +277,21 @@ impl Orb {
         let reached_from = lock(&self.inner.local_ip).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let address = options.listen.clone().unwrap_or_else(|| SocketAddr::new(reached_from, 0).to_string());
         let bell = self.inner.watch.bell().clone();
-        Server::start(&address, reached_from, options, bell).map_err(|error| InvokeError::Listen { address, error })
+        let end = match self.ends() {
+            None => Ok(None),
+            Some(Ok(Ends { server: Some(end), .. })) => Ok(Some(end.clone())),
+            Some(Ok(_)) => Err("over TLS, servants need a certificate and its key".to_owned()),
+            Some(Err(why)) => Err(why.clone()),
+        };
+        let started =
+            end.map_err(io::Error::other).and_then(|end| Server::start(&address, reached_from, options, end, bell));
+        started.map_err(|error| InvokeError::Listen { address, error })
+    }
+
+    /// What handshakes are made with, if everything is to be over TLS; or why it cannot be.
+    fn ends(&self) -> Option<&Result<Ends, String>> {
+        let tls = self.inner.options.tls.as_ref()?;
+        Some(self.inner.ends.get_or_init(|| tls.read().map_err(|error| error.to_string())))
     }
 
     fn resolve_url(&self, text: &str) -> Result<ObjectRef, InvokeError> {
@@ -308,7 +335,7 @@ impl Orb {
         let mut failure = InvokeError::NoAddress { reason: "it has no IIOP profile".to_owned() };
         for profile in &ior.profiles {
             let Profile::Iiop(profile) = profile else { continue };
-            match reach_profile(profile, self.inner.options.prefer_utf8, open) {
+            match reach_profile(profile, &self.inner.options, open) {
                 Ok(opened) => return Ok((opened, profile.key.as_slice().into())),
                 Err(error) => failure = error,
             }
@@ -343,22 +370,38 @@ impl Orb {
         let EndPoint { host, port, version, chars, negotiated } = end_point;
         let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let code_sets = negotiated.then(|| codeset::context(*chars, Endian::NATIVE));
-        let stream = match dial(host, *port, timeout) {
+        let dialled = dial(self.inner.options.from, host, *port, timeout);
+        let stream = match dialled.and_then(|stream| self.secured(stream, host, timeout)) {
             Ok(stream) => stream,
             Err(error) => return Err(InvokeError::NotReachable { address, error }),
         };
         let mut local_ip = lock(&self.inner.local_ip);
         if local_ip.is_none() {
-            *local_ip = stream.local_addr().ok().map(|address| address.ip());
+            *local_ip = stream.tcp().local_addr().ok().map(|address| address.ip());
         }
         Ok(Opened { stream, address, version: *version, chars: *chars, code_sets, key: Arc::default() })
+    }
+}
+
+impl Orb {
+    /// A connection with its TLS handshake made, if everything is to be over TLS.
+    fn secured(&self, stream: TcpStream, host: &str, timeout: Duration) -> io::Result<Wire> {
+        match self.ends() {
+            None => Ok(Wire::Plain(stream)),
+            Some(Ok(ends)) => {
+                stream.set_nodelay(true)?;
+                let session = ends.client.session(host).map_err(io::Error::other)?;
+                Wire::secure(stream, session, Some(timeout))
+            }
+            Some(Err(why)) => Err(io::Error::other(why.clone())),
+        }
     }
 }
 
 /// A connection that nothing was said on yet.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Wire,
     /// The peer as `host:port`.
     pub(crate) address: String,
     pub(crate) version: Version,
@@ -372,16 +415,29 @@ pub(crate) struct Opened {
 /// Opens a way to a server.
 type Open<'o, T> = &'o dyn Fn(EndPoint) -> Result<T, InvokeError>;
 
-fn reach_profile<T>(profile: &IiopProfile, prefers_utf8: bool, open: Open<'_, T>) -> Result<T, InvokeError> {
+fn reach_profile<T>(profile: &IiopProfile, options: &OrbOptions, open: Open<'_, T>) -> Result<T, InvokeError> {
     // Code sets are negotiated from GIOP 1.1 on. CORBA 3.3 part 2, 7.10.2.
     let offered = if profile.version > Version::V1_0 { profile.code_sets() } else { None };
     let mut chars =
         codeset::negotiate(offered.as_ref()).map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
-    if prefers_utf8 && offered.as_ref().is_some_and(|offered| codeset::supports(offered, CharSet::Utf8)) {
+    if options.prefer_utf8 && offered.as_ref().is_some_and(|offered| codeset::supports(offered, CharSet::Utf8)) {
         chars = CharSet::Utf8;
     }
     let mut failure = None;
-    for (host, port) in profile.addresses() {
+    let secure = profile.secure_transport().map(|secure| secure.port);
+    let addresses: Vec<(String, u16)> = match (options.tls.is_some(), secure) {
+        (true, Some(port)) => vec![(profile.host.clone(), port)],
+        (true, None) => {
+            let reason = "it names no port for TLS, and nothing is called in the clear".to_owned();
+            return Err(InvokeError::NoAddress { reason });
+        }
+        (false, Some(_)) if profile.port == 0 => {
+            let reason = "it is to be called over TLS, for which no authority is named".to_owned();
+            return Err(InvokeError::NoAddress { reason });
+        }
+        (false, _) => profile.addresses().collect(),
+    };
+    for (host, port) in addresses {
         let end_point = EndPoint { host, port, version: profile.version, chars, negotiated: offered.is_some() };
         match open(end_point) {
             Ok(opened) => return Ok(opened),
@@ -397,15 +453,31 @@ impl fmt::Debug for Orb {
     }
 }
 
-fn dial(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+fn dial(from: Option<IpAddr>, host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     let mut failure = io::Error::new(io::ErrorKind::NotFound, "the host name has no address");
     for address in (host, port).to_socket_addrs()? {
-        match TcpStream::connect_timeout(&address, timeout) {
+        let dialled = match from {
+            None => TcpStream::connect_timeout(&address, timeout),
+            Some(from) => connect_from(from, address, timeout),
+        };
+        match dialled {
             Ok(stream) => return Ok(stream),
             Err(error) => failure = error,
         }
     }
     Err(failure)
+}
+
+/// Connects from an address of this host, for which the standard library has nothing.
+fn connect_from(from: IpAddr, to: SocketAddr, timeout: Duration) -> io::Result<TcpStream> {
+    let family = if to.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let socket = net::socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, Some(net::ipproto::TCP))?;
+    net::bind(&socket, &SocketAddr::new(from, 0))?;
+    // On Linux this bounds connecting, too.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(timeout))?;
+    net::connect(&socket, &to)?;
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
+    Ok(TcpStream::from(socket))
 }
 
 fn corbaloc_ior(location: &Corbaloc) -> Ior {

@@ -9,10 +9,11 @@
 use crate::conversation::Conversation;
 use crate::servant::{Activation, Servant};
 use crate::simple::Bell;
+use crate::wire::Wire;
 use crate::{Orb, OrbOptions, lock};
 use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
-use giop::ior::{Component, IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile};
+use giop::ior::{Component, IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile, SecureTransport};
 use giop::realtime::PriorityModelPolicy;
 use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
@@ -23,9 +24,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 use std::thread;
 use std::time::Duration;
+use tls::ServerEnd;
 
 /// Pause after `accept` failed, for example for want of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long a peer may take for each step of a TLS handshake.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The socket and its threads; they end when this is dropped.
 pub(crate) struct Server {
@@ -48,6 +53,8 @@ pub(crate) struct Table {
     stopped: Condvar,
     pub(crate) message_bytes_max: usize,
     connections_max: usize,
+    /// With it, nobody is served in the clear.
+    tls: Option<ServerEnd>,
     /// Changes whenever another servant lives here than before.
     version: AtomicU64,
     pub(crate) tally: Tally,
@@ -100,7 +107,13 @@ impl Table {
 impl Server {
     /// Listens. `reached_from` goes into references if neither `listen` nor the options name an address; `bell` is rung when a
     /// connection ends.
-    pub(crate) fn start(listen: &str, reached_from: IpAddr, options: &OrbOptions, bell: Arc<Bell>) -> io::Result<Self> {
+    pub(crate) fn start(
+        listen: &str,
+        reached_from: IpAddr,
+        options: &OrbOptions,
+        tls: Option<ServerEnd>,
+        bell: Arc<Bell>,
+    ) -> io::Result<Self> {
         let listener = TcpListener::bind(listen)?;
         let address = listener.local_addr()?;
         let table = Arc::new(Table {
@@ -111,6 +124,7 @@ impl Server {
             stopped: Condvar::new(),
             message_bytes_max: options.message_bytes_max,
             connections_max: options.connections_max,
+            tls,
             version: AtomicU64::new(0),
             tally: Tally::default(),
             bell,
@@ -140,14 +154,20 @@ impl Server {
         let mut key = self.prefix.clone();
         key.extend_from_slice(self.next_key.fetch_add(1, Ordering::Relaxed).to_string().as_bytes());
         let code_sets = CodeSetInfo::preferring(self.chars).to_component();
+        let port = self.address.port();
+        let secure = self.table.tls.as_ref().map(|_| {
+            let options = SecureTransport::PROTECTION | SecureTransport::TRUST_IN_CLIENT;
+            SecureTransport { supports: options | SecureTransport::TRUST_IN_TARGET, requires: options, port }
+        });
         let profile = IiopProfile {
             version: Version::V1_2,
             host: self.host.clone(),
-            port: self.address.port(),
+            port: if secure.is_some() { 0 } else { port },
             key: key.clone(),
             components: [Component::orb_type(ORB_TYPE_CAMPANILE), code_sets]
                 .into_iter()
                 .chain(policy.map(PriorityModelPolicy::to_component))
+                .chain(secure.map(SecureTransport::to_component))
                 .collect(),
         };
         let ior = Ior { type_id: servant.type_id().to_owned(), profiles: vec![Profile::Iiop(profile)] };
@@ -207,13 +227,22 @@ fn open(stream: TcpStream, id: u64, table: &Arc<Table>) -> io::Result<()> {
     let spawned = thread::Builder::new().name("client-servant".to_owned()).spawn(move || {
         let _registered = Registered { id, table: shared.clone() };
         // However the connection ended, there is nobody to tell: the peer sees it closed.
-        let _ = Conversation::new(&stream, &shared).run();
-        let _ = stream.shutdown(Shutdown::Both);
+        if let Ok(wire) = wire(stream, &shared) {
+            let _ = Conversation::new(&wire, &shared).run();
+            let _ = wire.shutdown();
+        }
     });
     if spawned.is_err() {
         lock(&table.connections).remove(&id);
     }
     spawned.map(|_| ())
+}
+
+/// The connection in the clear, or with its handshake made.
+fn wire(stream: TcpStream, table: &Table) -> io::Result<Wire> {
+    let Some(end) = &table.tls else { return Ok(Wire::Plain(stream)) };
+    let session = end.session().map_err(io::Error::other)?;
+    Wire::secure(stream, session, Some(HANDSHAKE))
 }
 
 /// Takes the connection off the list even if a servant panics.

@@ -1,5 +1,6 @@
 //! The door itself: one state machine that answers administrative requests and says what the event path must know.
 
+mod access;
 mod changes;
 mod charges;
 mod clients;
@@ -21,6 +22,8 @@ mod teardown;
 mod topology;
 mod undoing;
 
+use self::access::Guard;
+pub use self::access::{Access, Denied};
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
 use self::charges::Ledger;
@@ -65,7 +68,7 @@ use engine::{
     Peer, PoolId, ProxyId, ProxyKey, SettingsPatch, Side, Snapshot, Time, Topics,
 };
 use giop::cdr::{CharSet, Reader, Writer};
-use giop::ior::Ior;
+use giop::ior::{Ior, SecureTransport};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -77,6 +80,8 @@ pub struct DoorSettings {
     pub host: String,
     /// Port in every reference.
     pub port: u16,
+    /// What every reference says of TLS, if it is spoken.
+    pub secure: Option<SecureTransport>,
     /// The native narrow code set in every reference: what clients that know both will use.
     pub chars: CharSet,
     /// How events are pushed where neither channel, admin nor proxy says otherwise: what a new channel begins with.
@@ -126,6 +131,8 @@ pub struct Door {
     principal: Option<Arc<Account>>,
     /// What clients are charged for what is kept for them.
     ledger: Ledger,
+    /// Who may what.
+    guard: Guard,
     kinds: BTreeMap<ProxyKey, ProxyKind>,
     /// What TAO's monitor and control object remembers.
     pub(super) monitor: Monitor,
@@ -191,6 +198,8 @@ pub struct Published {
     pub routing: Arc<Snapshot>,
     /// How CORBA clients say that, and where they are.
     pub directory: Directory,
+    /// Who may what; nothing if everybody may everything.
+    pub access: Option<Access>,
 }
 
 /// What stands beside a routing snapshot for this door alone: which object keys name the snapshot's proxies, and where the
@@ -239,6 +248,7 @@ impl Door {
         let DoorSettings {
             host,
             port,
+            secure,
             chars,
             delivery,
             limits,
@@ -249,7 +259,7 @@ impl Door {
             nonce_seed,
             compatibility: _,
         } = settings.clone();
-        let references = References::new(&host, port, chars);
+        let references = References::new(&host, port, chars).with_tls(secure);
         let mut random = fastrand::Rng::with_seed(nonce_seed);
         let mut door = Self {
             settings,
@@ -264,6 +274,7 @@ impl Door {
             nonces: BTreeMap::new(),
             principal: None,
             ledger: Ledger::default(),
+            guard: Guard::default(),
             kinds: BTreeMap::new(),
             names: Names::default(),
             monitor: Monitor::default(),
@@ -369,7 +380,8 @@ impl Door {
         self.tell_changes();
         let routing = self.hierarchy.snapshot();
         self.end_teardowns();
-        let is_same = |last: &Published| last.routing.version == routing.version && !self.peers_changed;
+        let others = self.peers_changed || self.guard.has_changed();
+        let is_same = |last: &Published| last.routing.version == routing.version && !others;
         if self.published.as_ref().is_some_and(is_same) {
             return None;
         }
@@ -383,7 +395,9 @@ impl Door {
             _ => Arc::new(self.nonces.iter().map(|(channel, nonces)| (*channel, nonces.objects)).collect()),
         };
         (self.peers_changed, self.nonces_changed) = (false, false);
-        let published = Published { routing, directory: Directory { peers, nonces } };
+        self.guard.take_changed();
+        let access = self.guard.access().cloned();
+        let published = Published { routing, directory: Directory { peers, nonces }, access };
         self.published = Some(published.clone());
         Some(published)
     }
@@ -450,7 +464,10 @@ impl Door {
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
-        (operation.handler)(self, target, call.args.clone(), reply)
+        self.authorize(target, operation.name)?;
+        (operation.handler)(self, target, call.args.clone(), reply)?;
+        self.audit(target, operation.name);
+        Ok(())
     }
 
     pub(super) fn references(&self) -> &References {
@@ -469,6 +486,11 @@ impl Door {
 
     pub(super) fn channels(&self) -> impl Iterator<Item = ChannelId> {
         self.hierarchy.channels().map(engine::Channel::id)
+    }
+
+    /// Those of which whoever asks may know.
+    pub(super) fn channels_known(&self) -> impl Iterator<Item = ChannelId> {
+        self.channels().filter(|channel| self.knows(*channel))
     }
 
     pub(super) fn has_channel(&self, channel: ChannelId) -> bool {
@@ -497,6 +519,7 @@ impl Door {
 
     pub(super) fn create_channel(&mut self, wanted: Wanted, name: Option<&str>) -> Result<ChannelId, Raised> {
         name.map_or(Ok(()), |name| self.check_channel_name(name))?;
+        self.authorize_creation(name)?;
         let one = self.charge(Resource::Channels, 1)?;
         let topics = wanted.topics.by_type.iter().map(|(kind, _)| kind);
         let claim = self.charge_octets(weights::CHANNEL + octets_of_types(topics) + octets_of_name(name))?;
@@ -509,6 +532,8 @@ impl Door {
         self.set_profile(channel, wanted.profile);
         self.set_topics(channel, wanted.topics)?;
         name.into_iter().for_each(|name| self.give_name(Named::Channel(channel), name));
+        self.guard.note_name(channel, self.names.of(Named::Channel(channel)).cloned());
+        self.note_owner(thing);
         self.settle(thing, claim);
         self.made.note(thing);
         let nonce = self.random.u32(1..);
@@ -543,6 +568,7 @@ impl Door {
         let admin = AdminKey { channel, side, admin: self.hierarchy.create_admin(channel, side, operator)? };
         name.into_iter().for_each(|name| self.give_name(Named::Admin(admin), name));
         self.settle(Thing::Admin(admin), claim);
+        self.note_owner(Thing::Admin(admin));
         self.made.note(Thing::Admin(admin));
         Ok(admin)
     }
@@ -593,6 +619,7 @@ impl Door {
         name.into_iter().for_each(|name| self.give_name(Named::Proxy(key, side), name));
         self.ledger.entry(Thing::Proxy(key)).one = one;
         self.settle(Thing::Proxy(key), claim);
+        self.note_owner(Thing::Proxy(key));
         self.made.note(Thing::Proxy(key));
         Ok(key)
     }

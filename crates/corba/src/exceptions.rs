@@ -19,6 +19,12 @@ use giop::ior::Ior;
 /// be found (CORBA 3.3 part 1, annex A.5: 2), as ORBs send it, TAO and JacORB among them.
 pub const OBJECT_NOT_EXIST: SystemException = SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 2);
 
+/// The rules of access do not allow it. Its minor code tells it from `NO_PERMISSION` for what nobody may do, which has 0.
+pub const ACCESS_DENIED: SystemException = SystemException::new(Kind::NoPermission, ACCESS_MINOR);
+
+/// The minor code of [`ACCESS_DENIED`]: 1 of this service's own, whose upper bits are `CM` (the OMG has not been asked for them).
+pub const ACCESS_MINOR: u32 = 0x434d_0001;
+
 /// There is no room for a request at this moment (CORBA 3.3 part 1, annex A.5: minor code 1, a request was discarded because
 /// resources ran out).
 pub const NO_ROOM: SystemException = SystemException::new(Kind::Transient, OMG_MINOR | 1);
@@ -114,6 +120,11 @@ impl Raised {
     /// A bound of this service, or the client's share of it, is reached; it may be granted once something is given back.
     pub(super) fn no_resources() -> Self {
         Self::system(Kind::NoResources, 0)
+    }
+
+    /// The rules of access do not allow it.
+    pub(super) fn denied() -> Self {
+        Self::System(ACCESS_DENIED)
     }
 
     /// The object is one that every service has and that nobody may destroy.

@@ -31,14 +31,17 @@ fn create_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut 
 
 fn get_all_channels(door: &mut Door, _: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of get_all_channels")?;
-    write_ids(door.channels().map(|channel| channel.0), reply);
+    write_ids(door.channels_known().map(|channel| channel.0), reply);
     Ok(())
 }
 
 fn get_event_channel(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let id = read_id(&mut args)?;
     args.finish("the arguments of get_event_channel")?;
-    let channel = id.map(ChannelId).filter(|id| door.has_channel(*id)).ok_or(UserException::ChannelNotFound)?;
+    let channel = id
+        .map(ChannelId)
+        .filter(|id| door.has_channel(*id) && door.knows(*id))
+        .ok_or(UserException::ChannelNotFound)?;
     door.reference(Target::Channel(channel))?.write(reply);
     Ok(())
 }

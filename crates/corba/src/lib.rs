@@ -43,12 +43,12 @@ mod wire;
 mod tests;
 
 pub use door::{
-    AT_ONCE_MAX, CALLBACKS_MAX, ChangedPart, ClientAnswer, Compatibility, Creations, Directory, Door, DoorSettings,
-    Effect, Farewell, Guest, NotRestored, ObjectRequest, Part, PeerAddress, Published, Question, RestoredStanding,
-    SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, Access, CALLBACKS_MAX, ChangedPart, ClientAnswer, Compatibility, Creations, Denied, Directory, Door,
+    DoorSettings, Effect, Farewell, Guest, NotRestored, ObjectRequest, Part, PeerAddress, Published, Question,
+    RestoredStanding, SupplierStanding, Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;
-pub use exceptions::{NO_ROOM, OBJECT_NOT_EXIST, refused_event};
+pub use exceptions::{ACCESS_DENIED, ACCESS_MINOR, NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
 pub use peers::Peers;
 pub use qos::{Declared, START_FROM_RANGE, start_from};

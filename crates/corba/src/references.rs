@@ -3,7 +3,7 @@
 use super::keys::ObjectKey;
 use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
-use giop::ior::{IiopProfile, Ior};
+use giop::ior::{IiopProfile, Ior, SecureTransport};
 use giop::realtime::PriorityModelPolicy;
 
 /// Makes references that lead to this service.
@@ -12,13 +12,20 @@ pub struct References {
     host: String,
     port: u16,
     chars: CharSet,
+    secure: Option<SecureTransport>,
 }
 
 impl References {
     /// References that carry this host, as clients are to connect to it, this port, and this as the native narrow code set.
     #[must_use]
     pub fn new(host: &str, port: u16, chars: CharSet) -> Self {
-        Self { host: host.into(), port, chars }
+        Self { host: host.into(), port, chars, secure: None }
+    }
+
+    /// The same with a second port, at which the service speaks TLS. Where the first is 0, it speaks nothing else.
+    #[must_use]
+    pub fn with_tls(self, secure: Option<SecureTransport>) -> Self {
+        Self { secure, ..self }
     }
 
     /// A reference to an object of a type. The same object has the same reference, octet by octet, in every run of the
@@ -36,7 +43,10 @@ impl References {
             host: self.host.clone(),
             port: self.port,
             key: key.to_bytes(),
-            components: std::iter::once(code_sets).chain(policy.map(PriorityModelPolicy::to_component)).collect(),
+            components: std::iter::once(code_sets)
+                .chain(policy.map(PriorityModelPolicy::to_component))
+                .chain(self.secure.map(SecureTransport::to_component))
+                .collect(),
         };
         Ior::new(type_id, profile)
     }
@@ -51,7 +61,14 @@ impl References {
     /// Whether a profile leads to this service, whatever its key.
     #[must_use]
     pub fn is_here(&self, profile: &IiopProfile) -> bool {
-        profile.port == self.port && profile.host.eq_ignore_ascii_case(&self.host)
+        // A service that speaks TLS alone has the port 0, as everybody has who does.
+        let is_at_port = match profile.port {
+            0 => {
+                self.secure.is_some_and(|here| profile.secure_transport().is_some_and(|there| there.port == here.port))
+            }
+            port => port == self.port,
+        };
+        is_at_port && profile.host.eq_ignore_ascii_case(&self.host)
     }
 }
 
@@ -99,6 +116,19 @@ mod tests {
         assert_eq!(here.own_key(&References::new("host.example", 2810, CharSet::Latin1).ior("", &key)), None);
         assert_eq!(here.own_key(&References::new("other", 2809, CharSet::Latin1).ior("", &key)), None);
         assert_eq!(here.own_key(&Ior::nil()), None);
+    }
+
+    #[test]
+    fn a_service_that_speaks_tls_alone_knows_its_own_references_by_that_port() {
+        let secure = |port| Some(SecureTransport { supports: 0x7e, requires: 0x3e, port });
+        let at = |port, tls| References::new("h", port, CharSet::Latin1).with_tls(secure(tls));
+        let key = ObjectKey::Factory;
+        let here = at(0, 2810);
+        assert_eq!(here.own_key(&at(0, 2810).ior("", &key)), Some(ObjectKey::Factory));
+        assert_eq!(here.own_key(&at(0, 2811).ior("", &key)), None);
+        assert_eq!(here.own_key(&References::new("h", 0, CharSet::Latin1).ior("", &key)), None);
+        assert_eq!(at(2809, 2810).own_key(&at(2809, 2811).ior("", &key)), Some(ObjectKey::Factory));
+        assert_eq!(here.ior("", &key).iiop().unwrap().secure_transport(), secure(2810));
     }
 
     /// `campanile info` showed clients of omniORB as `\\xfe\\xd2\\x8a\\x15…`, of which the last character was three of Latin-1's.

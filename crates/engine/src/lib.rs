@@ -60,7 +60,7 @@ mod subscription;
 mod table;
 mod time;
 mod topics;
-mod wildcard;
+pub mod wildcard;
 
 pub use activity::{Activity, WaitingPull};
 pub use event::{
@@ -89,6 +89,6 @@ pub use settings::{
     AcknowledgeAfter, ChannelLimits, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, Reliability,
     SettingsPatch, SupplierSettings,
 };
-pub use subscription::{EventType, Interest, Subscription};
+pub use subscription::{EventType, Interest, Permitted, Subscription};
 pub use time::Time;
 pub use topics::{TopicSettings, Topics};

@@ -70,7 +70,8 @@ impl EventType {
     }
 
     /// Whether every event that the other matches matches this one too.
-    pub(crate) fn covers(&self, other: &Self) -> bool {
+    #[must_use]
+    pub fn covers(&self, other: &Self) -> bool {
         let ((domain, name), (narrow_domain, narrow_name)) = (self.parts(), other.parts());
         wildcard::covers(&domain, &narrow_domain) && wildcard::covers(&name, &narrow_name)
     }
@@ -167,18 +168,64 @@ impl Default for Subscription {
     }
 }
 
-/// What a consumer wants: its proxy's subscription, its admin's, and how the two combine.
+/// The event types that somebody may have, whatever it wants: the first part in which a type is decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permitted {
+    parts: Vec<(Arc<[EventType]>, bool)>,
+    rest: bool,
+}
+
+impl Permitted {
+    /// These parts, and whether it may have what is in none of them.
+    #[must_use]
+    pub const fn new(parts: Vec<(Arc<[EventType]>, bool)>, rest: bool) -> Self {
+        Self { parts, rest }
+    }
+
+    /// Nothing at all.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self::new(Vec::new(), false)
+    }
+
+    /// The part that decides about a type, which is one behind the last where none does, and whether it may have that.
+    #[must_use]
+    pub fn find(&self, domain: &[u8], name: &[u8]) -> (usize, bool) {
+        let is_in = |types: &[EventType]| types.iter().any(|listed| listed.matches(domain, name));
+        let found = self.parts.iter().position(|(types, _)| is_in(types)).unwrap_or(self.parts.len());
+        (found, self.parts.get(found).map_or(self.rest, |(_, may)| *may))
+    }
+
+    /// Whether it may have events of a type.
+    #[must_use]
+    pub fn has(&self, domain: &[u8], name: &[u8]) -> bool {
+        self.find(domain, name).1
+    }
+}
+
+/// What a consumer wants: its proxy's subscription, its admin's, how the two combine, and what it may have of that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Interest {
     pub(crate) proxy: Subscription,
     pub(crate) admin: Subscription,
     pub(crate) operator: Operator,
+    /// What it may have; everything if nothing is said.
+    pub(crate) permitted: Option<Arc<Permitted>>,
 }
 
 impl Interest {
+    /// What it may have; everything if nothing is said.
+    #[must_use]
+    pub const fn permitted(&self) -> Option<&Arc<Permitted>> {
+        self.permitted.as_ref()
+    }
+
     /// Whether an event of this domain and name is wanted, as far as the subscriptions tell: filters may say no.
     #[must_use]
     pub fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
+        if self.permitted.as_ref().is_some_and(|permitted| !permitted.has(domain, name)) {
+            return false;
+        }
         let counting = [&self.proxy, &self.admin].into_iter().filter(|list| list.changed);
         let mut verdicts = counting.map(|list| list.matches(domain, name)).peekable();
         match self.operator {
@@ -235,8 +282,12 @@ mod tests {
 
     #[test]
     fn of_two_lists_both_count_or_either_and_one_never_changed_does_not() {
-        let interest =
-            |proxy: &Subscription, operator| Interest { proxy: proxy.clone(), admin: list(&[("*", "x")]), operator };
+        let interest = |proxy: &Subscription, operator| Interest {
+            proxy: proxy.clone(),
+            admin: list(&[("*", "x")]),
+            operator,
+            permitted: None,
+        };
         let wants =
             |interest: Interest| [(b"a", b"x"), (b"a", b"y"), (b"b", b"x")].map(|(d, n)| interest.matches(d, n));
         assert_eq!(wants(interest(&list(&[("a", "*")]), Operator::And)), [true, false, false]);

@@ -21,7 +21,8 @@ pub(crate) fn is_looked_for(pattern: &str) -> bool {
 ///
 /// What is between two stars is looked for from the left, and what was found is never tried again further to the right: if
 /// the rest is not found after the first place, it is not after a later one.
-pub(crate) fn matches(pattern: &str, text: &[u8]) -> bool {
+#[must_use]
+pub fn matches(pattern: &str, text: &[u8]) -> bool {
     let Some((beginning, rest)) = pattern.split_once('*') else { return pattern.as_bytes() == text };
     let Some(text) = text.strip_prefix(beginning.as_bytes()) else { return false };
     let (between, end) = rest.rsplit_once('*').unwrap_or(("", rest));
@@ -48,7 +49,8 @@ fn has_in_order<'p>(text: &[u8], mut parts: impl Iterator<Item = &'p str>) -> bo
 
 /// Whether every text that `narrow` matches is matched by `wide` too. A star of `narrow` stands for characters that nothing
 /// but a star of `wide` matches: so `wide` has to match `narrow` as it is written.
-pub(crate) fn covers(wide: &str, narrow: &str) -> bool {
+#[must_use]
+pub fn covers(wide: &str, narrow: &str) -> bool {
     matches(wide, narrow.as_bytes())
 }
 

@@ -4,6 +4,7 @@
 //! reach the object. IIOP profiles are taken apart; profiles of other protocols stay as they are.
 
 mod profile;
+mod secure;
 mod text;
 
 #[cfg(test)]
@@ -11,6 +12,7 @@ mod tests;
 
 pub use crate::codeset::CodeSetInfo;
 pub use profile::{Addresses, Component, IiopProfile, Profile};
+pub use secure::SecureTransport;
 pub use text::ParseIorError;
 pub(crate) use text::hex_octet;
 
@@ -33,6 +35,8 @@ pub mod tag {
     pub const POLICIES: u32 = 2;
     /// Component: another host and port of the same server.
     pub const ALTERNATE_IIOP_ADDRESS: u32 = 3;
+    /// Component: the port at which the server speaks TLS.
+    pub const SSL_SEC_TRANS: u32 = 20;
 }
 
 /// What [`tag::ORB_TYPE`] says in references to the objects of Campanile's own client: `CAMP`. The number is not registered

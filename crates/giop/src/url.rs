@@ -3,7 +3,7 @@
 //! CORBA 3.3 part 2, 7.6.10:
 //!
 //! ```text
-//! corbaloc:ADDRESS[,ADDRESS…][/KEY]          ADDRESS is rir: or [iiop]:[1.MINOR@]HOST[:PORT]
+//! corbaloc:ADDRESS[,ADDRESS…][/KEY]          ADDRESS is rir:, [iiop]:[1.MINOR@]HOST[:PORT] or ssliop:…
 //! corbaname:ADDRESS[,ADDRESS…][/KEY][#NAME]  the object bound to NAME in the naming context at KEY
 //! ```
 //!
@@ -18,7 +18,7 @@ mod tests;
 pub use parse::ParseUrlError;
 
 use crate::cdr::Version;
-use crate::ior::{IiopProfile, Ior, Profile};
+use crate::ior::{IiopProfile, Ior, Profile, SecureTransport};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -88,9 +88,23 @@ impl Corbaloc {
     #[must_use]
     pub fn to_ior(&self, type_id: &str) -> Ior {
         let profile = |address: &Address| {
-            let Address { version, host, port } = address;
-            let (version, host, port) = (*version, host.clone(), *port);
-            Profile::Iiop(IiopProfile { version, host, port, key: self.key.clone(), components: Vec::new() })
+            let Address { version, host, port, tls } = address;
+            let (key, host) = (self.key.clone(), host.clone());
+            if !*tls {
+                return Profile::Iiop(IiopProfile {
+                    version: *version,
+                    host,
+                    port: *port,
+                    key,
+                    components: Vec::new(),
+                });
+            }
+            let options = SecureTransport::PROTECTION | SecureTransport::TRUST_IN_TARGET;
+            let supports = options | SecureTransport::TRUST_IN_CLIENT;
+            let secure = SecureTransport { supports, requires: options, port: *port };
+            // A profile of 1.0 has no room for it.
+            let version = (*version).max(Version::V1_1);
+            Profile::Iiop(IiopProfile { version, host, port: 0, key, components: Vec::from([secure.to_component()]) })
         };
         Ior { type_id: type_id.into(), profiles: self.addresses.iter().map(profile).collect() }
     }
@@ -131,6 +145,8 @@ pub struct Address {
     pub host: String,
     /// TCP port. Default [`Address::DEFAULT_PORT`].
     pub port: u16,
+    /// Whether TLS is spoken there (`ssliop:`), as other ORBs write it; the standard has no such protocol.
+    pub tls: bool,
 }
 
 impl Address {
@@ -138,12 +154,13 @@ impl Address {
     pub const DEFAULT_PORT: u16 = 2809;
 }
 
-/// Writes the address with all its parts, as in `iiop:1.2@host:2809`.
+/// Writes the address with all its parts, as in `iiop:1.2@host:2809` or `ssliop:1.2@host:2809`.
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { version, host, port } = self;
+        let Self { version, host, port, tls } = self;
+        let protocol = if *tls { "ssliop" } else { "iiop" };
         let (open, close) = if host.contains(':') { ("[", "]") } else { ("", "") };
-        write!(f, "iiop:1.{}@{open}{host}{close}:{port}", version.minor())
+        write!(f, "{protocol}:1.{}@{open}{host}{close}:{port}", version.minor())
     }
 }
 

@@ -23,6 +23,13 @@ pub enum Request {
     },
     /// `{"op":"publish", …}`: here is an event.
     Publish(Box<Publish>),
+    /// `{"op":"hello","token":"…"}`: this is who I am.
+    Hello {
+        /// The request's id; it may be left out.
+        id: Option<u64>,
+        /// A secret that the service knows.
+        token: String,
+    },
     /// `{"op":"ping","id":4}`: is anybody there?
     Ping {
         /// The request's id; it may be left out, and then nothing is answered.
@@ -93,7 +100,7 @@ struct Members(Map<String, Json>);
 
 impl Members {
     fn request(mut self, id: Option<u64>) -> Result<Request, String> {
-        let op = self.text("op")?.ok_or("a request has an \"op\": subscribe, unsubscribe, publish or ping")?;
+        let op = self.text("op")?.ok_or("a request has an \"op\": subscribe, unsubscribe, publish, hello or ping")?;
         let request = match op.as_str() {
             "subscribe" => Request::Subscribe(self.subscribe(id)?),
             "unsubscribe" => {
@@ -102,10 +109,11 @@ impl Members {
                 Request::Unsubscribe { id, subscription }
             }
             "publish" => Request::Publish(Box::new(self.publish(id)?)),
+            "hello" => Request::Hello { id, token: self.text("token")?.ok_or("hello has a \"token\"")? },
             "ping" => Request::Ping { id },
             other => {
                 return Err(format!(
-                    "there is no op `{}`, only subscribe, unsubscribe, publish and ping",
+                    "there is no op `{}`, only subscribe, unsubscribe, publish, hello and ping",
                     shortened(other)
                 ));
             }

@@ -3,10 +3,12 @@
 //! `config/campanile.toml` shows each key; a test holds it equal to [`Config::default`]. Unknown keys are refused, since
 //! a misspelt limit that is silently ignored is found at three in the morning.
 
+mod access;
 mod addresses;
 mod dds;
 mod error;
 mod time_driven;
+mod tls;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -15,9 +17,12 @@ use std::path::{Path, PathBuf};
 use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
+pub use self::access::{AccessRule, OutgoingConfig};
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable};
 pub use self::time_driven::TimeDriven;
+pub(crate) use self::tls::Ends;
+pub use self::tls::{ClientCertificates, Tls};
 use crate::doors::tempo::input::Bounds;
 use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::lane::io::shares::Share;
@@ -61,6 +66,8 @@ pub struct Config {
     pub tempo: Tempo,
     /// Channels that are joined to DDS.
     pub dds: Dds,
+    /// TLS: for clients, and to those whom the service calls.
+    pub tls: Tls,
     /// What outlives the process.
     pub store: StoreConfig,
     /// Channels that there are from the start, beside the default channel. Default: none.
@@ -68,6 +75,14 @@ pub struct Config {
     pub channels: Vec<DeclaredChannel>,
     /// What is done as old servers do it instead of the standard.
     pub compatibility: Compatibility,
+    /// Who may do what. Default: no rules, and whoever reaches the service may do everything.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub access: Vec<AccessRule>,
+    /// Tokens that clients of JSON and HTTP may show, by the names that rules have for them: `sha256:HASH`, or `file:PATH` of a file that has the
+    /// token, of 16 to 1,024 octets. Default: none.
+    pub tokens: BTreeMap<String, String>,
+    /// Whom the service calls.
+    pub outgoing: OutgoingConfig,
 }
 
 /// What is done as old servers do it, for clients that came to rely on it, and not as the standard says. All is off by default.
@@ -448,7 +463,11 @@ impl Default for Config {
             json: Json::default(),
             tempo: Tempo::default(),
             dds: Dds::default(),
+            tls: Tls::default(),
             store: StoreConfig::default(),
+            access: Vec::new(),
+            tokens: BTreeMap::new(),
+            outgoing: OutgoingConfig::default(),
         }
     }
 }
@@ -616,6 +635,7 @@ impl Config {
             ("tempo.input_bytes", u64::from(self.tempo.input_bytes), 1024, 1 << 30),
             ("tempo.topics_max", u64::from(self.tempo.topics_max), 64, 1 << 24),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
+            ("tls.handshake_ms", u64::from(self.tls.handshake_ms), 100, 600_000),
             ("tempo.types (entries)", self.tempo.types.len() as u64, 0, TYPES_MAX as u64),
             ("compatibility.factory_name (octets)", self.compatibility.factory_name.len() as u64, 1, 255),
             ("store.event_bytes_max", self.store.event_bytes_max, 1 << 20, 16 << 40),
@@ -633,6 +653,8 @@ impl Config {
         }
         self.lanes.check_timing()?;
         self.dds.check()?;
+        self.tls.check(self.json.listen.is_some(), self.tempo.listen.is_some())?;
+        self.check_access()?;
         self.tempo_types().map(|_| ())
     }
 
@@ -722,6 +744,19 @@ mod tests {
             "push_window",
             "memory_bytes",
             "directory",
+            "json_listen",
+            "tempo_listen",
+            "certificate",
+            "key",
+            "client_ca",
+            "clients",
+            "ca",
+            "crl",
+            "allow",
+            "who",
+            "may",
+            "on",
+            "types",
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }

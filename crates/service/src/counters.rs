@@ -117,6 +117,16 @@ counters! {
     Cycles = "lane_cycles",
     /// Longest round of the lane's duty cycle, in nanoseconds.
     CycleMax = "lane_cycle_max_ns",
+    /// Pushes, events and connections of suppliers that rules of access do not allow.
+    DeniedPublish = "access_denied_publish",
+    /// Pulls and connections of consumers that rules of access do not allow.
+    DeniedSubscribe = "access_denied_subscribe",
+    /// Administrative requests that rules of access do not allow.
+    DeniedAdminister = "access_denied_administer",
+    /// Tokens that clients showed and that are none.
+    DeniedTokens = "access_denied_tokens",
+    /// Times that a client was not called because of the address at which it is (`outgoing.allow`).
+    OutgoingRefused = "outgoing_refused",
     /// Connections accepted.
     ConnectionsAccepted = "connections_accepted",
     /// Connections closed at once, or not accepted yet, because `limits.connections_max` or the number of descriptors was
@@ -409,6 +419,24 @@ counters! {
     ThreadsLimit = "threads_limit_reached",
     /// Threads of pools: claims not granted because the client had its share.
     ThreadsShare = "threads_share_reached",
+    /// TLS handshakes that were made, with those who connect and with those who are called.
+    TlsHandshakes = "tls_handshakes",
+    /// TLS handshakes that failed, for whatever reason.
+    TlsHandshakesFailed = "tls_handshakes_failed",
+    /// TLS handshakes under way now.
+    TlsHandshakesUnderWay = "tls_handshakes_under_way",
+    /// Of those that failed: because they took longer than `tls.handshake_ms`.
+    TlsHandshakesOverdue = "tls_handshakes_overdue",
+    /// Of those that failed: because the other's certificate was not accepted.
+    TlsCertificatesRefused = "tls_certificates_refused",
+    /// Connections closed because they spoke in the clear at a port for TLS.
+    TlsPlain = "tls_plain",
+    /// Connections closed because they spoke TLS at a port where that is not spoken.
+    TlsAtPlainPort = "tls_at_plain_port",
+    /// TLS handshakes: claims not granted because the service's limit was reached.
+    HandshakesLimit = "handshakes_limit_reached",
+    /// TLS handshakes: claims not granted because the client had its share.
+    HandshakesShare = "handshakes_share_reached",
     /// Lookups of host names: claims not granted because the service's limit was reached.
     LookupsLimit = "lookups_limit_reached",
     /// Lookups of host names: claims not granted because the client had its share.
@@ -484,6 +512,7 @@ impl Counter {
             Resource::Threads => (Self::ThreadsLimit, Self::ThreadsShare),
             Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
             Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
+            Resource::Handshakes => (Self::HandshakesLimit, Self::HandshakesShare),
             Resource::Announced => (Self::AnnouncedLimit, Self::AnnouncedShare),
             Resource::InputBytes => (Self::InputBytesLimit, Self::InputBytesShare),
             Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),
@@ -497,6 +526,16 @@ impl Counter {
 }
 
 impl Counter {
+    /// The counter for what would have needed a right.
+    #[must_use]
+    pub const fn of_denied(right: access::Right) -> Self {
+        match right {
+            access::Right::Publish => Self::DeniedPublish,
+            access::Right::Subscribe => Self::DeniedSubscribe,
+            access::Right::Administer => Self::DeniedAdminister,
+        }
+    }
+
     /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
     const fn is_maximum(self) -> bool {
         matches!(self, Self::CycleMax | Self::TurnsWaitingMax)
@@ -509,6 +548,7 @@ impl Counter {
             Self::ConnectionsOpen
                 | Self::JsonConnectionsOpen
                 | Self::TempoConnectionsOpen
+                | Self::TlsHandshakesUnderWay
                 | Self::TempoSessions
                 | Self::TempoAnnounced
                 | Self::TempoTopics
@@ -587,7 +627,8 @@ const PAST: usize = 2;
 const RESOLVER: usize = 3;
 const STORE: usize = 4;
 const OVERFLOW: usize = 5;
-const FIRST_SEAT: usize = 6;
+const HANDSHAKES: usize = 6;
+const FIRST_SEAT: usize = 7;
 
 /// The block of a lane of a pool, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -631,6 +672,11 @@ impl Counters {
     /// The block of what keeps backlogs.
     pub(crate) fn of_overflow(&self) -> Arc<Block> {
         self.block(OVERFLOW)
+    }
+
+    /// The block of the thread that makes TLS handshakes.
+    pub(crate) fn of_handshakes(&self) -> Arc<Block> {
+        self.block(HANDSHAKES)
     }
 
     /// Gives a lane that begins a block. Nothing if all are taken.
@@ -820,6 +866,7 @@ mod tests {
             (Resource::Threads, "threads_limit_reached", "threads_share_reached"),
             (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
             (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
+            (Resource::Handshakes, "handshakes_limit_reached", "handshakes_share_reached"),
             (Resource::Announced, "announced_limit_reached", "announced_share_reached"),
             (Resource::InputBytes, "input_bytes_limit_reached", "input_bytes_share_reached"),
             (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),

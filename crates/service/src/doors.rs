@@ -31,7 +31,7 @@ use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::entrance::{Arrival, Entrance};
 use crate::lane::io::net::{self, Bell, Listener, Poll};
 use crate::lane::io::slots::Token;
-use crate::lane::io::socket::Socket;
+use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::links::mail::{LaneThread, Lookup, ToLane};
 use crate::lane::links::post::Post;
@@ -124,7 +124,7 @@ pub(crate) struct Clients {
     /// Whom connections are taken from, whichever door they come to; the main lane's alone.
     pub(crate) addresses: Option<Addresses>,
     /// Where they are taken from, by door; the main lane's alone.
-    entrances: [Entrance; Tag::ALL.len()],
+    entrances: [[Entrance; Layer::ALL.len()]; Tag::ALL.len()],
     pub(crate) giop: giop::callers::Clients,
     pub(crate) json: json::incoming::Clients,
     pub(crate) tempo: tempo::streams::Clients,
@@ -143,7 +143,8 @@ pub(crate) struct Settings {
 /// Where each door's clients connect; the main lane's.
 #[derive(Debug)]
 pub(crate) struct Listeners {
-    pub(crate) giop: Listener,
+    /// Not where nothing is in the clear.
+    pub(crate) giop: Option<Listener>,
     /// Only where it was asked for.
     pub(crate) json: Option<Listener>,
     /// The same; datagrams arrive at the same port.
@@ -151,8 +152,12 @@ pub(crate) struct Listeners {
     pub(crate) tempo_datagrams: Option<Datagrams>,
     /// Channels that are joined to DDS.
     pub(crate) dds: Vec<dds::Seat>,
+    /// The same with TLS, by door.
+    pub(crate) tls: [Option<Listener>; Tag::ALL.len()],
     /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
     pub(crate) outlive: bool,
+    /// Where there are others than the first: nobody is called there.
+    pub(crate) own: Vec<SocketAddr>,
 }
 
 /// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
@@ -254,6 +259,17 @@ pub(crate) enum Wish {
     Analysis,
     /// To be executed by the objects themselves.
     Own,
+}
+
+impl Wish {
+    /// What it is called in the log, if it concerns the whole service.
+    pub(crate) const fn operation(&self) -> Option<&'static str> {
+        match self {
+            Self::Query(_) => Some("a look at the whole service"),
+            Self::Command(_) => Some("a command of an operator"),
+            Self::Analysis | Self::Own => None,
+        }
+    }
 }
 
 /// The answer to a request, as its door sends it: nothing if nobody waits for one.
@@ -368,7 +384,7 @@ impl Doors {
         let Settings { giop, json, tempo, tempo_types } = &common.doors;
         Self {
             giop: giop::Door::new(resolver, giop),
-            json: json::Door::new(*json),
+            json: json::Door::new(json.clone()),
             tempo: tempo::Door::new(*tempo),
             dds: dds::Door::new(common),
             tempo_forms: tempo::form::Forms::new(Arc::clone(tempo_types)),
@@ -460,17 +476,18 @@ impl Clients {
     /// When the poll does not take a socket.
     pub(crate) fn new(listeners: Option<Listeners>, common: &Common, poll: &Poll) -> io::Result<Self> {
         let addresses = listeners.as_ref().map(|_| Addresses::new(&common.accounts));
-        let listeners = listeners
-            .map_or([const { None }; 4], |Listeners { giop, json, tempo, .. }| [Some(giop), json, tempo, None]);
-        for (listener, door) in listeners.iter().zip(Tag::ALL) {
-            if let Some(listener) = listener {
-                net::prepare_listener(listener)?;
-                poll.add(listener, Socket::Listener(door), Interest::READ)?;
+        let listeners = listeners.map_or_else(Default::default, Listeners::by_door);
+        for (of_door, door) in listeners.iter().zip(Tag::ALL) {
+            for (listener, layer) in of_door.iter().zip(Layer::ALL) {
+                if let Some(listener) = listener {
+                    net::prepare_listener(listener)?;
+                    poll.add(listener, Socket::Listener(door, layer), Interest::READ)?;
+                }
             }
         }
         Ok(Self {
             addresses,
-            entrances: listeners.map(Entrance::new),
+            entrances: listeners.map(|of_door| of_door.map(Entrance::new)),
             giop: giop::callers::Clients::new(common),
             json: json::incoming::Clients::new(common),
             tempo: tempo::streams::Clients::new(common),
@@ -478,20 +495,24 @@ impl Clients {
     }
 
     /// Where clients of a door connect.
-    pub(crate) const fn entrance(&mut self, door: Tag) -> &mut Entrance {
+    pub(crate) const fn entrance(&mut self, door: Tag, layer: Layer) -> &mut Entrance {
         let [giop, json, tempo, dds] = &mut self.entrances;
-        match door {
+        let [plain, tls] = match door {
             Tag::Giop => giop,
             Tag::Json => json,
             Tag::Tempo => tempo,
             // Nobody connects: its thread knocks.
             Tag::Dds => dds,
+        };
+        match layer {
+            Layer::Plain => plain,
+            Layer::Tls => tls,
         }
     }
 
     /// Nobody is let in any more.
     pub(crate) fn stop_listening(&mut self) {
-        self.entrances.iter_mut().for_each(Entrance::close);
+        self.entrances.as_flattened_mut().iter_mut().for_each(Entrance::close);
     }
 
     /// Begins a round with what the last one left.
@@ -605,7 +626,7 @@ impl Worker {
     pub(crate) fn serve_socket(&mut self, ready: Ready) {
         match ready.socket {
             Socket::Bell => self.serve_mail(),
-            Socket::Listener(door) => self.accept(door),
+            Socket::Listener(door, layer) => self.accept(door, layer),
             Socket::Incoming(Tag::Giop, token) => self.serve_incoming(token, ready),
             Socket::Outgoing(Tag::Giop, token) => self.core.serve_outgoing(token, ready),
             Socket::Incoming(Tag::Json, token) => self.core.serve_json(token, ready),
@@ -634,7 +655,7 @@ impl Worker {
             Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
             Socket::Incoming(Tag::Tempo, token) => self.go_on_with_tempo(token),
             Socket::Bell
-            | Socket::Listener(_)
+            | Socket::Listener(..)
             | Socket::Datagrams(_)
             | Socket::Incoming(Tag::Dds, _)
             | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => {}
@@ -658,7 +679,7 @@ impl Worker {
                 core.doors.tempo.out.connections.get_mut(token).map(tempo::streams::Connection::put_off)
             }
             Socket::Bell
-            | Socket::Listener(_)
+            | Socket::Listener(..)
             | Socket::Datagrams(_)
             | Socket::Incoming(Tag::Dds, _)
             | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => None,
@@ -777,11 +798,19 @@ impl Worker {
     }
 }
 
-#[cfg(test)]
 impl Listeners {
+    /// By door, and whether with TLS.
+    fn by_door(self) -> [[Option<Listener>; Layer::ALL.len()]; Tag::ALL.len()] {
+        let Self { giop, json, tempo, tls: [giop_tls, json_tls, tempo_tls, _], tempo_datagrams: _, .. } = self;
+        [[giop, giop_tls], [json, json_tls], [tempo, tempo_tls], [None, None]]
+    }
+
     /// CORBA's alone.
-    pub(crate) const fn of_giop(giop: Listener) -> Self {
-        Self { giop, json: None, tempo: None, tempo_datagrams: None, dds: Vec::new(), outlive: false }
+    #[cfg(test)]
+    pub(crate) fn of_giop(giop: Listener) -> Self {
+        let (giop, json, tempo, tempo_datagrams) = (Some(giop), None, None, None);
+        let tls = [const { None }; Tag::ALL.len()];
+        Self { giop, json, tempo, tempo_datagrams, dds: Vec::new(), tls, outlive: false, own: Vec::new() }
     }
 }
 

@@ -6,6 +6,7 @@
 //! engine in [`intake`], what goes between threads in [`links`]. What a protocol's messages mean is its door's business:
 //! [`crate::doors::giop`].
 
+pub(crate) mod access;
 pub(crate) mod clock;
 pub(crate) mod deliveries;
 pub(crate) mod draining;

@@ -20,6 +20,7 @@ mod counters;
 #[cfg(feature = "dds")]
 mod dds;
 mod doors;
+mod handshakes;
 mod lane;
 mod memory;
 mod overflow;
@@ -32,13 +33,13 @@ mod store;
 mod time;
 
 pub use admin::drain::Undone;
-pub use admin::program::Liveness;
+pub use admin::program::{Liveness, NotReloaded};
 pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
-    Channel, Compatibility, Config, ConfigError, ConnectionReliability, Dds, DdsDirection, DdsJoin, DdsMulticast,
-    DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue, Delivery, Discipline, IdlError, Json,
-    Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven,
-    Undeclarable,
+    AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
+    DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue,
+    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping,
+    Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

@@ -14,11 +14,13 @@ pub(crate) struct Published {
     pub(crate) routing: Arc<Snapshot>,
     /// For the CORBA door: which object keys name proxies, and where the clients are that are called.
     pub(crate) giop: corba::Directory,
+    /// Who may what; nothing if everybody may everything.
+    pub(crate) access: Option<corba::Access>,
 }
 
 impl From<corba::Published> for Published {
-    fn from(corba::Published { routing, directory }: corba::Published) -> Self {
-        Self { routing, giop: directory }
+    fn from(corba::Published { routing, directory, access }: corba::Published) -> Self {
+        Self { routing, giop: directory, access }
     }
 }
 
@@ -26,6 +28,6 @@ impl From<corba::Published> for Published {
 impl Published {
     /// What is published where nobody is called.
     pub(crate) fn of(routing: Arc<Snapshot>) -> Self {
-        Self { routing, giop: corba::Directory { peers: Arc::default(), nonces: Arc::default() } }
+        Self { routing, giop: corba::Directory { peers: Arc::default(), nonces: Arc::default() }, access: None }
     }
 }

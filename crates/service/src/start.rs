@@ -19,6 +19,7 @@ use arc_swap::ArcSwap;
 use engine::{ChannelLimits, HierarchyLimits, LaneChange, Reliability, SettingsPatch, SharedRoom};
 use giop::cdr::CharSet;
 use giop::framing;
+use giop::ior::SecureTransport;
 
 pub use self::error::StartError;
 use self::limits::{
@@ -33,16 +34,18 @@ use crate::admin::inquiry::Inquiry;
 use crate::admin::keeping::Keeping;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
-use crate::admin::refusals::Refusals;
+use crate::admin::refusals::{Episodes, Refusals};
 use crate::admin::run::{Administration, Ending, LINES, Log, Withheld};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
 use crate::asked_to_stop::AskedToStop;
-use crate::config::{Config, ConnectionReliability, NarrowCodeSet};
+use crate::config::{ClientCertificates, Config, ConnectionReliability, Ends, NarrowCodeSet, Tls};
 use crate::counters::{Block, Counter, Counters};
+use crate::doors::giop::outgoing::Calls;
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::doors::{self, Listeners, Objects};
+use crate::handshakes::{self, Handshakes};
 use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::net::{self, Bell};
 use crate::lane::io::unfinished::Reserve;
@@ -56,6 +59,7 @@ use crate::memory::Memory;
 use crate::published::Published;
 use crate::resolver::{self, Asking, Resolver};
 use crate::time;
+use access::{OutgoingPolicy, Tokens};
 use accounts::{Accounts, Resource};
 use corba::naming::NamingLimits;
 use corba::{Door, DoorSettings};
@@ -74,8 +78,11 @@ pub struct Service {
     address: SocketAddr,
     json_address: Option<SocketAddr>,
     tempo_address: Option<SocketAddr>,
+    tls_addresses: [Option<SocketAddr>; 3],
+    tls: Option<(Tls, Arc<ArcSwap<Ends>>)>,
     store_directory: Option<PathBuf>,
     advertised: (String, u16),
+    secure: Option<SecureTransport>,
     reference: String,
     counters: Counters,
     remarks: Vec<String>,
@@ -87,6 +94,8 @@ pub struct Service {
     _dds: dds::Threads,
     stopper: Stopper,
     asked_to_stop: Arc<AskedToStop>,
+    /// The tokens that clients may show.
+    pub(crate) tokens: Arc<ArcSwap<Tokens>>,
 }
 
 /// Has a service that [delivers what it has taken](Service::drain) end at once.
@@ -131,9 +140,25 @@ impl Service {
         config.check()?;
         check_processors(&config.lanes.cpus)?;
         let outlive = sockets.giop.is_some();
-        let (listener, address) = match sockets.giop {
-            Some(socket) => taken_over(socket)?,
-            None => listen(config.listen_address()?)?,
+        let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
+        let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
+        let [giop_tls, json_tls, tempo_tls] = config.tls_listen_addresses()?;
+        // Where nothing is in the clear, whoever opened a socket meant this one.
+        let (given, given_for_tls) = if config.tls.required { (None, sockets.giop) } else { (sockets.giop, None) };
+        let giop = match given {
+            Some(socket) => Some(taken_over(socket)?),
+            None if config.tls.required => None,
+            None => Some(listen(config.listen_address()?)?),
+        };
+        let giop_tls = match given_for_tls {
+            Some(socket) => Some(taken_over(socket)?),
+            None => giop_tls.map(listen).transpose()?,
+        };
+        let tls = [giop_tls, json_tls.map(listen).transpose()?, tempo_tls.map(listen).transpose()?];
+        let tls_addresses = [0, 1, 2].map(|door: usize| tls.get(door)?.as_ref().map(|(_, address)| *address));
+        let first = giop.as_ref().or(tls.first().and_then(Option::as_ref));
+        let Some((any, address)) = first.map(|(listener, address)| (listener, *address)) else {
+            return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
         let json = match sockets.json {
             Some(socket) => Some(taken_over(socket)?),
@@ -141,19 +166,28 @@ impl Service {
         };
         let tempo = config.tempo_listen_address()?.map(listen_both).transpose()?;
         let (host, port) = config.advertised(address)?;
+        let secure =
+            tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
+        let port = if config.tls.required { 0 } else { port };
         let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
-        make_room_for_descriptors(&listener, connections_max);
+        make_room_for_descriptors(any, connections_max);
         let json_address = json.as_ref().map(|(_, address)| *address);
         let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
 
+        let of_tls = tls_addresses.into_iter().skip(1).flatten();
+        let own = json_address.into_iter().chain(tempo_address).chain(of_tls).collect();
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
         let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
-        let listeners =
-            Listeners { giop: net::listener(listener), json, tempo, tempo_datagrams, dds: Vec::new(), outlive };
-        let assembled = assemble(&config, listeners, (&host, port), connections_max)?;
+        let giop = giop.map(|(listener, _)| net::listener(listener));
+        let [giop_tls, json_tls, tempo_tls] = tls.map(|tls| tls.map(|(listener, _)| net::listener(listener)));
+        let tls = [giop_tls, json_tls, tempo_tls, None];
+        let listeners = Listeners { giop, json, tempo, tempo_datagrams, dds: Vec::new(), tls, outlive, own };
+        let place = Place { host: &host, port, secure };
+        let assembled = assemble(&config, listeners, place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
-        let (is_outside, store_directory, dds) = (assembled.is_outside, assembled.store_directory, assembled.dds);
+        let (is_outside, store_directory, tokens) = (assembled.is_outside, assembled.store_directory, assembled.tokens);
+        let dds = assembled.dds;
         remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
         remarks.extend(tempo_address.and_then(|address| remark_on_door("tempo.listen", address)));
         let asked_to_stop = Arc::clone(&administrator.ending.asked);
@@ -163,8 +197,11 @@ impl Service {
             address,
             json_address,
             tempo_address,
+            tls_addresses,
+            tls: ends.map(|ends| (config.tls.clone(), ends)),
             store_directory,
             advertised: (host, port),
+            secure,
             reference,
             counters,
             remarks,
@@ -174,13 +211,14 @@ impl Service {
             _dds: dds,
             stopper,
             asked_to_stop,
+            tokens,
         };
         service.administration_thread = Some(begin(administrator)?);
         service.announce(is_outside)?;
         Ok(service)
     }
 
-    /// The address it listens on, with the real port.
+    /// The address it listens on, with the real port; where nothing is in the clear (`tls.required`), that for TLS.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -196,6 +234,24 @@ impl Service {
     #[must_use]
     pub const fn tempo_address(&self) -> Option<SocketAddr> {
         self.tempo_address
+    }
+
+    /// The addresses at which it speaks TLS, with the real ports: to CORBA clients, for lines of JSON, and to clients of Tempo.
+    #[must_use]
+    pub const fn tls_addresses(&self) -> [Option<SocketAddr>; 3] {
+        self.tls_addresses
+    }
+
+    /// Reads the files of `[tls]` again: handshakes from now on are made with what they say, and connections that are there stay. Says
+    /// whether there are any such files.
+    ///
+    /// # Errors
+    /// When one cannot be used; then it stays as it was.
+    pub fn reload_tls(&self) -> Result<bool, StartError> {
+        let Some((config, ends)) = &self.tls else { return Ok(false) };
+        ends.store(Arc::new(config.read()?));
+        log::info!("certificates were read again: they are used for connections from now on");
+        Ok(true)
     }
 
     /// The folder that has what outlives the process, if anything does.
@@ -214,10 +270,11 @@ impl Service {
     #[must_use]
     pub fn corbaloc(&self, key: &str) -> String {
         let (host, port) = &self.advertised;
-        if host.contains(':') {
-            return format!("corbaloc::1.2@[{host}]:{port}/{key}");
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        match (port, self.secure) {
+            (0, Some(SecureTransport { port, .. })) => format!("corbaloc:ssliop:1.2@{host}:{port}/{key}"),
+            _ => format!("corbaloc::1.2@{host}:{port}/{key}"),
         }
-        format!("corbaloc::1.2@{host}:{port}/{key}")
     }
 
     /// The service's counters.
@@ -324,20 +381,49 @@ pub(crate) struct Assembled {
     /// Where things are kept.
     store_directory: Option<PathBuf>,
     dds: dds::Threads,
+    tokens: Arc<ArcSwap<Tokens>>,
 }
 
-/// Makes a service that is reached at `host` and `port`, and starts its lanes.
+/// Where a service is reached, as references say it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place<'a> {
+    pub(crate) host: &'a str,
+    /// 0 where nothing is in the clear.
+    pub(crate) port: u16,
+    pub(crate) secure: Option<SecureTransport>,
+}
+
+/// What references say of TLS at that port.
+fn secure_transport(tls: &Tls, port: u16) -> SecureTransport {
+    let asks = tls.clients() != ClientCertificates::None;
+    let needs = tls.clients() == ClientCertificates::Required;
+    let trust_in_client = |said: bool| if said { SecureTransport::TRUST_IN_CLIENT } else { 0 };
+    let protection = SecureTransport::PROTECTION;
+    let supports = protection | SecureTransport::TRUST_IN_TARGET | trust_in_client(asks);
+    let requires = protection | trust_in_client(needs);
+    let (supports, requires) = match tls.required {
+        true => (supports, requires),
+        false => (supports | SecureTransport::NO_PROTECTION, SecureTransport::NO_PROTECTION),
+    };
+    SecureTransport { supports, requires, port }
+}
+
+/// Makes a service that is reached at a place, and starts its lanes.
 fn assemble(
     config: &Config,
     mut listeners: Listeners,
-    (host, port): (&str, u16),
+    place: Place<'_>,
+    ends: Option<&Arc<ArcSwap<Ends>>>,
     connections_max: ConnectionsMax,
 ) -> Result<Assembled, StartError> {
     let memory = config.memory();
     let (found, mut remarks) = find_store(config)?;
     let store_directory = found.as_ref().map(|found| found.directory.clone());
-    let mut door = Door::new(door_settings(config, memory, (host, port), found.is_some()));
+    let mut door = Door::new(door_settings(config, memory, place, found.is_some()));
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
+    let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
+    guard(&mut door, config, &accounts, &policy, &mut remarks)?;
+    let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
     let kept = furnish(&mut door, config, &accounts, found)?;
     let (dds, seats) = dds::join(config, &door)?;
     listeners.dds = seats;
@@ -355,8 +441,10 @@ fn assemble(
     let types = Arc::new(config.tempo_types()?);
     let start = |(kept, directory)| start_keepers(kept, directory, (config, &types), (&bell, &counters), origin);
     let (store, keepers) = kept.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
-    let common = common((config, types), memory, &published, accounts, origin, listeners.outlive);
-    let mut roster = roster(config, common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
+    let guarding = (policy, Arc::clone(&tokens));
+    let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
+    let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
+    let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
     let threads_max = config.lanes.threads_max.into();
     remarks.extend(start_lanes(&mut door, &mut roster, &published, &counters.of_administration(), threads_max));
     remarks.extend(roster.remarks());
@@ -380,6 +468,7 @@ fn assemble(
             lines: Allowance::new("disconnected clients", LINES),
             client_lines: ClientLines::new(),
             refusals: Refusals::default(),
+            denials: Episodes::default(),
             remarks: Allowance::new("clients that come and go", LINES),
         },
     };
@@ -394,6 +483,7 @@ fn assemble(
         is_outside,
         store_directory,
         dds,
+        tokens,
     })
 }
 
@@ -438,7 +528,8 @@ fn start_lanes(
 #[cfg(test)]
 pub(crate) fn simulated(config: &Config, listeners: Listeners, address: SocketAddr) -> Result<Assembled, StartError> {
     let connections_max = ConnectionsMax { from_clients: 1_000, to_clients: 1_000 };
-    assemble(config, listeners, (&address.ip().to_string(), address.port()), connections_max)
+    let host = address.ip().to_string();
+    assemble(config, listeners, Place { host: &host, port: address.port(), secure: None }, None, connections_max)
 }
 
 /// Lanes that the resolver may have to be told of before it looks.
@@ -446,7 +537,7 @@ const INTRODUCTIONS: usize = 256;
 
 /// Starts the resolver and the main lane.
 fn roster(
-    config: &Config,
+    (config, handshakes): (&Config, Option<handshakes::Reception>),
     common: Common,
     counters: &Counters,
     bell: &Arc<Bell>,
@@ -463,6 +554,7 @@ fn roster(
         resolver_bell,
         resolver,
         store,
+        handshakes,
         overflow,
     };
     Roster::new(options, listeners)
@@ -479,6 +571,27 @@ fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> 
         Resolver::new(Arc::clone(&bell), introductions, Arc::new(resolver::by_system), counters.of_resolver());
     Builder::new().name("resolver".into()).spawn(move || resolver.run())?;
     Ok((bell, post))
+}
+
+/// Starts the thread that makes TLS handshakes, to which lanes are introduced. It ends when the lanes have, and nobody waits for that.
+fn start_handshakes(
+    config: &Config,
+    ends: &Arc<ArcSwap<Ends>>,
+    counters: &Counters,
+) -> io::Result<handshakes::Reception> {
+    let bell = Arc::new(Bell::new()?);
+    let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
+    let limit = Duration::from_millis(config.tls.handshake_ms.into());
+    let (for_thread, ends, counters) = (Arc::clone(&bell), Arc::clone(ends), counters.of_handshakes());
+    Builder::new().name("handshakes".into()).spawn(move || {
+        lower_priority();
+        // A poll is made by the thread that has it.
+        match Handshakes::new(for_thread, introduced, ends, limit, counters) {
+            Ok(handshakes) => handshakes.run(),
+            Err(error) => log::error!("TLS handshakes cannot be made: {error}"),
+        }
+    })?;
+    Ok(handshakes::Reception { bell, introductions })
 }
 
 /// Listens, and says on which address.
@@ -527,6 +640,23 @@ fn remark_on_door(setting: &str, address: SocketAddr) -> Option<String> {
     })
 }
 
+/// Has the door know who may do what, and whom it is not to call; what is odd about that is said.
+fn guard(
+    door: &mut Door,
+    config: &Config,
+    accounts: &Arc<Accounts>,
+    policy: &Arc<OutgoingPolicy>,
+    remarks: &mut Vec<String>,
+) -> Result<(), StartError> {
+    door.set_access(config.access_rules()?, accounts);
+    door.set_outgoing(Arc::clone(policy));
+    for remark in config.access_remarks() {
+        log::warn!("{remark}");
+        remarks.push(remark);
+    }
+    Ok(())
+}
+
 /// What is the same for all lanes.
 fn common(
     (config, tempo_types): (&Config, Arc<DeclaredTypes>),
@@ -535,6 +665,7 @@ fn common(
     accounts: Arc<Accounts>,
     origin: Instant,
     address_outlives: bool,
+    (policy, tokens): (Arc<OutgoingPolicy>, Arc<ArcSwap<Tokens>>),
 ) -> Common {
     // As many of the smallest as there is room for in the queue come to the limit.
     let request_bytes_min = accounts.limit(Resource::RequestBytes) / u64::from(config.limits.administration_queue);
@@ -545,10 +676,16 @@ fn common(
                 framing: framing_limits(config),
                 request_bytes_min,
                 connect_timeout: Duration::from_millis(config.delivery.connect_timeout_ms.into()),
+                tls: match &config.tls {
+                    tls if tls.required => Calls::TlsOnly,
+                    tls if tls.ca.is_some() => Calls::TlsWherePossible,
+                    _ => Calls::Plain,
+                },
                 silence: Duration::from_millis(config.delivery.reply_timeout_ms.into()),
                 address_outlives,
+                policy,
             },
-            json: doors::json::Settings { limits: config.json_limits(), request_bytes_min },
+            json: doors::json::Settings { limits: config.json_limits(), request_bytes_min, tokens },
             tempo: config.tempo_settings(request_bytes_min),
             tempo_types,
         },
@@ -580,11 +717,12 @@ fn check_processors(processors: &[u16]) -> Result<(), StartError> {
     tried.unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map_err(error)
 }
 
-fn door_settings(config: &Config, memory: Memory, (host, port): (&str, u16), has_store: bool) -> DoorSettings {
+pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, has_store: bool) -> DoorSettings {
     let millis = |value: u32| Some(Duration::from_millis(value.into()));
     DoorSettings {
-        host: host.to_owned(),
-        port,
+        host: place.host.to_owned(),
+        port: place.port,
+        secure: place.secure,
         chars: match config.narrow_code_set {
             NarrowCodeSet::Latin1 => CharSet::Latin1,
             NarrowCodeSet::Utf8 => CharSet::Utf8,

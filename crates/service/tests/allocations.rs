@@ -16,16 +16,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use client::notify::{
     ClientType, Property, ProxyConsumer, StructuredEvent, ThreadPool, ThreadPoolLanes, Topic, Topics, find_channel,
 };
-use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
+use client::{ConsumerOptions, Orb, OrbOptions, OrbTls, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 use service::allocations::CountingAllocator;
-use service::{Config, Counter, Lanes, Scheduling, Service, Tempo};
+use service::{Config, Counter, Lanes, Scheduling, Service, Tempo, Tls};
 
 use tempo::wire::Role;
 use tempo_peers::{Datagrams, EndPoint, Stream};
 
 use kinds::{Consumer, FORMS, Model, Supplier, connect_pulling, new_channel};
 use testing::NextInTime;
+use testing::certificates::{Authority, Certified};
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator = CountingAllocator;
@@ -83,6 +84,47 @@ fn an_event_costs_no_allocation_in_the_steady_state() {
     let per_event = (allocations() - before) as f64 / COUNTED as f64;
     assert_eq!(per_event, 0.0, "{} allocations for {COUNTED} events", allocations() - before);
     drop(consumers);
+}
+
+/// rustls allocates one vector for each record: with its plaintext when it comes, with its ciphertext when it goes. Four records are what
+/// an event is that goes to one consumer: the push, its reply, the push to the consumer, and the reply to that.
+const RECORDS: u64 = 4;
+
+#[test]
+fn over_tls_an_event_costs_what_rustls_allocates_for_its_records_and_nothing_else() {
+    let authority = Authority::new("allocations");
+    let Certified { certificate, key, .. } = authority.certify("service");
+    let (listen, ca) = (Some("127.0.0.1:0".into()), Some(authority.file()));
+    let tls = Tls { listen, certificate: Some(certificate), key: Some(key), ca, required: true, ..Tls::default() };
+    let service = Service::start(Config { tls, ..Config::default() }).unwrap();
+    let url = service.corbaloc("NotificationService");
+    let Certified { certificate, key, .. } = authority.certify("client");
+    let tls = Some(OrbTls::trusting(authority.file()).with_identity(certificate, key));
+    let orb = OrbOptions { tls, ..OrbOptions::default() };
+    let received = Arc::new(AtomicU64::new(0));
+    let counts = Arc::clone(&received);
+    let options = ConsumerOptions { orb: orb.clone(), check_every: None, ..ConsumerOptions::default() };
+    let consumer = SimpleConsumer::connect(&url, None, options, move |_| {
+        counts.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    let options = SupplierOptions { orb, ..SupplierOptions::default() };
+    let supplier = SimpleSupplier::connect_with(&url, None, options).unwrap();
+    let event = StructuredEvent::new("Test", "Steady", "");
+    let pass = |events: u64| {
+        for _ in 0..events {
+            let expected = received.load(Ordering::Relaxed) + 1;
+            supplier.publish(&event).unwrap();
+            wait_until(|| received.load(Ordering::Relaxed) == expected);
+        }
+    };
+    pass(WARM_UP);
+    let before = service.counters().read(Counter::Allocations);
+    pass(COUNTED);
+    let allocated = service.counters().read(Counter::Allocations) - before;
+    assert!(allocated > 0, "the counting allocator counts");
+    assert!(allocated <= RECORDS * (COUNTED + 1), "{allocated} allocations for {COUNTED} events");
+    drop(consumer);
 }
 
 /// Events of the second test in each pairing: far more than anything grows by, and few enough for 36 pairings.

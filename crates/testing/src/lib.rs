@@ -4,6 +4,8 @@
 //! waits longer waits for something that does not come, and fails saying what that was. What waits without these
 //! functions is ended by `.cargo/watched`, which every test program is run by.
 
+#[cfg(feature = "certificates")]
+pub mod certificates;
 mod limit;
 mod loopback;
 mod program;

@@ -226,6 +226,35 @@ pub struct Client {
     /// Whether the connection is suspended.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub suspended: bool,
+    /// Whose it is, by which it is judged what it may get; left out where there were no rules of access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<Principal>,
+}
+
+/// Who connected.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Principal {
+    /// From which address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<core::net::IpAddr>,
+    /// With which certificate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
+    /// With the token of which name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+/// The names in a certificate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// The subject.
+    pub subject: String,
+    /// The alternative names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alternative_names: Vec<String>,
 }
 
 /// A filter or mapping filter.

@@ -75,7 +75,7 @@ fn proxy(id: u32) -> Proxy {
             ..Selection::default()
         },
         silenced: false,
-        client: Some(Client { reference: None, suspended: true }),
+        client: Some(Client { reference: None, suspended: true, of: None }),
     }
 }
 

@@ -37,6 +37,8 @@ mod support;
 #[cfg(test)]
 mod tempo;
 #[cfg(test)]
+mod tls;
+#[cfg(test)]
 mod twelve_proxies;
 #[cfg(test)]
 mod versions;

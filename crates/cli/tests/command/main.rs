@@ -22,6 +22,7 @@ mod storm;
 mod support;
 mod tao_notify;
 mod tempo;
+mod tls;
 mod top;
 mod topology;
 

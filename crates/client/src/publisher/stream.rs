@@ -15,7 +15,6 @@ use giop::message::{self, Reply, ReplyStatus, RequestHead, RequestTemplate, Resp
 use giop::realtime;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io;
 
 /// Octets written and not yet dropped from the buffer, and what the buffer is shrunk to after large events.
@@ -43,6 +42,12 @@ impl From<Closed> for Broken {
             _ => closed.to_string(),
         };
         Self { reason, orderly: closed.completed() == Completed::No }
+    }
+}
+
+impl From<io::Error> for Broken {
+    fn from(error: io::Error) -> Self {
+        Self::new(error.to_string())
     }
 }
 
@@ -113,7 +118,7 @@ impl Stream {
         priority: Option<i16>,
         (message_bytes_max, settled): (usize, u64),
     ) -> io::Result<Self> {
-        line.stream.set_nodelay(true)?;
+        line.stream.tcp().set_nodelay(true)?;
         let response = if two_way { Response::Expected } else { Response::None };
         let priority = priority.map(|priority| realtime::priority_context(priority, Endian::NATIVE));
         let priority = priority.as_ref().map(|data| (ServiceContexts::RT_CORBA_PRIORITY, data.as_slice()));
@@ -237,10 +242,10 @@ impl Stream {
     pub(super) fn write(&mut self) -> Result<(), Broken> {
         while self.written < self.output.len() {
             let rest = self.output.get(self.written..).unwrap_or_default();
-            match send(&self.line.stream, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            match self.line.stream.try_write(rest) {
                 Ok(count) => self.written += count,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.drop_written();
                     return Ok(());
                 }
@@ -275,10 +280,12 @@ impl Stream {
     pub(super) fn read(&mut self, ledger: &mut Ledger) -> Result<(), Broken> {
         let space = self.inbound.space();
         let room = space.len();
-        let count = match recv(&self.line.stream, space, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => return Err(Closed::Cut.into()),
-            Ok((count, _)) => count,
-            Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
+        let count = match self.line.stream.try_read(space) {
+            Ok(0) => return Err(Closed::Cut.into()),
+            Ok(count) => count,
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
         self.inbound.filled(count);
@@ -289,9 +296,12 @@ impl Stream {
 
     /// Waits until there is something to read, or to write if something is to be written. False if that was not so in time.
     pub(super) fn wait(&self, limit: Option<Duration>) -> Result<bool, Broken> {
+        if self.line.stream.has_more() {
+            return Ok(true);
+        }
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let flags = if self.pending_bytes() > 0 { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        match poll(&mut [PollFd::new(&self.line.stream, flags)], limit.as_ref()) {
+        match poll(&mut [PollFd::new(self.line.stream.tcp(), flags)], limit.as_ref()) {
             Ok(0) => Ok(false),
             Ok(_) | Err(Errno::INTR) => Ok(true),
             Err(error) => Err(error.into()),
@@ -303,7 +313,7 @@ impl Stream {
         let mut farewell = Vec::new();
         if self.pending_bytes() == 0 && self.requests.close(self.line.version, &mut farewell) {
             // The peer may be gone already; there is nobody left to tell.
-            let _ = send(&self.line.stream, &farewell, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            let _ = self.line.stream.try_write(&farewell);
         }
     }
 

@@ -59,6 +59,8 @@ pub(super) struct Charged {
     pub(super) one: Option<Charge>,
     /// The threads of its pool.
     threads: Option<Charge>,
+    /// Whose it is: who made it, or is connected to it. Nobody's if it was restored and nobody has.
+    pub(super) owner: Option<Arc<Account>>,
 }
 
 /// Who is charged for what.
@@ -97,6 +99,11 @@ impl Ledger {
     /// A thing is gone: what was charged for it is given back.
     pub(super) fn remove(&mut self, thing: Thing) {
         self.things.remove(&thing);
+    }
+
+    /// Whose a thing is.
+    pub(super) fn owner(&self, thing: Thing) -> Option<Arc<Account>> {
+        self.things.get(&thing)?.owner.clone()
     }
 
     pub(super) fn entry(&mut self, thing: Thing) -> &mut Charged {

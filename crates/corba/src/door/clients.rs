@@ -112,11 +112,17 @@ impl Door {
         let operation = kind.event_operation(side);
         if operation.is_some() {
             self.check_called(key, kind, side, &client)?;
+            self.check_outgoing(&client)?;
         }
         let link = self.link(key, kind, side, &client)?;
+        if let Some(Link { from, to }) = link {
+            self.authorize_link(from, to)?;
+        }
         let want = want(kind, side, &client)?;
         let peer = client.iiop().is_some().then(|| self.next_peer());
         self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
+        self.note_owner(Thing::Proxy(key));
+        self.permit_connected(key);
         self.have_former_give_way(key, side, &client);
         self.have_namesake_give_way(key);
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {

@@ -36,9 +36,11 @@ impl Door {
         let failed = |raised: crate::exceptions::Raised| raised.to_string();
         if let Some(Level::Channel(channel)) = level {
             self.set(Level::Channel(channel), wanted).map_err(failed)?;
+            self.guard.declare(channel, name);
             return Ok(channel);
         }
         let channel = self.create_channel(wanted, None).map_err(failed)?;
+        self.guard.declare(channel, name);
         let reference = self.reference(Target::Channel(channel)).map_err(failed)?;
         if self.naming.bound_in_root(name, "").is_some() {
             log::warn!(

@@ -66,6 +66,8 @@ pub enum Unwelcome {
     TooManyConstraints,
     /// The channel keeps nothing of its past in which it could begin.
     NoPast,
+    /// The rules do not allow it.
+    Denied,
 }
 
 impl From<Refusal> for Unwelcome {
@@ -78,6 +80,7 @@ impl fmt::Display for Unwelcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(refusal) => refusal.fmt(f),
+            Self::Denied => f.write_str("it is not permitted: the service's rules of access say so"),
             Self::Spent => f.write_str("there is no room for more of this client's; it may come again later"),
             Self::Constraint(error) => write!(f, "the constraint cannot be read: {error}"),
             Self::TooManyConstraints => {
@@ -138,6 +141,11 @@ impl Door {
                 (Side::Consumers, &types[..])
             }
         };
+        let what = match side {
+            Side::Suppliers => "to supply events",
+            Side::Consumers => "to be sent events",
+        };
+        self.authorize_use(side, channel, what).map_err(|_| Unwelcome::Denied)?;
         let one = self.charge(Resource::Proxies, 1).map_err(|_| Unwelcome::Spent)?;
         let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
         let claim = self.charge_octets(octets).map_err(|_| Unwelcome::Spent)?;
@@ -146,6 +154,7 @@ impl Door {
         self.kinds.insert(key, kind);
         self.guests.insert(key, Welcomed { name, filter: None });
         self.ledger.entry(Thing::Proxy(key)).one = one;
+        self.note_owner(Thing::Proxy(key));
         let connected = self.connect_guest(key, peer, part);
         if let Err(unwelcome) = connected {
             self.dismiss_guest(key);
@@ -181,6 +190,7 @@ impl Door {
             }
         };
         self.hierarchy.connect(key, Some(peer), want)?;
+        self.permit_connected(key);
         if side == Side::Consumers {
             self.hierarchy.note_start(key, true)?;
         }

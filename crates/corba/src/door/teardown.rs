@@ -31,6 +31,7 @@ impl Door {
         self.hierarchy.destroy_channel(channel)?;
         self.nonces.remove(&channel);
         self.names.forget_channel(channel);
+        self.guard.forget_channel(channel);
         self.monitor.forget_channel(channel);
         self.nonces_changed = true;
         self.ledger.remove(Thing::Channel(channel));

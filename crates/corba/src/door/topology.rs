@@ -144,6 +144,7 @@ impl Door {
         let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
             reference: client.map(|client| reference_to(&self.references, &client.address.ior)),
             suspended: proxy.state == ProxyState::Suspended,
+            of: self.owner_kept(key),
         });
         Some(t::Proxy {
             id: proxy.id.0,

@@ -245,6 +245,7 @@ impl Door {
         }
         self.filters.objects.insert(id, filter);
         self.settle(Thing::Filter(id), claim);
+        self.note_owner(Thing::Filter(id));
         self.made.note(Thing::Filter(id));
         Ok(id)
     }

@@ -38,6 +38,7 @@ pub(crate) fn settings(nonce_seed: u64) -> DoorSettings {
     DoorSettings {
         host: "192.0.2.7".into(),
         port: 2809,
+        secure: None,
         delivery: SettingsPatch::default(),
         limits: ChannelLimits::default(),
         hierarchy: HierarchyLimits::default(),

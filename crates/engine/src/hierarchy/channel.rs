@@ -10,8 +10,8 @@ use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
     Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer,
-    ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription, SupplierSettings, Topics,
-    Want,
+    Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription, SupplierSettings,
+    Topics, Want,
 };
 
 /// Whether a proxy is connected, and whether events pass.
@@ -75,6 +75,8 @@ pub struct Proxy {
     pub in_order: bool,
     /// Where in the channel's past the connected consumer began, if it asked for that.
     pub start: Option<StartFrom>,
+    /// What the connected consumer may have, whatever it wants; everything if nothing is said.
+    pub permitted: Option<Arc<Permitted>>,
     /// Whether it is connected.
     pub state: ProxyState,
     /// What it says of its own settings.
@@ -428,6 +430,7 @@ impl Channel {
             connection: 0,
             in_order: false,
             start: None,
+            permitted: None,
         };
         self.proxies.insert(id, Box::new(proxy));
         if let Some(admin) = self.admins.get_mut(&(side, admin)) {
@@ -470,7 +473,7 @@ impl Channel {
         self.check_connected(found.side)?;
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.want, found.connection) = (peer, want, connection);
-        (found.state, found.start) = (ProxyState::Active, None);
+        (found.state, found.start, found.permitted) = (ProxyState::Active, None, None);
         self.count_consumer(proxy, true);
         self.count_connected(admin, true);
         Ok(())
@@ -489,11 +492,17 @@ impl Channel {
         Ok(())
     }
 
+    pub(super) fn permit(&mut self, proxy: ProxyId, permitted: Option<Arc<Permitted>>) -> Result<(), Refusal> {
+        self.connected_state(proxy)?;
+        self.proxy_mut(proxy)?.permitted = permitted;
+        Ok(())
+    }
+
     pub(super) fn disconnect(&mut self, proxy: ProxyId) -> Result<Option<Peer>, Refusal> {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
-        (found.in_order, found.start) = (false, None);
+        (found.in_order, found.start, found.permitted) = (false, None, None);
         let (peer, admin) = (found.peer.take(), (found.side, found.admin));
         self.count_consumer(proxy, false);
         self.count_connected(admin, false);

@@ -28,8 +28,8 @@ pub use parts::HierarchyPart;
 use core::ops::Bound;
 
 use crate::{
-    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, Peer, ProxyId,
-    ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, Peer, Permitted,
+    ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
 };
 use filters::Filters;
 use leaving::Leaving;
@@ -121,6 +121,8 @@ pub struct Hierarchy {
     parts: Parts,
     /// Whether the last snapshot left something for the next.
     unfinished: bool,
+    /// The next snapshot is another one, whatever has changed.
+    renewed: bool,
     snapshot: Arc<Snapshot>,
 }
 
@@ -352,6 +354,15 @@ impl Hierarchy {
         self.changed_proxy(key)?.note_start(key.proxy, anew)
     }
 
+    /// The consumer that is connected may have events of these types only, whatever it wants, until it is disconnected.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
+    pub fn permit(&mut self, key: ProxyKey, permitted: Option<Arc<Permitted>>) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.permit(key.proxy, permitted)
+    }
+
     /// The consumer that was connected handles what it gets in the order in which it came, so that several deliveries may
     /// be under way to it: it gets [`OutboxSettings::PUSH_WINDOW_IN_ORDER`] where no level sets a window. Until it is
     /// disconnected.
@@ -549,11 +560,22 @@ impl Hierarchy {
         });
         self.unfinished = !self.changed.is_empty();
         let gone = core::mem::take(&mut self.gone);
-        if lanes_changed || !news.is_empty() || gone.iter().any(|id| self.snapshot.channel_routes(*id).is_some()) {
+        let renewed = core::mem::take(&mut self.renewed);
+        if renewed
+            || lanes_changed
+            || !news.is_empty()
+            || gone.iter().any(|id| self.snapshot.channel_routes(*id).is_some())
+        {
             let channels = self.snapshot.channels_with(&news, &gone);
             self.snapshot = Arc::new(Snapshot { version: self.snapshot.version + 1, channels, lanes });
         }
         Arc::clone(&self.snapshot)
+    }
+
+    /// The next [`snapshot`](Self::snapshot) is another one even if nothing has changed here: something beside it has, of which those who use
+    /// it are to take note.
+    pub fn renew(&mut self) {
+        self.renewed = true;
     }
 
     /// The channels that commands may have changed since the last [`snapshot`](Self::snapshot), and those that are yet to be taken in.

@@ -495,6 +495,7 @@ impl Book {
                 proxy: proxy.subscription.clone(),
                 admin: of_admin.subscription.clone(),
                 operator: admin.operator,
+                permitted: proxy.permitted.clone(),
             },
             pull: proxy.kind.pull,
             activity: proxy.activity.clone(),

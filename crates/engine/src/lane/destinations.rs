@@ -109,7 +109,7 @@ struct Kind {
 struct Working {
     /// What each filter says.
     filters: Vec<Group>,
-    /// Whether the type is in each admin's list, by where the list is.
+    /// Whether the type is in each admin's list, and in what consumers are permitted, by where the list is.
     of_admins: HashMap<usize, bool>,
     remotes: Vec<Remote>,
 }
@@ -381,6 +381,13 @@ impl Kind {
             let list = &consumer.interest.admin;
             let matches = || list.matches(domain, name);
             let admin_wants = *working.of_admins.entry(list.types().as_ptr().addr()).or_insert_with(matches);
+            if let Some(permitted) = consumer.interest.permitted() {
+                // So may what they are permitted.
+                let has = || permitted.has(domain, name);
+                if !*working.of_admins.entry(Arc::as_ptr(permitted).addr()).or_insert_with(has) {
+                    continue;
+                }
+            }
             let stance = self.stance_of(consumer, own, domain, name, || admin_wants);
             let takes = stance.takes();
             if takes != Takes::Nothing && !here.bridges.is_empty() {
@@ -446,6 +453,9 @@ impl Kind {
         let admins = [admin, consumer.and_then(|consumer| consumer.filtered_admin)];
         self.take_out(member, admins);
         let Some(consumer) = consumer else { return };
+        if consumer.interest.permitted().is_some_and(|permitted| !permitted.has(domain, name)) {
+            return;
+        }
         let own = (!consumer.filters.is_empty()).then(|| self.all_say(&routes.filtering.table, &consumer.filters));
         let admin_wants = || consumer.interest.admin.matches(domain, name);
         let stance = self.stance_of(consumer, own, domain, name, admin_wants);

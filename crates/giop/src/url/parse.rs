@@ -77,7 +77,8 @@ fn address(text: &str) -> Result<Address, ParseUrlError> {
     let Some((protocol, rest)) = text.split_once(':') else {
         return Err(ParseUrlError::BadAddress { address: text.to_owned() });
     };
-    if !protocol.is_empty() && !protocol.eq_ignore_ascii_case("iiop") {
+    let tls = protocol.eq_ignore_ascii_case("ssliop");
+    if !tls && !protocol.is_empty() && !protocol.eq_ignore_ascii_case("iiop") {
         // `rir:` is one of these where it is not alone, which 7.6.10.2 forbids.
         return Err(ParseUrlError::UnsupportedProtocol { protocol: protocol.to_owned() });
     }
@@ -96,7 +97,7 @@ fn address(text: &str) -> Result<Address, ParseUrlError> {
             .filter(|_| digits.bytes().all(|c| c.is_ascii_digit()))
             .ok_or_else(|| ParseUrlError::BadPort { port: digits.to_owned() })?,
     };
-    Ok(Address { version, host: host.to_owned(), port })
+    Ok(Address { version, host: host.to_owned(), port, tls })
 }
 
 /// A server of a later minor version takes messages of GIOP 1.2 as well.
@@ -233,7 +234,7 @@ impl fmt::Display for ParseUrlError {
                 f.write_str("\"rir:\" cannot stand beside another address")
             }
             Self::UnsupportedProtocol { protocol } => {
-                write!(f, "\"{protocol}\" is not a protocol that is spoken here; \"iiop\" is")
+                write!(f, "\"{protocol}\" is not a protocol that is spoken here; \"iiop\" and \"ssliop\" are")
             }
             Self::BadVersion { version } => {
                 write!(f, "\"{version}\" is not a version of IIOP; write it as in \"1.2\"")

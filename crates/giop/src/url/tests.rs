@@ -13,7 +13,7 @@ fn refused(text: &str) -> ParseUrlError {
 }
 
 fn address(version: Version, host: &str, port: u16) -> Address {
-    Address { version, host: host.into(), port }
+    Address { version, host: host.into(), port, tls: false }
 }
 
 #[test]
@@ -167,4 +167,18 @@ fn random_text_ends_in_urls_or_errors() {
             assert_eq!(url.to_string().parse::<Url>().as_ref(), Ok(&url), "{text}");
         }
     }
+}
+
+/// `corbaloc:ssliop:` is no standard; omniORB and JacORB have it.
+#[test]
+fn an_address_at_which_tls_is_spoken_is_a_profile_without_a_port_in_the_clear() {
+    let location: Corbaloc = "corbaloc:SSLIOP:1.2@host:4711/key".parse().unwrap();
+    assert_eq!(location.to_string(), "corbaloc:ssliop:1.2@host:4711/key");
+    let reference = location.to_ior("IDL:x:1.0");
+    let profile = reference.iiop().unwrap();
+    assert_eq!((profile.host.as_str(), profile.port, profile.version), ("host", 0, Version::V1_2));
+    assert_eq!(profile.secure_transport().unwrap().port, 4711);
+    let oldest: Corbaloc = "corbaloc:ssliop:host:1/key".parse().unwrap();
+    assert_eq!(oldest.to_ior("").iiop().unwrap().version, Version::V1_1, "1.0 has no components");
+    assert_eq!("corbaloc::host:1/key".parse::<Corbaloc>().unwrap().to_ior("").iiop().unwrap().secure_transport(), None);
 }

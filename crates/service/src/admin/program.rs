@@ -6,6 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::config::{Config, ConfigError};
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::links::post::Post;
 use crate::start::Service;
@@ -37,6 +38,18 @@ impl Service {
         Liveness(Arc::clone(&self.administration))
     }
 
+    /// The rules of access and the tokens of this configuration hold from now on, also for those who are connected. Who has shown a token that
+    /// is not there any more keeps its name until it is gone. Says what is odd about them.
+    ///
+    /// # Errors
+    /// They make no sense, and those that held do yet; or the service is about to end.
+    pub fn reload_access(&self, config: &Config) -> Result<Vec<String>, NotReloaded> {
+        let (rules, tokens) = (config.access_rules()?, config.read_tokens()?);
+        self.command(Command::SetAccess(rules)).map_err(NotReloaded::Declined)?;
+        self.tokens.store(Arc::new(tokens));
+        Ok(config.access_remarks())
+    }
+
     fn consult(
         &self,
         letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
@@ -46,6 +59,32 @@ impl Service {
         told.recv().unwrap_or(Err(Declined::Stopping))
     }
 }
+
+/// Why rules of access are not replaced.
+#[derive(Debug)]
+pub enum NotReloaded {
+    /// The new ones make no sense.
+    Config(ConfigError),
+    /// Administration does not take them.
+    Declined(Declined),
+}
+
+impl From<ConfigError> for NotReloaded {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl fmt::Display for NotReloaded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Declined(why) => why.fmt(f),
+        }
+    }
+}
+
+impl core::error::Error for NotReloaded {}
 
 type Told = Receiver<Result<Answer, Declined>>;
 

@@ -14,16 +14,29 @@ const EPISODE_ENDS: Duration = Duration::from_secs(60);
 /// Episodes that are known at once. Beyond, all are forgotten, and told again if they go on.
 const EPISODES_MAX: usize = 256;
 
-/// The episodes that are going on: what of which resource was refused to whom, and when last.
-#[derive(Debug, Default)]
-pub(crate) struct Refusals {
-    episodes: BTreeMap<(Resource, SpentBy, IpAddr), Time>,
+/// The episodes that are going on: what was refused to whom, and when last.
+#[derive(Debug)]
+pub(crate) struct Episodes<Of> {
+    episodes: BTreeMap<Of, Time>,
 }
 
-impl Refusals {
+impl<Of> Default for Episodes<Of> {
+    fn default() -> Self {
+        Self { episodes: BTreeMap::new() }
+    }
+}
+
+/// Those in which somebody was refused more of a resource.
+pub(crate) type Refusals = Episodes<(Resource, SpentBy, IpAddr)>;
+
+/// Of which episode a refusal is.
+pub(crate) const fn of_refused(refused: &Refused) -> (Resource, SpentBy, IpAddr) {
+    (refused.spent.resource, refused.spent.by, refused.ip)
+}
+
+impl<Of: Ord> Episodes<Of> {
     /// Notes a refusal. Says whether an episode begins with it.
-    pub(crate) fn is_news(&mut self, refused: &Refused, now: Time) -> bool {
-        let of = (refused.spent.resource, refused.spent.by, refused.ip);
+    pub(crate) fn is_news(&mut self, of: Of, now: Time) -> bool {
         if self.episodes.len() >= EPISODES_MAX && !self.episodes.contains_key(&of) {
             self.episodes.clear();
         }
@@ -47,20 +60,20 @@ mod tests {
         let mut refusals = Refusals::default();
         let (one, other) = (refused(1, SpentBy::Client), refused(2, SpentBy::Client));
         let at = |seconds| Time(0) + Duration::from_secs(seconds);
-        assert!(refusals.is_news(&one, at(0)));
-        assert!(!refusals.is_news(&one, at(59)));
-        assert!(refusals.is_news(&other, at(59)));
-        assert!(refusals.is_news(&refused(1, SpentBy::All), at(59)));
-        assert!(!refusals.is_news(&one, at(118)), "it went on all the time");
-        assert!(refusals.is_news(&one, at(178)));
+        assert!(refusals.is_news(of_refused(&one), at(0)));
+        assert!(!refusals.is_news(of_refused(&one), at(59)));
+        assert!(refusals.is_news(of_refused(&other), at(59)));
+        assert!(refusals.is_news(of_refused(&refused(1, SpentBy::All)), at(59)));
+        assert!(!refusals.is_news(of_refused(&one), at(118)), "it went on all the time");
+        assert!(refusals.is_news(of_refused(&one), at(178)));
     }
 
     #[test]
     fn what_is_remembered_of_episodes_is_bounded() {
         let mut refusals = Refusals::default();
         for last in 0..=255 {
-            refusals.is_news(&refused(last, SpentBy::Client), Time(0));
-            refusals.is_news(&refused(last, SpentBy::All), Time(0));
+            refusals.is_news(of_refused(&refused(last, SpentBy::Client)), Time(0));
+            refusals.is_news(of_refused(&refused(last, SpentBy::All)), Time(0));
         }
         assert!(refusals.episodes.len() <= EPISODES_MAX);
     }

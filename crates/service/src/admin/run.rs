@@ -6,6 +6,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,7 +20,7 @@ use crate::admin::inquiry::Inquiry;
 use crate::admin::keeping::Keeping;
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::publishing::Publishing;
-use crate::admin::refusals::Refusals;
+use crate::admin::refusals::{Episodes, Refusals, of_refused};
 use crate::admin::statistics;
 use crate::admin::turns::{Client, Turns};
 use crate::admin::values::{Answer, ChannelStanding, Command, Declined, Query};
@@ -36,7 +37,9 @@ use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
 use crate::lane::reports::Allowance;
 use crate::time;
+use access::Right;
 use accounts::Refused;
+use corba::Denied;
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
@@ -104,6 +107,7 @@ pub(crate) struct Log {
     pub(crate) client_lines: ClientLines,
     /// Who was refused what lately because it would have been too much.
     pub(crate) refusals: Refusals,
+    pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
     pub(crate) remarks: Allowance,
 }
 
@@ -326,7 +330,14 @@ impl Administration {
     }
 
     fn serve_request(&mut self, request: Request, answers: &mut Answers) {
-        match self.objects.wish(&request) {
+        let wish = self.objects.wish(&request);
+        if let Some(what) = wish.operation()
+            && !self.objects.may_operate(request.account(), what)
+        {
+            self.note_denials();
+            return answers.push(self.answered(Waiting::Client(request), Err(Declined::NotPermitted)));
+        }
+        match wish {
             Wish::Query(query) => self.answer_query(query, Waiting::Client(request), answers),
             Wish::Command(command) => self.obey(&command, Waiting::Client(request)),
             Wish::Analysis => {
@@ -366,6 +377,7 @@ impl Administration {
         while let Some(refused) = self.objects.poll_refused() {
             self.note_refused(&refused);
         }
+        self.note_denials();
         answered
     }
 
@@ -411,6 +423,10 @@ impl Administration {
                 Answer::Disconnected(u32::try_from(count).unwrap_or(u32::MAX))
             }
             Command::ApplyTopology(text) => Answer::Applied(self.objects.apply_topology(text)),
+            Command::SetAccess(rules) => {
+                self.objects.set_access(rules.clone());
+                Answer::Applied(Ok(()))
+            }
         };
         let answer = self.answered(waiting, Ok(answer));
         self.send_when_told(answer);
@@ -476,6 +492,7 @@ impl Administration {
                 log::log!(level, "{text}");
             }
             ToAdministration::Log(level, text) => log::log!(level, "{text}"),
+            ToAdministration::Denied(denied) => self.say_denied(&denied),
             ToAdministration::Ended => {
                 if let Some(lane) = self.roster.ended(from) {
                     self.objects.lane_gone(lane);
@@ -593,8 +610,24 @@ impl Administration {
     fn note_refused(&mut self, refused: &Refused) {
         self.counters.add(Counter::of_refusal(refused.spent), 1);
         let now = self.now();
-        if self.log.refusals.is_news(refused, now) {
+        if self.log.refusals.is_news(of_refused(refused), now) {
             self.say(log::Level::Warn, &refused.to_string());
+        }
+    }
+
+    /// Counts what clients asked for and may not do, and logs the first of each episode.
+    fn note_denials(&mut self) {
+        while let Some(denied) = self.objects.poll_denied() {
+            self.counters.add(denied.right.map_or(Counter::OutgoingRefused, Counter::of_denied), 1);
+            self.say_denied(&denied);
+        }
+    }
+
+    /// Logs that somebody may not do something, unless that was said a moment ago.
+    fn say_denied(&mut self, denied: &Denied) {
+        let now = self.now();
+        if self.log.denials.is_news((denied.right, denied.ip), now) {
+            self.say(log::Level::Warn, &denied.text);
         }
     }
 

@@ -57,6 +57,8 @@ pub enum Command {
     /// Make all that such a text of [`Answer::Topology`] has, in a service that nobody has used since it began:
     /// [`Answer::Applied`].
     ApplyTopology(String),
+    /// These rules of access hold from now on, also for those who are connected; with none, everything is allowed: [`Answer::Applied`].
+    SetAccess(Option<access::Rules>),
 }
 
 /// What a query or a command is answered.
@@ -148,6 +150,8 @@ pub enum Declined {
     Stopping,
     /// A limit, or the client's share of it, is reached. Nothing was done.
     NoResources,
+    /// The rules of access do not allow it. Nothing was done.
+    NotPermitted,
     /// The answer would be larger than clients accept a message to be: 16 MiB.
     TooLarge,
     /// It is done, and the disk has not taken it within `store.answer_within_ms`. It is written when the disk does; if the process ends
@@ -162,6 +166,7 @@ impl core::fmt::Display for Declined {
         f.write_str(match self {
             Self::Stopping => "the service is about to end",
             Self::NoResources => "a limit of the service, or the client's share of it, is reached",
+            Self::NotPermitted => "the rules of access do not allow it",
             Self::TooLarge => "the answer would be larger than 16 MiB",
             Self::NotKept => "it is done, but is not on disk yet, since that fails",
             Self::NotMade => "it is not done, since the disk fails",

@@ -60,7 +60,7 @@ impl Config {
 }
 
 /// A port on the loopback address, or `HOST:PORT`.
-fn of_door(key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
+pub(super) fn of_door(key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
     if let Ok(port) = listen.parse::<u16>() {
         return Ok(SocketAddr::from(([127, 0, 0, 1], port)));
     }

@@ -52,6 +52,11 @@ pub enum ConfigError {
         /// What is the matter.
         why: String,
     },
+    /// What `[tls]` says does not go together.
+    Tls {
+        /// Why, and what to write.
+        why: &'static str,
+    },
     /// The main lane has a budget and no period.
     BudgetWithoutPeriod {
         /// The budget, in microseconds.
@@ -61,6 +66,18 @@ pub enum ConfigError {
     TimedTwice {
         /// The priority.
         priority: u16,
+    },
+    /// A rule of access makes no sense.
+    BadAccess(access::BadRule),
+    /// A token makes no sense.
+    BadToken {
+        /// Which, and why.
+        why: String,
+    },
+    /// What `outgoing.allow` has is no address.
+    BadOutgoing {
+        /// The value found.
+        value: String,
     },
     /// An address is not `HOST:PORT`.
     BadAddress {
@@ -95,6 +112,7 @@ impl fmt::Display for ConfigError {
                 write!(f, "tempo.types: topic \"{}\" of channel {channel}: {why}", topic.escape_debug())
             }
             Self::BadJoin { channel, why } => write!(f, "dds.joins, channel = {channel:?}: {why}"),
+            Self::Tls { why } => f.write_str(why),
             Self::BudgetWithoutPeriod { budget_us } => write!(
                 f,
                 "lanes.main_budget_us = {budget_us} has no meaning without lanes.main_period_us: set that, from 100 to 1000000, or \
@@ -102,6 +120,11 @@ impl fmt::Display for ConfigError {
             ),
             Self::TimedTwice { priority } => {
                 write!(f, "lanes.time_driven has priority {priority} twice: lanes of one priority have one period")
+            }
+            Self::BadAccess(error) => error.fmt(f),
+            Self::BadToken { why } => write!(f, "tokens: {why}"),
+            Self::BadOutgoing { value } => {
+                write!(f, "outgoing.allow: \"{value}\" is no address and no range of addresses such as \"10.0.0.0/8\"")
             }
             Self::BadAddress { key, value } => {
                 write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")

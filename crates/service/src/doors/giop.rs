@@ -55,6 +55,8 @@ use self::recall::Recall;
 use self::remote_filters::QuestionsOpen;
 use self::waiting_pulls::WaitingPulls;
 use crate::lane::clock::Clock;
+use access::OutgoingPolicy;
+use std::sync::Arc;
 
 /// What this door is made with, the same for all lanes.
 #[derive(Debug, Clone)]
@@ -63,10 +65,14 @@ pub(crate) struct Settings {
     /// What a request counts for at least while administration has it, in octets: many small ones are not free.
     pub(crate) request_bytes_min: u64,
     pub(crate) connect_timeout: Duration,
+    /// Whether clients are called over TLS.
+    pub(crate) tls: outgoing::Calls,
     /// See [`Outgoings::silence`].
     pub(crate) silence: Duration,
     /// See [`Listeners::outlive`](crate::doors::Listeners::outlive).
     pub(crate) address_outlives: bool,
+    /// Where nobody is called.
+    pub(crate) policy: Arc<OutgoingPolicy>,
 }
 
 /// What this door has of a lane, apart from the connections that clients made ([`callers::Clients`]).
@@ -103,14 +109,15 @@ pub(crate) struct Door {
 
 impl Door {
     pub(crate) fn new(resolver: Resolver, settings: &Settings) -> Self {
-        let Settings { framing, request_bytes_min, connect_timeout, silence, address_outlives } = *settings;
+        let Settings { framing, request_bytes_min, connect_timeout, tls, silence, address_outlives, .. } = *settings;
+        let policy = Arc::clone(&settings.policy);
         Self {
             recall: Recall::default(),
             foreign: ForeignPushes::default(),
             request_bytes_min,
             address_outlives,
             large_answers: LargeAnswers::default(),
-            outgoing: Outgoings::new(resolver, outgoing::Limits { framing, connect_timeout, silence }),
+            outgoing: Outgoings::new(resolver, outgoing::Limits { framing, connect_timeout, tls, silence }, policy),
             pullers: Pullers::default(),
             waiting: WaitingPulls::default(),
             due: VecDeque::with_capacity(64),

@@ -18,7 +18,9 @@ pub(crate) mod incoming;
 pub(crate) mod requests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use corba::event::{self, FORM_STRUCTURED, Translated};
 use engine::{ChannelId, Form, LaneId, NumberForm, NumberPlace, OutboxId, Peer, ProxyKey, Want};
 use hashbrown::HashMap;
@@ -26,6 +28,7 @@ use hashbrown::HashMap;
 use self::connection::Connection;
 use super::Tag;
 use crate::lane::io::slots::{Slots, Token};
+use access::Tokens;
 
 /// What consumers of this door need: a line.
 pub(crate) const WANT: Want = Want((Tag::Json as u32) << 16);
@@ -34,12 +37,14 @@ pub(crate) const WANT: Want = Want((Tag::Json as u32) << 16);
 pub(crate) const LANE: LaneId = LaneId::MAIN;
 
 /// What the door is made with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settings {
     /// What clients may send.
     pub(crate) limits: ::json::Limits,
     /// What a request counts for at least while administration has it, in octets.
     pub(crate) request_bytes_min: u64,
+    /// The tokens that clients may show.
+    pub(crate) tokens: Arc<ArcSwap<Tokens>>,
 }
 
 /// What this door has of a lane.

@@ -20,6 +20,7 @@ use self::acknowledgements::Acknowledgements;
 use self::journal::Journal;
 use self::undecided::UndecidedEvents;
 use crate::doors::Claim;
+use crate::lane::access::Permit;
 use crate::lane::io::slots::{Slots, Token};
 use crate::store::journal::Unkept;
 
@@ -34,6 +35,8 @@ pub(crate) enum Refused {
     TooManyUndecided,
     /// It is to outlive the process, and the store does not have it.
     NotKept(Unkept),
+    /// Whoever supplies it may not, as the rules of access say.
+    NotPermitted,
 }
 
 /// What filters that are clients' objects say of an event.
@@ -65,7 +68,7 @@ struct Owed {
 }
 
 /// The events of one request being taken in, one after the other.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Submission {
     pub(crate) source: ProxyKey,
     claim: Claim,
@@ -73,16 +76,30 @@ pub(crate) struct Submission {
     refused: Option<Refused>,
     /// The priority that their supplier told.
     pub(crate) priority: Option<i16>,
+    /// What limits the event types.
+    permit: Permit,
 }
 
 impl Submission {
     pub(crate) const fn new(source: ProxyKey, claim: Claim, priority: Option<i16>) -> Self {
-        Self { source, claim, owed: None, refused: None, priority }
+        Self { source, claim, owed: None, refused: None, priority, permit: None }
     }
 
     /// Who is to be told.
     pub(crate) const fn claim(&self) -> Claim {
         self.claim
+    }
+
+    /// The same of somebody who may supply some event types only.
+    pub(crate) fn permitted(mut self, permit: Permit) -> Self {
+        self.permit = permit;
+        self
+    }
+
+    /// What limits the event types.
+    #[inline]
+    pub(crate) const fn permit(&self) -> &Permit {
+        &self.permit
     }
 
     /// An event was not taken. Those after it are not to be looked at.

@@ -11,7 +11,9 @@ pub(crate) mod shares;
 pub(crate) mod slices;
 pub(crate) mod slots;
 pub(crate) mod socket;
+pub(crate) mod stream;
 pub(crate) mod system;
+pub(crate) mod told;
 pub(crate) mod unfinished;
 pub(crate) mod unread;
 
@@ -19,6 +21,7 @@ use self::buffers::Buffers;
 use self::net::Poll;
 use self::output::Spares;
 use self::slices::Slices;
+use self::told::Told;
 
 /// What all connections of a lane share.
 pub(crate) struct Io {
@@ -29,4 +32,6 @@ pub(crate) struct Io {
     pub(crate) buffers: Buffers,
     /// Of connections with nothing to write.
     pub(crate) spares: Spares,
+    /// Of whom it was said that it speaks TLS where that is not spoken.
+    pub(crate) told: Told,
 }

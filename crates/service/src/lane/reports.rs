@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use crate::lane::links::mail::{SupplierNews, ToAdministration};
 use crate::lane::links::post::Post;
+use corba::Denied;
 use engine::{Notice, ProxyKey, Time};
 
 /// Lines about connections in a second.
@@ -18,6 +19,8 @@ const CONNECTION_LINES: u32 = 10;
 const CONSUMER_LINES: u32 = 100;
 /// Lines about connections that come and go in a second, for those who look for a mistake.
 const REMARKS: u32 = 100;
+/// Lines about what is not permitted, in a second. Administration leaves out those of one client that say the same.
+const DENIED_LINES: u32 = 50;
 /// Lines kept while administration has no room for them.
 const LINES_WAITING_MAX: usize = 1024;
 
@@ -28,6 +31,7 @@ pub(crate) struct Reports {
     connections: Allowance,
     consumers: Allowance,
     remarks: Allowance,
+    denied: Allowance,
 }
 
 impl Reports {
@@ -38,6 +42,7 @@ impl Reports {
             connections: Allowance::new("connections", CONNECTION_LINES),
             consumers: Allowance::new("consumers", CONSUMER_LINES),
             remarks: Allowance::new("connections that come and go", REMARKS),
+            denied: Allowance::new("what is not permitted", DENIED_LINES),
         }
     }
 
@@ -60,6 +65,15 @@ impl Reports {
         let may = self.remarks.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
             self.waiting.push_back(ToAdministration::Log(log::Level::Debug, text()));
+        }
+        may
+    }
+
+    /// Tells that somebody may not do something. False when it is only counted.
+    pub(crate) fn denied(&mut self, denied: impl FnOnce() -> Denied, now: Time) -> bool {
+        let may = self.denied.take(now, self.waiting.len() < LINES_WAITING_MAX);
+        if may {
+            self.waiting.push_back(ToAdministration::Denied(denied()));
         }
         may
     }
@@ -88,7 +102,7 @@ impl Reports {
 
     /// Hands over as much as there is room for.
     pub(crate) fn hand_over(&mut self, administration: &mut Post<ToAdministration>, now: Time) {
-        for allowance in [&mut self.connections, &mut self.consumers, &mut self.remarks] {
+        for allowance in [&mut self.connections, &mut self.consumers, &mut self.remarks, &mut self.denied] {
             if let Some(text) = allowance.sum_up(now) {
                 self.waiting.push_back(ToAdministration::Log(log::Level::Warn, text));
             }
@@ -108,7 +122,8 @@ impl Reports {
 
     /// Whether there is something to hand over later.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting.is_empty() || self.connections.owes() || self.consumers.owes() || self.remarks.owes()
+        let allowances = [&self.connections, &self.consumers, &self.remarks, &self.denied];
+        !self.waiting.is_empty() || allowances.into_iter().any(Allowance::owes)
     }
 }
 

@@ -14,6 +14,8 @@ use engine::{Discipline, Lane, LaneId, Notice, SharedRoom, Time};
 
 use crate::counters::{Block, Counter};
 use crate::doors::{self, Clients, Doors, Listeners};
+use crate::handshakes::{self, Secured, Unsecured};
+use crate::lane::access::Guard;
 use crate::lane::clock::Clock;
 use crate::lane::deliveries::Deliveries;
 use crate::lane::intake::Intake;
@@ -26,6 +28,7 @@ use crate::lane::io::shares::Share;
 use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest};
+use crate::lane::io::told::Told;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::Links;
 use crate::lane::links::lanes::Link;
@@ -63,6 +66,8 @@ pub(crate) struct LaneEnds {
     pub(crate) office: Inbox<ToLane>,
     pub(crate) resolver: Post<Lookup>,
     pub(crate) resolved: Inbox<Resolved>,
+    /// To the thread that makes TLS handshakes, if there is one.
+    pub(crate) handshakes: Option<handshakes::Link>,
     pub(crate) introductions: Inbox<Link>,
     pub(crate) links: Vec<Link>,
     /// To the store, and to what keeps backlogs, if there is one.
@@ -110,6 +115,7 @@ pub(crate) struct Worker {
 struct Mail {
     office: Inbox<ToLane>,
     resolved: Inbox<Resolved>,
+    secured: Option<Inbox<Secured>>,
     bell: Arc<Bell>,
 }
 
@@ -125,9 +131,13 @@ pub(crate) struct Core {
     pub(crate) backlogs: Backlogs,
     pub(crate) deliveries: Deliveries,
     pub(crate) office: Office,
+    /// Where connections are posted whose TLS handshakes are to be made.
+    pub(crate) unsecured: Option<Post<Unsecured>>,
     pub(crate) counters: Arc<Block>,
     pub(crate) pulse: Pulse,
     pub(crate) doors: Doors,
+    /// Who may push what.
+    pub(crate) access: Guard,
 }
 
 /// Which lane it is.
@@ -149,6 +159,8 @@ const ANSWERS_PER_SHORT_LOOK: usize = 8;
 const SERVED_FOR: Duration = Duration::from_millis(1);
 /// How long it is waited, at the start, for what there is no memory for to be written, until letters are looked at.
 const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
+/// Connections taken over in one round whose TLS handshakes were made.
+const SECURED_PER_ROUND: usize = 16;
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
 
@@ -168,19 +180,21 @@ impl Worker {
             slices.always_bind();
             PollingServer::new(timing, net::system_time_of(&clock))
         });
+        let handshakes = ends.handshakes.map(|link| (link.unsecured, link.secured));
+        let (unsecured, secured) = handshakes.unzip();
         let mut doors = Doors::new(&common, ends.resolver);
         doors.take_datagrams(listeners.as_mut(), &poll)?;
         doors.begin_dds(listeners.as_mut(), &ends.bell)?;
         Ok(Self {
             clients: Clients::new(listeners, &common, &poll)?,
-            mail: Mail { office: ends.office, resolved: ends.resolved, bell: ends.bell },
+            mail: Mail { office: ends.office, resolved: ends.resolved, secured, bell: ends.bell },
             stopping: false,
             retiring: false,
             polling,
             core: Core {
                 identity: Identity { id, thread, priority, name },
                 clock,
-                io: Io { poll, slices, buffers: Buffers::default(), spares: Spares::default() },
+                io: Io { poll, slices, buffers: Buffers::default(), spares: Spares::default(), told: Told::default() },
                 doors,
                 lane,
                 published: arc_swap::Cache::new(common.published),
@@ -189,8 +203,10 @@ impl Worker {
                 backlogs: Backlogs::new(ends.overflow),
                 deliveries: Deliveries::default(),
                 office: Office::new(ends.administration),
+                unsecured,
                 counters,
                 pulse: Pulse::default(),
+                access: Guard::default(),
             },
         })
     }
@@ -486,10 +502,14 @@ impl Worker {
         self.mail.bell.silence();
         self.mail.office.look();
         self.mail.resolved.look();
+        if let Some(secured) = &self.mail.secured {
+            secured.look();
+        }
         self.core.links.lanes.look();
         self.core.doors.dds.look();
         let more = self.serve_links()
             | self.serve_resolver()
+            | self.serve_handshakes()
             | self.serve_office()
             | self.serve_store()
             | self.serve_overflow()
@@ -549,6 +569,15 @@ impl Worker {
         self.mail.resolved.waiting() > 0
     }
 
+    /// Serves what the thread that makes TLS handshakes has posted. True if there is more.
+    fn serve_handshakes(&mut self) -> bool {
+        for _ in 0..SECURED_PER_ROUND {
+            let Some(secured) = self.mail.secured.as_mut().and_then(Inbox::take) else { return false };
+            self.handle_secured(secured);
+        }
+        self.mail.secured.as_ref().is_some_and(|secured| secured.waiting() > 0)
+    }
+
     fn serve_timers(&mut self) {
         let now = self.core.clock.now;
         if self.core.lane.next_timeout().is_some_and(|due| due <= now) {
@@ -556,6 +585,7 @@ impl Worker {
             self.core.lane.handle_timeout(now);
             if self.core.lane.types_let_go() != let_go {
                 self.core.doors.forget_types();
+                self.core.access.forget_types();
             }
         }
         self.serve_due();
@@ -616,6 +646,7 @@ impl Core {
             // Whom it speaks of was introduced before it was published.
             self.links.meet_introduced();
             self.doors.handle_published(published);
+            self.access.handle_access(published.access.as_ref());
             let before = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(routing, self.clock.now);
             self.handle_new_routing(&before);

@@ -616,7 +616,11 @@ mod tests {
     #[test]
     fn a_poll_tells_what_it_was_asked_for_as_long_as_it_is_so_and_of_trouble_always() {
         let (mut net, ours, theirs) = connection(Weather { window_bytes: 4, ..Weather::FAIR });
-        let (poll, bell, socket) = (net.new_poll(), net.new_bell(), Socket::Listener(crate::doors::Tag::Giop));
+        let (poll, bell, socket) = (
+            net.new_poll(),
+            net.new_bell(),
+            Socket::Listener(crate::doors::Tag::Giop, crate::lane::io::socket::Layer::Plain),
+        );
         net.register(poll, ours, socket, Interest { read: true, ..Interest::WRITE });
         net.register(poll, bell, Socket::Bell, Interest::READ);
         let told =

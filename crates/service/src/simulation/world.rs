@@ -17,7 +17,7 @@ use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
 use crate::admin::run::Administration;
 use crate::config::{Config, Delivery, Lanes, Limits, Scheduling, TimeDriven};
 use crate::counters::{Counter, Counters};
-use crate::doors::Listeners;
+use crate::doors::{Listeners, Tag};
 use crate::lane::io::net::Listener;
 use crate::lane::links::mail::{Lookup, Resolved, ToAdministration};
 use crate::lane::links::post::{Inbox, Post};
@@ -153,12 +153,14 @@ impl World {
     fn new(mut rng: Rng, lanes: Lanes) -> Result<Self, String> {
         let listener = |address| Listener::simulated(address).ok_or("no simulation");
         let listeners = Listeners {
-            giop: listener(sockets::SERVICE)?,
+            giop: Some(listener(sockets::SERVICE)?),
             json: Some(listener(sockets::JSON)?),
             tempo: None,
             tempo_datagrams: None,
             dds: Vec::new(),
+            tls: [const { None }; Tag::ALL.len()],
             outlive: false,
+            own: Vec::new(),
         };
         let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;
@@ -424,6 +426,7 @@ impl World {
             Resource::RequestBytes,
             Resource::Lookups,
             Resource::LookupThreads,
+            Resource::Handshakes,
             Resource::Analyses,
         ];
         for resource in transient {

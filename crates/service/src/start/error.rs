@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use crate::config::ConfigError;
+use tls::LoadError;
 
 /// Why a service did not start.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ pub enum StartError {
         /// What is wrong with it.
         why: String,
     },
+    /// Certificates, keys or lists of revoked certificates cannot be used.
+    Tls(LoadError),
     /// Lanes can run on none of the processors that the configuration names.
     Processors {
         /// `lanes.cpus`.
@@ -78,6 +81,7 @@ impl StartError {
     pub const fn is_of_configuration(&self) -> bool {
         match self {
             Self::Config(_)
+            | Self::Tls(_)
             | Self::Topology { .. }
             | Self::Channel { .. }
             | Self::OutsideNaming { .. }
@@ -130,6 +134,7 @@ impl fmt::Display for StartError {
             Self::OutsideNaming { url, why } => {
                 write!(f, "naming.outside = \"{url}\": {why}; write for example corbaloc::host:2809/NameService")
             }
+            Self::Tls(error) => write!(f, "[tls]: {error}"),
             Self::Processors { processors, error } => write!(
                 f,
                 "lanes.cpus = {processors:?}: this process may run on none of these processors ({error}); \
@@ -145,6 +150,12 @@ impl std::error::Error for StartError {}
 impl From<ConfigError> for StartError {
     fn from(error: ConfigError) -> Self {
         Self::Config(error)
+    }
+}
+
+impl From<LoadError> for StartError {
+    fn from(error: LoadError) -> Self {
+        Self::Tls(error)
     }
 }
 

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use engine::HierarchyLimits;
 
 use crate::config::{Config, Limits};
+use crate::handshakes::HANDSHAKES_MAX;
 use crate::memory::Memory;
 use crate::resolver;
 use accounts::{Ceilings, Resource};
@@ -21,6 +22,8 @@ const EVENT_TYPES_MIN: u64 = 1_024;
 const THREADS_MIN: u64 = 8;
 /// Host names that may be looked up for an address whatever its share.
 const LOOKUPS_MIN: u64 = 4;
+/// TLS handshakes that may be under way with an address whatever its share.
+const HANDSHAKES_MIN: u64 = 16;
 /// Topics that clients of Tempo may announce from an address whatever its share, and what may wait of their messages.
 const ANNOUNCED_MIN: u64 = 64;
 const INPUT_BYTES_MIN: u64 = 256 << 10;
@@ -56,6 +59,7 @@ pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: Connect
         .with(Resource::Channels, channels_max(), CHANNELS_MIN)
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
         .with(Resource::LookupThreads, resolver::THREADS_MAX as u64, 1)
+        .with(Resource::Handshakes, HANDSHAKES_MAX as u64, HANDSHAKES_MIN)
         .with(Resource::Announced, config.tempo.topics_max.into(), ANNOUNCED_MIN)
         .with(Resource::InputBytes, connections / 8, INPUT_BYTES_MIN)
         .with(Resource::Analyses, ANALYSES_MAX, 1)

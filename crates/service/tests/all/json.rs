@@ -41,6 +41,18 @@ impl Lines {
         Self { stream, reader }
     }
 
+    /// The same from an address of this host.
+    pub(crate) fn connect_from(service: &Service, from: &str) -> Self {
+        use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::new(from.parse().unwrap(), 0)).unwrap();
+        connect(&socket, &address(service)).unwrap();
+        let stream = TcpStream::from(socket);
+        patient(&stream);
+        let reader = BufReader::new(stream.try_clone().unwrap());
+        Self { stream, reader }
+    }
+
     pub(crate) fn send(&mut self, line: &str) {
         self.stream.write_all(format!("{line}\n").as_bytes()).unwrap();
     }

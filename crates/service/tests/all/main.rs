@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod access;
 mod acknowledgements;
 mod administering;
 mod clients;
@@ -31,5 +32,6 @@ mod stopping;
 mod telling;
 mod tempo;
 mod time_driven;
+mod tls;
 mod turns;
 mod walls;

@@ -1,7 +1,7 @@
 //! The small protocol (docs/tempo.md): end points that are only sockets, and the service as their broker.
 
 mod bounds;
-mod peers;
+pub(crate) mod peers;
 
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;

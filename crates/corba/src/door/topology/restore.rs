@@ -284,13 +284,16 @@ impl Door {
     fn connect_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         for proxy in &channel.proxies {
             let key = ProxyKey { channel: ChannelId(channel.id), proxy: engine::ProxyId(proxy.id) };
-            if let Some(t::Client { reference, suspended }) = &proxy.client {
+            if let Some(t::Client { reference, suspended, of }) = &proxy.client {
                 let given =
                     reference.as_ref().map(|reference| reference_from(&self.references, reference)).transpose()?;
                 // Such as one that is a proxy of this service, and was destroyed: it would have been found out with the next event.
                 if let Err(raised) = self.connect_again(key, given.unwrap_or_else(Ior::nil)) {
                     log::warn!(target: "campanile::corba", "the client of {key} is not connected again: {raised}");
                     continue;
+                }
+                if let Some(of) = of {
+                    self.own_again(key, of);
                 }
                 self.former.note(key);
                 if *suspended {

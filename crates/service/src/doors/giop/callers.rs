@@ -13,10 +13,11 @@ use crate::doors::giop::foreign_pushes::ForeignPush;
 use crate::doors::giop::large_answers::LargeOwed;
 use crate::doors::giop::moving::Settling;
 use crate::doors::giop::pull_consumers::{Waiter, Written};
-use crate::lane::io::net::Stream;
+use crate::lane::io::entrance::Arrival;
 use crate::lane::io::output::Output;
 use crate::lane::io::rounds::Rounds;
 use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::{Claim, ReadingTime, Unfinished};
 use crate::lane::run::Common;
@@ -161,7 +162,8 @@ impl Clients {
 }
 
 impl Incoming {
-    pub(crate) fn new(stream: Stream, address: SocketAddr, place: Charge, slice: Token, limits: Limits) -> Self {
+    pub(crate) fn new(arrival: Arrival, limits: Limits) -> Self {
+        let Arrival { stream, address, place, slice } = arrival;
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {

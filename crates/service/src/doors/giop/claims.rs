@@ -10,7 +10,7 @@ use crate::lane::intake::Refused;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Worker;
 use crate::store::journal::Unkept;
-use corba::refused_event;
+use corba::{ACCESS_DENIED, refused_event};
 
 /// How a request is answered.
 #[derive(Debug, Clone, Copy)]
@@ -58,6 +58,7 @@ impl Worker {
 pub(crate) const fn exception_of(refused: &Refused) -> SystemException {
     match refused {
         Refused::ByEngine(refusal) => refused_event(refusal),
+        Refused::NotPermitted => ACCESS_DENIED,
         Refused::Unreadable => SystemException::new(Kind::Marshal, 0),
         Refused::TooManyUndecided | Refused::NotKept(Unkept::Full) => SystemException::new(Kind::ImpLimit, 0),
         Refused::NotKept(Unkept::Failed) => SystemException::new(Kind::PersistStore, 0),

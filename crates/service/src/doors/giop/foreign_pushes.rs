@@ -5,6 +5,7 @@
 //! other lane has no room, the push waits here and its connection is not read.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use engine::LaneId;
 use giop::cdr::CharSet;
@@ -19,6 +20,7 @@ use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::mail::LaneThread;
 use crate::lane::run::{Core, Worker};
+use accounts::Account;
 use corba::NO_ROOM;
 
 /// A push on its way to its lane, or on its way home.
@@ -34,6 +36,8 @@ pub(crate) struct ForeignPush {
     size: usize,
     /// It came home because it is for no supplier that is known there.
     is_unknown: bool,
+    /// Who pushed it, where there are rules that say who may.
+    by: Option<Arc<Account>>,
 }
 
 /// A push for another lane that is being served here.
@@ -103,7 +107,7 @@ impl ForeignPush {
     pub(crate) fn new(bytes: Vec<u8>) -> Self {
         let answer = Answer::NONE;
         let connection = Token::from_bits(u64::MAX >> 2);
-        Self { connection, answer, chars: CharSet::Latin1, bytes, size: 0, is_unknown: false }
+        Self { connection, answer, chars: CharSet::Latin1, bytes, size: 0, is_unknown: false, by: None }
     }
 }
 
@@ -125,6 +129,7 @@ impl Core {
         push.bytes.extend_from_slice(message.bytes);
         push.size = message.bytes.len();
         (push.connection, push.answer, push.chars, push.is_unknown) = (connection, answer, caller.speech.chars, false);
+        push.by = self.access.is_on().then(|| Arc::clone(caller.account()));
         caller.await_answer(push.size);
         self.counters.add(Counter::PushesPassed, 1);
         if let Err((Foreign::Giop(push), _)) = self.links.lanes.post_foreign(lane, Foreign::Giop(push)) {
@@ -147,9 +152,9 @@ impl Core {
     /// Takes in a push that arrived on another lane's connection.
     pub(crate) fn take_foreign_push(&mut self, thread: LaneThread, mut push: Box<ForeignPush>) {
         let bytes = core::mem::take(&mut push.bytes);
-        let (answer, chars) = (push.answer, push.chars);
+        let (answer, chars, by) = (push.answer, push.chars, push.by.take());
         let guest = self.doors.giop.foreign.guests.insert(Guest { thread, push });
-        let finished = self.take_in_foreign(guest, &bytes, answer, chars);
+        let finished = self.take_in_foreign(guest, &bytes, (answer, chars), by.as_ref());
         self.deliver();
         // It may have been answered already, and its buffer be needed for that.
         let Some(Guest { push, .. }) = self.doors.giop.foreign.guests.get_mut(guest) else { return };
@@ -170,15 +175,24 @@ impl Core {
         &mut self,
         guest: Token,
         bytes: &[u8],
-        answer: Answer,
-        chars: CharSet,
+        (answer, chars): (Answer, CharSet),
+        by: Option<&Arc<Account>>,
     ) -> Option<Result<bool, Refused>> {
         let header = Header::parse(bytes).ok()?;
         let request = Request::parse(bytes, &header).ok()?;
-        let push = self.find_push(&request)?;
+        let mut push = self.find_push(&request)?;
+        if self.access.is_on() {
+            // There were no rules where it came from: it is let in by what held there.
+            let permit = by.map(|account| self.permit_push(account, &push)).unwrap_or(Ok(None));
+            match permit {
+                Ok(permit) => push.permit = permit,
+                Err(_) => return Some(Err(Refused::NotPermitted)),
+            }
+        }
         let body = request.body(bytes, &header, chars);
         let mut submission =
-            Submission::new(push.source, crate::doors::Claim::Giop(Claim::Guest(guest)), answer.priority);
+            Submission::new(push.source, crate::doors::Claim::Giop(Claim::Guest(guest)), answer.priority)
+                .permitted(push.permit.clone());
         if !self.take_in_body(&mut submission, &push, &body) {
             self.counters.add(Counter::WrongBodies, 1);
             return Some(Err(Refused::Unreadable));

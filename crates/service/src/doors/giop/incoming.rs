@@ -11,8 +11,7 @@ use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::giop::callers::{Caller, Incoming, Input};
 use crate::lane::io::buffers::Borrower;
-use crate::lane::io::entrance::Arrival;
-use crate::lane::io::net;
+use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Flushed, Output, would_block};
 use crate::lane::io::slices::{Slices, Work};
 use crate::lane::io::slots::Token;
@@ -64,14 +63,17 @@ fn go_hungry(token: Token, caller: &mut Caller, slices: &mut Slices) {
 impl Worker {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
     pub(crate) fn let_in_giop(&mut self, arrival: Arrival) -> Option<usize> {
-        let Arrival { stream, address, place, slice } = arrival;
         let framing = self.core.doors.giop.outgoing.limits.framing;
-        let token = self.clients.giop.incoming.insert(Incoming::new(stream, address, place, slice, framing));
+        let token = self.clients.giop.incoming.insert(Incoming::new(arrival, framing));
         let entry = self.clients.giop.incoming.get(token)?;
         let socket = Socket::Incoming(Tag::Giop, token);
-        if self.core.io.poll.add(&entry.caller.stream, socket, Interest::READ).is_err() {
+        if self.core.io.poll.add(entry.caller.stream.tcp(), socket, Interest::READ).is_err() {
             self.clients.giop.incoming.remove(token);
             return None;
+        }
+        if entry.caller.stream.has_more() {
+            // It came with the end of the handshake.
+            self.settle_later(token);
         }
         self.note_open(1);
         self.core.counters.add(Counter::ConnectionsAccepted, 1);
@@ -90,7 +92,7 @@ impl Worker {
         } else if ready.ended {
             // It is gone, or will be once it has been heard out. What it sent before may be events that nobody
             // answers, so they are not thrown away.
-            if inbound.buffered() == 0 && !net::has_unread(&caller.stream) {
+            if inbound.buffered() == 0 && !caller.stream.has_unread() {
                 return self.close(token);
             }
             caller.input.ended = true;
@@ -115,7 +117,7 @@ impl Worker {
             let Some(entry) = self.clients.giop.incoming.get_mut(token) else { return };
             let vacant = entry.inbound.vacant();
             let room = vacant.capacity() - vacant.len();
-            match net::receive(&entry.caller.stream, vacant) {
+            match entry.caller.stream.receive(vacant) {
                 Ok(0) => return self.close(token),
                 Ok(count) => {
                     entry.inbound.filled(count);
@@ -141,6 +143,13 @@ impl Worker {
     /// the connection is gone.
     fn process(&mut self, token: Token) -> Option<u32> {
         let Incoming { inbound, caller } = self.clients.giop.incoming.get_mut(token)?;
+        // No message begins so.
+        if tls::is_hello(inbound.ahead()) {
+            let address = caller.address;
+            self.core.note_tls_at_plain_port(Tag::Giop, address);
+            self.close(token);
+            return None;
+        }
         let mut turn = caller.rounds.portion.begin(self.core.io.slices.round(), self.core.io.slices.share());
         caller.output.lend(&mut self.core.io.spares);
         inbound.note_time(caller.input.reading.at(self.core.clock.now).0);
@@ -307,7 +316,7 @@ impl Worker {
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         caller.rounds.is_due = false;
         let spares = &mut self.core.io.spares;
-        let Ok(flushed) = caller.output.flush(&caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
+        let Ok(flushed) = caller.output.flush(&mut caller.stream, spares, REPLY_BYTES_PER_ROUND) else {
             return self.close(token);
         };
         let written = flushed == Flushed::All;
@@ -334,6 +343,10 @@ impl Worker {
         {
             self.core.io.slices.put_off(caller.rounds.slice, Work::Resume(Socket::Incoming(Tag::Giop, token)));
         }
+        if read && caller.stream.has_more() && !core::mem::replace(&mut caller.rounds.is_put_off, true) {
+            let ready = Ready::to_read(Socket::Incoming(Tag::Giop, token));
+            self.core.io.slices.put_off(caller.rounds.slice, Work::Ready(ready));
+        }
         if flushed == Flushed::Share {
             caller.rounds.is_due = true;
             self.clients.giop.rests.push_back(token);
@@ -341,7 +354,7 @@ impl Worker {
         let interest = Interest { read, write: flushed == Flushed::Full, end: !read && !caller.input.ended };
         if interest != caller.rounds.interest {
             caller.rounds.interest = interest;
-            if self.core.io.poll.change(&caller.stream, Socket::Incoming(Tag::Giop, token), interest).is_err() {
+            if self.core.io.poll.change(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), interest).is_err() {
                 self.close(token);
             }
         }
@@ -356,7 +369,8 @@ impl Worker {
             self.core.io.slices.leave(entry.caller.rounds.slice);
             self.note_open(-1);
             let open = self.clients.giop.open;
-            self.core.remark(|| format!("the connection from {} is closed; {open} open", entry.caller.address));
+            let client = Named(entry.caller.address, entry.caller.account());
+            self.core.remark(|| format!("the connection from {client} is closed; {open} open"));
             #[cfg(test)]
             if crate::simulation::goes_wrong(crate::simulation::Break::KeptCharge) {
                 core::mem::forget(entry);
@@ -498,7 +512,7 @@ impl Worker {
         for token in open {
             if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
                 message::close_connection(caller.output.bytes(), caller.speech.version);
-                let _ = caller.output.flush(&caller.stream, &mut self.core.io.spares, usize::MAX);
+                let _ = caller.output.flush(&mut caller.stream, &mut self.core.io.spares, usize::MAX);
             }
             self.close(token);
         }

@@ -76,7 +76,7 @@ impl Core {
         caller.input.has_begun = true;
         let tag = event::tag_of(body.encoding(), body.phase());
         self.doors.giop.instalments.begun.push_back(Begun {
-            submission: *submission,
+            submission: submission.clone(),
             bytes,
             tag,
             batch,

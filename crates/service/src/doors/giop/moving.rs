@@ -86,7 +86,7 @@ impl Worker {
         }
         let Some(mut entry) = self.clients.giop.incoming.remove(token) else { return true };
         // Should that fail, the descriptor's end would be told to a token that is nobody's.
-        let _ = self.core.io.poll.remove(&entry.caller.stream);
+        let _ = self.core.io.poll.remove(entry.caller.stream.tcp());
         self.core.io.buffers.recover(&mut entry.inbound);
         entry.caller.release_room(&mut self.clients.giop.unfinished);
         entry.caller.prepare_to_move();
@@ -105,7 +105,7 @@ impl Worker {
         let token = self.clients.giop.incoming.insert(entry);
         self.note_open(1);
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
-        if self.core.io.poll.add(&caller.stream, Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
+        if self.core.io.poll.add(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {
             return self.close(token);
         }
         if let Some((_, message)) = parked {

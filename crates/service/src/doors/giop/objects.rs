@@ -24,9 +24,11 @@ use crate::doors::giop::statistics;
 use crate::doors::{Answered, Call, ToDoor, Wish};
 use crate::lane::reports::printable;
 use crate::published::Published;
+use access::Rules;
 use accounts::{Account, Principal, Refused};
 use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
+use corba::{ACCESS_DENIED, Denied};
 use corba::{
     AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Creations, Door, Exception, Farewell, Guest,
     OBJECT_NOT_EXIST, Question, RestoredStanding, SupplierStanding, Unpublished, Unwelcome,
@@ -155,7 +157,11 @@ impl Objects {
 
     /// The reply to a request that is not answered, for a reason of administration's.
     pub(crate) fn decline(request: &Request, why: Declined) -> Option<Answered> {
+        if why == Declined::NotPermitted {
+            return answer_with(request, |_, _, _| Err(Exception::System(ACCESS_DENIED)));
+        }
         let kind = match why {
+            Declined::NotPermitted => Kind::NoPermission,
             // There may be another service soon.
             Declined::Stopping => Kind::Transient,
             Declined::NoResources => Kind::NoResources,
@@ -191,6 +197,16 @@ impl Objects {
     /// Whether what was published last has all of that.
     pub(crate) fn is_published(&self, changed: &Unpublished) -> bool {
         self.door.is_published(changed)
+    }
+
+    /// Whether a client may do what concerns the whole service. It is noted if it may not.
+    pub(crate) fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
+        self.door.may_operate(account, what)
+    }
+
+    /// What a client asked for and may not do, since this was last asked.
+    pub(crate) fn poll_denied(&mut self) -> Option<Denied> {
+        self.door.poll_denied()
     }
 
     /// What a client was refused because it would have been too much, since this was last asked.
@@ -298,6 +314,11 @@ impl Objects {
     /// What is configured, as JSON; nothing if it is too much to be told in one go.
     pub(crate) fn topology(&self) -> Option<String> {
         self.door.topology_json()
+    }
+
+    /// These rules of access hold from now on.
+    pub(crate) fn set_access(&mut self, rules: Option<Rules>) {
+        self.door.replace_access(rules);
     }
 
     /// Makes all that such a text has, or says why not.

@@ -28,18 +28,20 @@ use crate::doors::giop::replies::Verdict;
 use crate::doors::giop::routes::{Endpoint, Route, Routes, Sent};
 use crate::doors::giop::unused::{Around, Unused};
 use crate::lane::io::gathered::Gathered;
-use crate::lane::io::net::Stream;
+use crate::lane::io::net::Tcp;
 use crate::lane::io::output::Output;
 use crate::lane::io::rounds::Rounds;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::links::mail::Lookup;
 use crate::lane::links::post::Post;
 use crate::lane::run::Core;
 use crate::published::Published;
+use access::OutgoingPolicy;
 use accounts::{Account, Charge, Spent};
 use corba::Peers;
 
@@ -59,9 +61,11 @@ enum State {
     Found(Vec<SocketAddr>),
     /// Connecting to one address; the others are tried after it, the last one first.
     Connecting {
-        stream: Stream,
+        stream: Tcp,
         others: Vec<SocketAddr>,
     },
+    /// Connected, and handed over for the TLS handshake.
+    Shaking,
     Open(Stream),
 }
 
@@ -70,6 +74,8 @@ pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
     /// Its place among the connections to clients, charged to whoever needed it first.
     place: Charge,
+    /// Whether it is over TLS.
+    is_secure: bool,
     /// Charged is the host that it leads to; until it is open, whoever needed it first.
     pub(crate) rounds: Rounds,
     state: State,
@@ -112,6 +118,7 @@ impl Outgoing {
         Self {
             endpoint,
             place,
+            is_secure: false,
             rounds: Rounds::new(slice, Interest::NONE),
             state: State::Resolving,
             inbound: Inbound::new(limits),
@@ -137,14 +144,14 @@ impl Outgoing {
     fn stream(&self) -> Option<&Stream> {
         match &self.state {
             State::Open(stream) => Some(stream),
-            State::Resolving | State::Found(_) | State::Connecting { .. } => None,
+            State::Resolving | State::Found(_) | State::Connecting { .. } | State::Shaking => None,
         }
     }
 
     /// Whether connecting has begun.
     #[cfg(test)]
     pub(crate) const fn is_begun(&self) -> bool {
-        matches!(self.state, State::Connecting { .. } | State::Open(_))
+        matches!(self.state, State::Connecting { .. } | State::Shaking | State::Open(_))
     }
 
     /// Whether it is connected.
@@ -153,10 +160,10 @@ impl Outgoing {
     }
 
     /// The socket and what has arrived on it, once it is connected.
-    pub(crate) fn stream_and_inbound(&mut self) -> Option<(&Stream, &mut Inbound)> {
-        match &self.state {
+    pub(crate) fn stream_and_inbound(&mut self) -> Option<(&mut Stream, &mut Inbound)> {
+        match &mut self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
-            State::Resolving | State::Found(_) | State::Connecting { .. } => None,
+            State::Resolving | State::Found(_) | State::Connecting { .. } | State::Shaking => None,
         }
     }
 
@@ -220,6 +227,8 @@ pub(crate) struct Outgoings {
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
     resolver: Resolver,
+    /// Where nobody is called.
+    policy: Arc<OutgoingPolicy>,
     pub(crate) limits: Limits,
     /// Calls of administration's without a reply: as long as there are any, deadlines run.
     pub(crate) calls: HashMap<u64, AwaitedReply>,
@@ -238,8 +247,39 @@ pub(crate) struct Outgoings {
 pub(crate) struct Limits {
     pub(crate) framing: framing::Limits,
     pub(crate) connect_timeout: Duration,
+    pub(crate) tls: Calls,
     /// A connection that owes replies and sends nothing for this long is replaced when a push is given up on it.
     pub(crate) silence: Duration,
+}
+
+/// Whether clients are called over TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Calls {
+    /// Never.
+    Plain,
+    /// Where their references name a port for it.
+    TlsWherePossible,
+    /// And who names none is not called.
+    TlsOnly,
+}
+
+impl Calls {
+    /// At which port an end point is called, and whether over TLS.
+    ///
+    /// # Errors
+    /// Says why it is not called.
+    fn way_to(self, endpoint: &Endpoint) -> Result<(u16, bool), String> {
+        match (self, endpoint.tls_port) {
+            (Self::TlsWherePossible | Self::TlsOnly, Some(port)) => Ok((port, true)),
+            (Self::TlsOnly, None) => {
+                Err("its reference names no port for TLS, and nothing is called in the clear (tls.required)".into())
+            }
+            (Self::Plain, Some(_)) if endpoint.port == 0 => {
+                Err("it is to be called over TLS, and tls.ca names no authority that is trusted for that".into())
+            }
+            (Self::Plain | Self::TlsWherePossible, _) => Ok((endpoint.port, false)),
+        }
+    }
 }
 
 /// What is looked after from time to time.
@@ -267,7 +307,7 @@ pub(crate) struct Scratch {
 }
 
 impl Outgoings {
-    pub(crate) fn new(resolver: Resolver, limits: Limits) -> Self {
+    pub(crate) fn new(resolver: Resolver, limits: Limits, policy: Arc<OutgoingPolicy>) -> Self {
         Self {
             connections: Slots::new(),
             by_endpoint: HashMap::new(),
@@ -275,6 +315,7 @@ impl Outgoings {
             ways: Ways::default(),
             peers: Arc::default(),
             resolver,
+            policy,
             limits,
             calls: HashMap::new(),
             upkeep: Upkeep::default(),
@@ -404,6 +445,7 @@ impl Core {
             if ready.readable && !self.read_replies(token) {
                 return;
             }
+            self.read_on(token);
         } else if !self.go_on_connecting(token) {
             return;
         }
@@ -413,14 +455,25 @@ impl Core {
         self.deliver();
     }
 
+    /// Has a connection read again of which more has arrived than a poll tells.
+    fn read_on(&mut self, token: Token) {
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
+        if let State::Open(stream) = &connection.state
+            && stream.has_more()
+            && !core::mem::replace(&mut connection.rounds.is_put_off, true)
+        {
+            let ready = Ready::to_read(Socket::Outgoing(Tag::Giop, token));
+            self.io.slices.put_off(connection.rounds.slice, Work::Ready(ready));
+        }
+    }
+
     /// What was read of a connection and not looked at waits for a turn of its address.
     pub(crate) fn go_on_reading_later(&mut self, token: Token) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         connection.rounds.is_hungry = true;
         if !core::mem::replace(&mut connection.rounds.is_put_off, true) {
             let socket = Socket::Outgoing(Tag::Giop, token);
-            let ready = Ready { socket, readable: true, writable: false, ended: false, broken: false };
-            self.io.slices.put_off(connection.rounds.slice, Work::Ready(ready));
+            self.io.slices.put_off(connection.rounds.slice, Work::Ready(Ready::to_read(socket)));
         }
     }
 
@@ -430,7 +483,7 @@ impl Core {
         let Outgoings { connections, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.rounds.is_due = false;
-        let State::Open(stream) = &connection.state else { return };
+        let State::Open(stream) = &mut connection.state else { return };
         if let Err(error) = connection.output.flush(stream, spares, usize::MAX) {
             return self.lose(token, &error.to_string());
         }
@@ -553,7 +606,7 @@ impl Core {
         let interest = Interest { write: !connection.output.is_empty(), ..Interest::READ };
         if interest != connection.rounds.interest {
             connection.rounds.interest = interest;
-            if self.io.poll.change(stream, Socket::Outgoing(Tag::Giop, token), interest).is_err() {
+            if self.io.poll.change(stream.tcp(), Socket::Outgoing(Tag::Giop, token), interest).is_err() {
                 self.lose(token, "the connection cannot be watched");
             }
         }

@@ -18,6 +18,9 @@ use crate::doors::giop::replies::DISCONNECTED;
 use crate::doors::giop::waiting_pulls::Left;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
+use access::Right;
+use accounts::Account;
+use corba::ACCESS_DENIED;
 use corba::event::{self, FORM_STRUCTURED, Pulled};
 use corba::keys::ObjectKey;
 use corba::refused_event;
@@ -102,6 +105,26 @@ impl Core {
             activity.note(self.clock.now);
         }
         Some(Pull { key, pulled, tried })
+    }
+
+    /// Whether a client may have what it would pull: all that its proxy gets, which is what whoever connected that may have.
+    pub(crate) fn permit_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
+        if !self.access.is_on() {
+            return Ok(());
+        }
+        let rule = match self.access.may(account, Right::Subscribe, key.channel) {
+            Ok(None) => return Ok(()),
+            Ok(Some(limited)) => {
+                let of_proxy = self.consumer(key).and_then(|route| route.interest.permitted());
+                if of_proxy.is_some_and(|permitted| **permitted == *limited.types()) {
+                    return Ok(());
+                }
+                limited.rule()
+            }
+            Err(rule) => rule,
+        };
+        self.deny(account, Right::Subscribe, key.channel, (rule, &"a pull (subscribe)"));
+        Err(ACCESS_DENIED)
     }
 
     /// A connected consumer's route.

@@ -24,10 +24,12 @@ use crate::doors::giop::lane_calls::{Ask, Asker, UnderWay};
 use crate::doors::giop::mail::{self, OWN_ENDIAN};
 use crate::doors::giop::replies::{DISCONNECTED, Verdict};
 use crate::doors::giop::unused::Around;
+use crate::lane::access::Permit;
 use crate::lane::intake::Submission;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::links::mail::SupplierNews;
 use crate::lane::run::Core;
+use access::Right;
 use corba::event::{self, FORM_STRUCTURED};
 
 /// Events asked for at a time of a supplier that gives sequences.
@@ -285,6 +287,20 @@ impl Core {
         }
     }
 
+    /// What limits the event types of a supplier that is pulled from: what whoever connected it may publish.
+    fn permit_pulled(&mut self, token: Token, key: ProxyKey) -> Result<Permit, String> {
+        if !self.access.is_on() {
+            return Ok(None);
+        }
+        let peer = self.doors.giop.pullers.all.get(token).map(|puller| puller.peer);
+        let address = peer.and_then(|peer| self.doors.giop.outgoing.peers.get(peer));
+        let Some(account) = address.and_then(|address| address.by.clone()) else { return Ok(None) };
+        self.access.may(&account, Right::Publish, key.channel).map_err(|rule| {
+            self.deny(&account, Right::Publish, key.channel, (rule, &"events that are pulled (publish)"));
+            "its rules of access do not let its events in".to_owned()
+        })
+    }
+
     /// Takes in the events of an answer, and says how many there were.
     ///
     /// # Errors
@@ -295,7 +311,9 @@ impl Core {
         let body = answer.reader();
         let mut work = event::work_for(answer.body.len());
         let unreadable = |error| format!("its reply cannot be read: {error}");
-        let mut submission = Submission::new(key, crate::doors::Claim::Giop(Claim::Puller(token)), None);
+        let permit = self.permit_pulled(token, key)?;
+        let mut submission =
+            Submission::new(key, crate::doors::Claim::Giop(Claim::Puller(token)), None).permitted(permit);
         let count;
         if batches {
             // More than the maximum that was asked for (Notification Service 1.1, 3.1.4.2) would be taken in at one go, too.

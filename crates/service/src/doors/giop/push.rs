@@ -5,6 +5,8 @@
 //! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
 //! Everything else a client can ask goes to administration.
 
+use std::sync::Arc;
+
 use engine::{LaneId, PriorityModel, ProxyKey, ProxyState};
 use giop::cdr::{ReadErrorKind, Reader};
 use giop::codeset;
@@ -21,17 +23,19 @@ use crate::doors::giop::large_answers;
 use crate::doors::giop::mail;
 use crate::doors::giop::recall::Recalled;
 use crate::doors::{self, giop::Door};
+use crate::lane::access::Permit;
 use crate::lane::intake::Submission;
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::run::Core;
-use accounts::Resource;
-use corba::NO_ROOM;
+use access::Right;
+use accounts::{Account, Resource};
 use corba::event::{self, FORM_ANY, FORM_STRUCTURED};
 use corba::keys::ObjectKey;
+use corba::{ACCESS_DENIED, NO_ROOM};
 
 /// A push that a consumer proxy of ours is to take.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Push {
     pub(crate) source: ProxyKey,
     form: engine::Form,
@@ -41,12 +45,14 @@ pub(crate) struct Push {
     lane: Option<LaneId>,
     /// Whether the priority that its supplier tells counts: not where the service has declared one.
     heeds_priority: bool,
+    /// What limits the event types of whoever pushes it.
+    pub(crate) permit: Permit,
 }
 
 #[cfg(test)]
 impl Push {
     pub(crate) const fn new(source: ProxyKey, form: engine::Form) -> Self {
-        Self { source, form, batches: false, lane: None, heeds_priority: false }
+        Self { source, form, batches: false, lane: None, heeds_priority: false, permit: None }
     }
 }
 
@@ -131,7 +137,14 @@ impl Core {
             }
         }
         caller.speech.chars = told.unwrap_or(caller.speech.chars);
-        if let Some(push) = self.find_push(&request) {
+        if let Some(mut push) = self.find_push(&request) {
+            match self.permit_push(caller.account(), &push) {
+                Ok(permit) => push.permit = permit,
+                Err(exception) => {
+                    answer_exception(caller, answer, exception);
+                    return Ok(());
+                }
+            }
             match told_priority(&request, &push) {
                 Ok(priority) => answer.priority = priority,
                 Err(exception) => {
@@ -141,9 +154,13 @@ impl Core {
                 }
             }
             let known = Recalled { push, answer, body_offset: request.body_offset, chars: told };
-            self.doors.giop.recall.note_request(connection, &message, known);
+            self.doors.giop.recall.note_request(connection, &message, known.clone());
             self.handle_push(connection, &message, caller, &known);
         } else if let Some(pull) = self.find_pull(&request) {
+            if let Err(exception) = self.permit_pull(caller.account(), pull.key) {
+                answer_exception(caller, answer, exception);
+                return Ok(());
+            }
             caller.settling.note_pull();
             if self.identity.id == LaneId::MAIN {
                 self.pull(connection, &message, &request, caller, answer, pull);
@@ -179,6 +196,16 @@ impl Core {
             batches,
             lane,
             heeds_priority,
+            permit: None,
+        })
+    }
+
+    /// What limits the event types that a client may push, if it may push at all.
+    pub(crate) fn permit_push(&mut self, account: &Arc<Account>, push: &Push) -> Result<Permit, SystemException> {
+        let channel = push.source.channel;
+        self.access.may(account, Right::Publish, channel).map_err(|rule| {
+            self.deny(account, Right::Publish, channel, (rule, &"a push (publish)"));
+            ACCESS_DENIED
         })
     }
 
@@ -201,7 +228,8 @@ impl Core {
             push.source,
             doors::Claim::Giop(Claim::Client { connection, answer, bytes }),
             answer.priority,
-        );
+        )
+        .permitted(push.permit.clone());
         let is_read = if push.batches && self.lane.takes_turns() {
             let is_read = self.read_batch(push, &body);
             if is_read && self.begin_instalments(&mut submission, &body, caller) {

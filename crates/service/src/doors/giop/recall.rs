@@ -40,7 +40,7 @@ struct KnownRequest {
 }
 
 /// What the head of a push says.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Recalled {
     pub(crate) push: Push,
     /// Its number is this request's.
@@ -109,7 +109,7 @@ impl Recall {
         if !is_same {
             return None;
         }
-        let mut recalled = known.recalled;
+        let mut recalled = known.recalled.clone();
         let [.., n0, n1, n2, n3] = front.to_le_bytes();
         recalled.answer.request_id = match message.header.endian {
             Endian::Big => u32::from_be_bytes([n0, n1, n2, n3]),
@@ -246,7 +246,7 @@ mod tests {
         let mut recall = Recall::default();
         let first = request(Version::V1_2, Endian::Little, 1, b"key", b"body");
         let known = recalled(&message(&first));
-        recall.note_request(token, &message(&first), known);
+        recall.note_request(token, &message(&first), known.clone());
         let body_at = known.body_offset;
         // All but the magic, which was looked at before, the size, and the number.
         for at in (4..8).chain(FRONT..body_at) {

@@ -17,7 +17,6 @@ use crate::doors::giop::mail;
 use crate::doors::giop::outgoing::{Outgoing, Outgoings, Scratch};
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::pull_suppliers::Pullers;
-use crate::lane::io::net;
 use crate::lane::io::output::would_block;
 use crate::lane::io::slots::Token;
 use crate::lane::reports::printable;
@@ -74,7 +73,7 @@ impl Core {
         if !connection.take_hungry() {
             let Some((stream, inbound)) = connection.stream_and_inbound() else { return true };
             self.io.buffers.lend(inbound);
-            match net::receive(stream, inbound.vacant()) {
+            match stream.receive(inbound.vacant()) {
                 Ok(0) => {
                     self.lose(token, "the consumer closed the connection");
                     return false;

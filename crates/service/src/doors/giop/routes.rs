@@ -24,7 +24,10 @@ pub(crate) const FORWARDS_MAX: u8 = 8;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Endpoint {
     pub(crate) host: String,
+    /// 0 where it does not listen in the clear.
     pub(crate) port: u16,
+    /// The port at which it speaks TLS, if its reference names one.
+    pub(crate) tls_port: Option<u16>,
     pub(crate) version: Version,
     pub(crate) chars: CharSet,
     /// Whether the peer's references say which code sets it knows; only then is it told which one is used.
@@ -35,6 +38,7 @@ pub(crate) struct Endpoint {
 pub(crate) struct Target {
     host: String,
     port: u16,
+    tls_port: Option<u16>,
     pub(crate) version: Version,
     pub(crate) key: Vec<u8>,
     negotiates: bool,
@@ -49,6 +53,7 @@ impl Target {
         Some(Self {
             host: profile.host.clone(),
             port: profile.port,
+            tls_port: profile.secure_transport().map(|secure| secure.port),
             version: profile.version.min(OWN_VERSION),
             key: profile.key.clone(),
             negotiates: code_sets.is_some(),
@@ -57,7 +62,8 @@ impl Target {
     }
 
     pub(crate) fn endpoint(&self, version: Version, chars: CharSet) -> Endpoint {
-        Endpoint { host: self.host.clone(), port: self.port, version, chars, negotiates: self.negotiates }
+        let Self { host, port, tls_port, negotiates, .. } = self;
+        Endpoint { host: host.clone(), port: *port, tls_port: *tls_port, version, chars, negotiates: *negotiates }
     }
 }
 

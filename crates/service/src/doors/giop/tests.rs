@@ -26,6 +26,7 @@ use crate::doors::giop::mail::{self, CallFailure, Reply};
 use crate::doors::{Listeners, Request, Returned, Tag};
 use crate::lane::io::net::{self, Bell};
 use crate::lane::io::shares::Share;
+use crate::lane::io::socket::Layer;
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::lanes::Link;
 use crate::lane::links::mail::{LaneThread, Lookup, Resolved, ToAdministration, ToLane};
@@ -56,6 +57,7 @@ fn door() -> Door {
     Door::new(DoorSettings {
         host: "127.0.0.1".into(),
         port: 1,
+        secure: None,
         chars: CharSet::Latin1,
         delivery: SettingsPatch::default(),
         limits: ChannelLimits::default(),
@@ -106,6 +108,7 @@ impl Bench {
                 office,
                 resolver,
                 resolved,
+                handshakes: None,
                 introductions,
                 links: Vec::new(),
             },
@@ -113,13 +116,19 @@ impl Bench {
             common: Common {
                 published: Arc::clone(&published),
                 doors: crate::doors::Settings {
-                    json: crate::doors::json::Settings { limits: json::Limits::default(), request_bytes_min: 0 },
+                    json: crate::doors::json::Settings {
+                        limits: json::Limits::default(),
+                        request_bytes_min: 0,
+                        tokens: Arc::default(),
+                    },
                     tempo: crate::config::Config::default().tempo_settings(0),
                     tempo_types: Arc::default(),
                     giop: Settings {
+                        policy: Arc::default(),
                         framing: framing::Limits::default(),
                         request_bytes_min: 16 << 10,
                         connect_timeout: Duration::from_secs(5),
+                        tls: crate::doors::giop::outgoing::Calls::Plain,
                         silence: Duration::from_secs(30),
                         address_outlives: false,
                     },
@@ -168,8 +177,11 @@ impl Bench {
     }
 
     fn connect_with(&mut self, socket: OwnedFd) -> TcpStream {
-        connect(&socket, &self.lane.clients.entrance(Tag::Giop).listener.as_ref().unwrap().local_addr().unwrap())
-            .unwrap();
+        connect(
+            &socket,
+            &self.lane.clients.entrance(Tag::Giop, Layer::Plain).listener.as_ref().unwrap().local_addr().unwrap(),
+        )
+        .unwrap();
         let stream = TcpStream::from(socket);
         let before = self.counters.read(Counter::ConnectionsAccepted);
         while self.counters.read(Counter::ConnectionsAccepted) == before {

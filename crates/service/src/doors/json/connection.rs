@@ -8,9 +8,9 @@ use hashbrown::HashMap;
 use json::{Limits, Publish, Session};
 
 use crate::lane::io::entrance::Arrival;
-use crate::lane::io::net::Stream;
 use crate::lane::io::output::Output;
 use crate::lane::io::slots::Token;
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::io::unread::Unread;
 use accounts::{Account, Charge, Resource, Spent};
@@ -76,6 +76,13 @@ pub(crate) struct Proxies {
     pub(super) waiting: Option<Box<Publish>>,
     /// Consumers whose outboxes wait for room.
     pub(super) blocked: Vec<Peer>,
+}
+
+impl Proxies {
+    /// Whether its client has asked for nothing yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.subscriptions.is_empty() && self.suppliers.is_empty() && self.waiting.is_none()
+    }
 }
 
 impl Connection {

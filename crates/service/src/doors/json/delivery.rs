@@ -8,9 +8,10 @@ use super::{Door, Proxy};
 use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::lane::io::output::{Body, Flushed};
+use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::Interest;
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::Core;
 
 /// Octets that are written to one connection in one go.
@@ -112,7 +113,7 @@ impl Core {
     fn settle_json(&mut self, token: Token) {
         let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
         connection.is_due = false;
-        let flushed = connection.output.flush(&connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
+        let flushed = connection.output.flush(&mut connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
         let Ok(flushed) = flushed else { return self.close_json(token) };
         let unread = connection.note_unread(self.clock.now);
         self.count_unread(unread);
@@ -126,9 +127,13 @@ impl Core {
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Json, token);
-            if self.io.poll.change(&connection.stream, socket, interest).is_err() {
+            if self.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
                 return self.close_json(token);
             }
+        }
+        if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_put_off, true) {
+            let ready = Ready::to_read(Socket::Incoming(Tag::Json, token));
+            self.io.slices.put_off(connection.slice, Work::Ready(ready));
         }
         if flushed == Flushed::Share {
             self.doors.json.note_due(token);

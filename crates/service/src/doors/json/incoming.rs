@@ -8,8 +8,7 @@ use json::Heard;
 use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::json::connection::Connection;
-use crate::lane::io::entrance::Arrival;
-use crate::lane::io::net;
+use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::would_block;
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
@@ -40,9 +39,13 @@ impl Worker {
         let token = door.connections.insert(Connection::new(arrival, door.settings.limits));
         let connection = door.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Json, token);
-        if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
+        if self.core.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             door.connections.remove(token);
             return None;
+        }
+        if connection.stream.has_more() {
+            // It came with the end of the handshake.
+            door.note_due(token);
         }
         door.open += 1;
         let open = door.open;
@@ -104,11 +107,17 @@ impl Core {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.doors.json.connections.get_mut(token) {
-            match net::receive(&connection.stream, &mut buffer) {
+            match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     // It may have sent its last request and wait for the answer, or for events.
                     connection.input.has_ended = true;
                     self.doors.json.note_due(token);
+                }
+                // No line begins so.
+                Ok(_) if tls::is_hello(&buffer) => {
+                    let address = connection.address;
+                    self.note_tls_at_plain_port(Tag::Json, address);
+                    self.close_json(token);
                 }
                 Ok(_) => self.process_json(token, &buffer),
                 Err(error) if would_block(&error) || error.kind() == io::ErrorKind::Interrupted => {}
@@ -199,7 +208,8 @@ impl Core {
         self.doors.json.open -= 1;
         self.note_json_open();
         let open = self.doors.json.open;
-        self.remark(|| format!("the connection from {} is closed; {open} open for lines of JSON", connection.address));
+        let client = Named(connection.address, connection.account());
+        self.remark(|| format!("the connection from {client} is closed; {open} open for lines of JSON"));
     }
 
     /// The service ends.

@@ -13,10 +13,12 @@ use crate::doors;
 use crate::doors::guests::NO_ROOM;
 use crate::doors::json::connection::Connection;
 use crate::doors::json::{Part, WANT};
+use crate::lane::access::Permit;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
 use crate::store::journal::Unkept;
+use access::Right;
 use accounts::Account;
 
 /// Who is to be told that an event was taken in.
@@ -29,6 +31,9 @@ pub(crate) struct Claim {
     bytes: usize,
 }
 
+/// Why an event is not taken that its client may not publish.
+const NOT_PERMITTED: &str = "it is not permitted: the service's rules of access say so";
+
 /// Subscriptions of one connection, which each event may meet one after the other.
 const SUBSCRIPTIONS_MAX: usize = 256;
 
@@ -36,10 +41,36 @@ impl Core {
     /// Does what a client asks for with a line of so many octets.
     pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
         match request {
+            Request::Hello { id, token: shown } => self.greet_json(token, id, &shown),
             Request::Ping { id } => self.confirm_json(token, id),
             Request::Publish(publish) => self.publish_json(token, publish, bytes),
             Request::Subscribe(subscribe) => self.subscribe_json(token, subscribe),
             Request::Unsubscribe { id, subscription } => self.unsubscribe_json(token, id, subscription),
+        }
+    }
+
+    /// A client shows a token: from now on it is whoever that is given to. Who shows one that is none is told so, and its connection is
+    /// closed, so that another try takes another connection.
+    fn greet_json(&mut self, token: Token, id: Option<u64>, shown: &str) {
+        let door = &mut self.doors.json;
+        let Some(connection) = door.connections.get_mut(token) else { return };
+        if !connection.proxies.is_new() || connection.account().identity().token().is_some() {
+            return self.refuse_json(
+                token,
+                id,
+                "a token is shown once, and before anything is published or subscribed to",
+            );
+        }
+        match door.settings.tokens.load().find(shown.as_bytes()).cloned() {
+            Some(name) => {
+                connection.account().identity().show_token(name);
+                self.access.forget_known();
+                self.confirm_json(token, id);
+            }
+            None => {
+                self.counters.add(Counter::DeniedTokens, 1);
+                self.distrust_json(token, "there is no such token");
+            }
         }
     }
 
@@ -79,12 +110,27 @@ impl Core {
         let peer = connection.proxies.suppliers.get(&channel).copied();
         let open = peer.and_then(|peer| self.doors.json.open_proxy(peer));
         match open {
-            Some(proxy) => self.take_in_json(token, proxy, &publish, bytes),
+            Some(proxy) => match self.permit_json(token, channel) {
+                Ok(permit) => self.take_in_json(token, (proxy, permit), &publish, bytes),
+                Err(()) => self.refuse_json(token, publish.id, NOT_PERMITTED),
+            },
             None => self.ask_for_supplier(token, channel, publish),
         }
     }
 
-    fn take_in_json(&mut self, token: Token, source: ProxyKey, publish: &Publish, bytes: usize) {
+    /// What limits the event types that a client may publish in a channel, if it may publish there at all.
+    fn permit_json(&mut self, token: Token, channel: ChannelId) -> Result<Permit, ()> {
+        if !self.access.is_on() {
+            return Ok(None);
+        }
+        let Some(connection) = self.doors.json.connections.get(token) else { return Err(()) };
+        let account = Arc::clone(connection.account());
+        self.access.may(&account, Right::Publish, channel).map_err(|rule| {
+            self.deny(&account, Right::Publish, channel, (rule, &"an event in JSON (publish)"));
+        })
+    }
+
+    fn take_in_json(&mut self, token: Token, source: (ProxyKey, Permit), publish: &Publish, bytes: usize) {
         let mut encoded = core::mem::take(&mut self.doors.json.event);
         encoded.clear();
         let result = match publish.write(&mut encoded) {
@@ -104,7 +150,12 @@ impl Core {
     }
 
     /// Hands an event to the engine. False if its client is told later.
-    fn admit_json(&mut self, claim: Claim, source: ProxyKey, encoded: &[u8]) -> Result<bool, String> {
+    fn admit_json(
+        &mut self,
+        claim: Claim,
+        (source, permit): (ProxyKey, Permit),
+        encoded: &[u8],
+    ) -> Result<bool, String> {
         let body = Reader::new(encoded, ::json::event::ENCODING);
         let header = event::read_structured(body, &mut event::work_for(encoded.len()))
             .map_err(|error| format!("the event cannot be taken: {error}"))?;
@@ -121,7 +172,7 @@ impl Core {
             }
         }
         self.translate(source, event);
-        let mut submission = Submission::new(source, doors::Claim::Json(claim), None);
+        let mut submission = Submission::new(source, doors::Claim::Json(claim), None).permitted(permit);
         self.admit(&mut submission, draft);
         let finished = self.finish_submission(&submission);
         self.deliver();
@@ -318,6 +369,7 @@ impl Worker {
 fn reason(refused: &Refused) -> String {
     match refused {
         Refused::ByEngine(refusal) => refusal.to_string(),
+        Refused::NotPermitted => NOT_PERMITTED.to_owned(),
         Refused::Unreadable => "the event cannot be read".to_owned(),
         Refused::NotKept(Unkept::Full) => "as many events are kept on disk as may be".to_owned(),
         Refused::NotKept(Unkept::Failed) => "the event cannot be kept: the disk fails".to_owned(),

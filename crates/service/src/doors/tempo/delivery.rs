@@ -16,9 +16,10 @@ use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::output::{Flushed, Spares};
+use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
-use crate::lane::io::system::Interest;
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::run::Core;
 
 /// Octets gathered for one session in datagrams before its outboxes wait, and before they are sent whatever else there is to do.
@@ -238,7 +239,7 @@ impl Core {
     /// Writes what is due on a connection, has it read on, and tells the poll what to watch for.
     fn settle_stream(&mut self, token: Token) {
         let Some(connection) = self.doors.tempo.out.connections.get_mut(token) else { return };
-        let flushed = connection.output.flush(&connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
+        let flushed = connection.output.flush(&mut connection.stream, &mut self.io.spares, BYTES_PER_ROUND);
         let Ok(flushed) = flushed else { return self.close_stream(token) };
         let unread = connection.note_unread(self.clock.now);
         self.count_unread(unread);
@@ -252,9 +253,13 @@ impl Core {
         if interest != connection.interest {
             connection.interest = interest;
             let socket = Socket::Incoming(Tag::Tempo, token);
-            if self.io.poll.change(&connection.stream, socket, interest).is_err() {
+            if self.io.poll.change(connection.stream.tcp(), socket, interest).is_err() {
                 return self.close_stream(token);
             }
+        }
+        if read && connection.stream.has_more() && !core::mem::replace(&mut connection.is_put_off, true) {
+            let ready = Ready::to_read(Socket::Incoming(Tag::Tempo, token));
+            self.io.slices.put_off(connection.slice, Work::Ready(ready));
         }
         if flushed == Flushed::Share {
             self.doors.tempo.out.note_due_stream(token);

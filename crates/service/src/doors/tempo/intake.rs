@@ -16,11 +16,13 @@ use super::sessions::{Place, Publisher, Unfinished};
 use crate::counters::Counter;
 use crate::doors;
 use crate::doors::Tag;
+use crate::lane::access::Permit;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::run::{Core, Worker};
+use access::Right;
 use accounts::{Account, Resource, Spent};
 
 /// Messages handed in between two looks at the clock, and how long they are handed in before the sockets are looked at again.
@@ -269,6 +271,19 @@ impl Core {
         self.admit_tempo(Claim { topic, part }, source, (draft, said_of(header, content)));
     }
 
+    /// What limits the event types that a publisher may publish, if it may publish at all.
+    fn permit_tempo(&mut self, claim: &Claim, source: ProxyKey) -> Result<Permit, ()> {
+        if !self.access.is_on() {
+            return Ok(None);
+        }
+        let sessions = &self.doors.tempo.sessions;
+        let session = sessions.part(claim.part).and_then(|part| sessions.get(part.session)).ok_or(())?;
+        let account = Arc::clone(&session.account);
+        self.access.may(&account, Right::Publish, source.channel).map_err(|rule| {
+            self.deny(&account, Right::Publish, source.channel, (rule, &"a message of Tempo (publish)"));
+        })
+    }
+
     /// Hands a message to the engine.
     fn admit_tempo(&mut self, claim: Claim, source: ProxyKey, (mut draft, said): (Draft, Said)) {
         let Some(topic) = self.doors.tempo.topics.get_mut(claim.topic) else {
@@ -278,7 +293,12 @@ impl Core {
         draft.keeps_names = true;
         self.lane.classify(&mut draft, domain.as_bytes(), name.as_bytes());
         self.complete_message(source, &mut draft, said);
-        let mut submission = Submission::new(source, doors::Claim::Tempo(claim), None);
+        let Ok(permit) = self.permit_tempo(&claim, source) else {
+            self.lane.abandon_event(draft);
+            self.discard(claim.part, Counter::TempoRefused);
+            return self.settle_message(claim.part);
+        };
+        let mut submission = Submission::new(source, doors::Claim::Tempo(claim), None).permitted(permit);
         self.admit(&mut submission, draft);
         match self.finish_submission(&submission) {
             Ok(true) => self.settle_message(claim.part),

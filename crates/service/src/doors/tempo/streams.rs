@@ -12,12 +12,12 @@ use super::hearing::Heard;
 use super::sessions::Place;
 use crate::counters::Counter;
 use crate::doors::Tag;
-use crate::lane::io::entrance::Arrival;
-use crate::lane::io::net::{self, Stream};
+use crate::lane::io::entrance::{Arrival, Named};
 use crate::lane::io::output::{Output, would_block};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::run::{Common, Core, Worker};
@@ -64,7 +64,7 @@ pub(crate) struct Connection {
     /// Whom what is done for it is charged to: its address, among those of the lane.
     pub(super) slice: Token,
     /// Its socket is ready, and waits for the turn of its address.
-    is_put_off: bool,
+    pub(super) is_put_off: bool,
     /// It is among those that are written to when the round ends.
     pub(super) is_due: bool,
     /// What the poll was last told.
@@ -154,9 +154,13 @@ impl Worker {
         let token = out.connections.insert(Connection::new(arrival));
         let connection = out.connections.get(token)?;
         let socket = Socket::Incoming(Tag::Tempo, token);
-        if self.core.io.poll.add(&connection.stream, socket, Interest::READ).is_err() {
+        if self.core.io.poll.add(connection.stream.tcp(), socket, Interest::READ).is_err() {
             out.connections.remove(token);
             return None;
+        }
+        if connection.stream.has_more() {
+            // It came with the end of the handshake.
+            out.note_due_stream(token);
         }
         out.open += 1;
         let open = out.open;
@@ -206,7 +210,7 @@ impl Worker {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) {
-            match net::receive(&connection.stream, &mut buffer) {
+            match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     connection.has_ended = true;
                     self.core.doors.tempo.out.note_due_stream(token);
@@ -290,6 +294,11 @@ impl Worker {
                     self.core.count_unreadable(error);
                     done += octets;
                 }
+                Err(_) if done == 0 && tls::is_hello(rest) => {
+                    self.core.note_tls_at_plain_port(Tag::Tempo, address);
+                    self.core.close_stream(token);
+                    return done;
+                }
                 Err(error) => {
                     self.core.count_unreadable(error);
                     self.core.distrust_stream(token, &error.to_string());
@@ -368,7 +377,8 @@ impl Core {
         self.doors.tempo.out.open -= 1;
         self.note_tempo_open();
         let open = self.doors.tempo.out.open;
-        self.remark(|| format!("the connection from {} is closed; {open} open for Tempo", connection.address));
+        let client = Named(connection.address, connection.place.account());
+        self.remark(|| format!("the connection from {client} is closed; {open} open for Tempo"));
     }
 
     /// The service ends.
@@ -376,7 +386,7 @@ impl Core {
         self.say_bye();
         for (_, connection) in self.doors.tempo.out.connections.iter_mut() {
             // As much as its socket takes.
-            let _ = connection.output.flush(&connection.stream, &mut self.io.spares, usize::MAX);
+            let _ = connection.output.flush(&mut connection.stream, &mut self.io.spares, usize::MAX);
         }
         let all: Vec<Token> = self.doors.tempo.out.connections.iter().map(|(token, _)| token).collect();
         for token in all {

@@ -15,6 +15,7 @@ impl Core {
     /// Hands an event to the engine, or has it wait: until it is kept, for its turn, or behind those of its proxy about which remote filters
     /// are asked.
     pub(crate) fn admit(&mut self, submission: &mut Submission, draft: Draft) {
+        let Some(draft) = self.admits_type(submission, draft) else { return };
         let (source, octets) = (submission.source, draft.bytes.len() as u64);
         let Some(mut draft) = self.wait_for_store(submission, draft) else {
             return self.counters.add(Counter::EventBytesIn, octets);

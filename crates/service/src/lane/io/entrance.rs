@@ -1,16 +1,20 @@
 //! Where clients connect, whichever door they come to: so many are let in a round, each with a place that its address is charged for.
 
+use core::fmt;
 use core::time::Duration;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use crate::counters::Counter;
 use crate::doors::Tag;
-use crate::lane::io::net::{self, Listener, Stream};
+use crate::handshakes::{Secured, Unsecured, Whose};
+use crate::lane::io::net::{self, Listener, Tcp};
 use crate::lane::io::slots::Token;
-use crate::lane::io::socket::Socket;
+use crate::lane::io::socket::{Layer, Socket};
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
-use crate::lane::run::Worker;
-use accounts::{Charge, Resource, SpentBy};
+use crate::lane::run::{Core, Worker};
+use accounts::{Account, Charge, Resource, SpentBy};
 
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
@@ -49,31 +53,67 @@ impl Entrance {
     }
 }
 
+/// Who is at the other end of a connection, for the log.
+pub(crate) struct Named<'a>(pub(crate) SocketAddr, pub(crate) &'a Account);
+
+impl fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(address, account) = self;
+        match account.identity().certified() {
+            Some(name) => write!(f, "{address} ({name})"),
+            None => address.fmt(f),
+        }
+    }
+}
+
+impl Core {
+    /// A client has begun to speak TLS where that is not spoken, which is said once of its address.
+    #[cold]
+    pub(crate) fn note_tls_at_plain_port(&mut self, door: Tag, address: SocketAddr) {
+        self.counters.add(Counter::TlsAtPlainPort, 1);
+        let ip = address.ip();
+        if self.io.told.is_first(ip) {
+            self.log(log::Level::Warn, || {
+                format!(
+                    "closed the connection from {address} for {door}: it speaks TLS, and this port does not; have it use the port of [tls] \
+                     (said once of {ip}; see tls_at_plain_port)"
+                )
+            });
+        }
+    }
+}
+
 impl Worker {
     /// Lets in who has connected to a door.
     #[cold]
-    pub(crate) fn accept(&mut self, door: Tag) {
+    pub(crate) fn accept(&mut self, door: Tag, layer: Layer) {
         let mut began = self.core.clock.time();
         let until = began + ACCEPTING_FOR;
         for _ in 0..ACCEPTED_PER_ROUND {
-            let Some(listener) = &self.clients.entrance(door).listener else { return };
-            let (stream, address) = match net::accept(listener) {
+            let Some(listener) = &self.clients.entrance(door, layer).listener else { return };
+            let (tcp, address) = match net::accept(listener) {
                 Ok(Some(accepted)) => accepted,
                 Ok(None) => return,
                 Err(error) => {
                     self.core.counters.add(Counter::ConnectionsRefused, 1);
-                    self.note_refusal(door, || format!("cannot accept a connection: {error}"));
-                    return self.listen(door, false);
+                    self.note_refusal(door, layer, || format!("cannot accept a connection: {error}"));
+                    return self.listen(door, layer, false);
                 }
             };
-            let Some(place) = self.place_for(door, address) else { continue };
+            let Some(place) = self.place_for(door, layer, address) else { continue };
             let slice = self.core.io.slices.arrive(place.account().ip());
-            let Some(open) = self.let_in(door, Arrival { stream, address, place, slice }) else {
+            let is_in = match layer {
+                Layer::Plain => self.greet(door, Arrival { stream: tcp.into(), address, place, slice }).is_some(),
+                Layer::Tls => {
+                    self.begin_handshake(door, tcp, address, place);
+                    false
+                }
+            };
+            if !is_in {
                 self.core.io.slices.leave(slice);
                 continue;
-            };
-            self.clients.entrance(door).refusing = false;
-            self.core.remark(|| format!("accepted a connection from {address} for {door}; {open} open"));
+            }
+            self.clients.entrance(door, layer).refusing = false;
             if self.core.io.slices.binds() {
                 let now = self.core.clock.time();
                 self.core.io.slices.charge(slice, now.since(began));
@@ -85,8 +125,59 @@ impl Worker {
         }
     }
 
+    /// Has a door keep a connection.
+    fn greet(&mut self, door: Tag, arrival: Arrival) -> Option<usize> {
+        let (address, account) = (arrival.address, Arc::clone(arrival.place.account()));
+        let open = self.let_in(door, arrival)?;
+        self.core.remark(|| format!("accepted a connection from {} for {door}; {open} open", Named(address, &account)));
+        Some(open)
+    }
+
+    /// Has a handshake made with a client that has connected. Who finds no place among those that are made is closed.
+    fn begin_handshake(&mut self, door: Tag, tcp: Tcp, address: SocketAddr, place: Charge) {
+        let account = Arc::clone(place.account());
+        let charge = match account.charge(Resource::Handshakes, 1) {
+            Ok(charge) => charge,
+            Err(spent) => {
+                self.core.counters.add(Counter::ConnectionsRefused, 1);
+                self.core.counters.add(Counter::of_refusal(spent), 1);
+                let text = || format!("closed a connection from {address}: {spent}");
+                return self.note_refusal(door, Layer::Tls, text);
+            }
+        };
+        let whose = Whose::Client(door, place);
+        let posted = self.core.unsecured.as_mut().map(|post| post.post(Unsecured { tcp, address, whose, charge }));
+        if !matches!(posted, Some(Ok(()))) {
+            self.core.counters.add(Counter::ConnectionsRefused, 1);
+            self.note_refusal(door, Layer::Tls, || {
+                format!("closed a connection from {address}: too many TLS handshakes wait")
+            });
+        }
+    }
+
+    /// The TLS handshake of a connection is over.
+    #[cold]
+    pub(crate) fn handle_secured(&mut self, secured: Secured) {
+        let Secured { stream, address, whose, name } = secured;
+        match whose {
+            Whose::Client(door, place) => {
+                let is_open = self.clients.entrance(door, Layer::Tls).listener.is_some();
+                let Some(stream) = stream.ok().filter(|_| is_open) else { return };
+                if let Some(name) = name {
+                    place.account().identity().certify(name);
+                }
+                let slice = self.core.io.slices.arrive(place.account().ip());
+                if self.greet(door, Arrival { stream, address, place, slice }).is_none() {
+                    return self.core.io.slices.leave(slice);
+                }
+                self.clients.entrance(door, Layer::Tls).refusing = false;
+            }
+            Whose::Called(connection, _) => self.core.handle_secured(connection, stream),
+        }
+    }
+
     /// A place for a connection from there, if there is one for it.
-    fn place_for(&mut self, door: Tag, address: SocketAddr) -> Option<Charge> {
+    fn place_for(&mut self, door: Tag, layer: Layer, address: SocketAddr) -> Option<Charge> {
         let account = self.clients.addresses.as_mut()?.open(address.ip());
         let spent = match account.charge(Resource::Connections, 1) {
             Ok(place) => return Some(place),
@@ -96,7 +187,7 @@ impl Worker {
         self.core.counters.add(Counter::of_refusal(spent), 1);
         let open = account.used_by_address(Resource::Connections);
         let max = account.accounts().limit(Resource::Connections);
-        self.note_refusal(door, || match spent.by {
+        self.note_refusal(door, layer, || match spent.by {
             SpentBy::All => format!("closed a connection from {address}: limits.connections_max = {max} are open"),
             SpentBy::Client => {
                 format!("closed a connection from {address}: {open} from there are open, its share of {max}")
@@ -106,18 +197,18 @@ impl Worker {
     }
 
     /// Logs the first refusal of an episode; the counter has the others.
-    fn note_refusal(&mut self, door: Tag, text: impl FnOnce() -> String) {
-        if !core::mem::replace(&mut self.clients.entrance(door).refusing, true) {
+    fn note_refusal(&mut self, door: Tag, layer: Layer, text: impl FnOnce() -> String) {
+        if !core::mem::replace(&mut self.clients.entrance(door, layer).refusing, true) {
             self.core.log(log::Level::Warn, text);
         }
     }
 
     /// Begins or stops to listen for connections.
-    fn listen(&mut self, door: Tag, listening: bool) {
+    fn listen(&mut self, door: Tag, layer: Layer, listening: bool) {
         let interest = if listening { Interest::READ } else { Interest::NONE };
-        let entrance = self.clients.entrance(door);
+        let entrance = self.clients.entrance(door, layer);
         let Some(listener) = &entrance.listener else { return };
-        if self.core.io.poll.change(listener, Socket::Listener(door), interest).is_ok() {
+        if self.core.io.poll.change(listener, Socket::Listener(door, layer), interest).is_ok() {
             entrance.deaf = !listening;
         }
         if entrance.deaf {
@@ -127,9 +218,9 @@ impl Worker {
 
     /// Listens again where there were no descriptors.
     pub(crate) fn listen_again(&mut self) {
-        for door in Tag::ALL {
-            if self.clients.entrance(door).deaf {
-                self.listen(door, true);
+        for (door, layer) in Tag::ALL.into_iter().flat_map(|door| Layer::ALL.map(|layer| (door, layer))) {
+            if self.clients.entrance(door, layer).deaf {
+                self.listen(door, layer, true);
             }
         }
     }

@@ -5,14 +5,19 @@
 
 #[cfg(not(test))]
 pub(crate) use self::of_system::{
-    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
-    receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
+    Bell, Listener, Poll, Tcp, accept, begin_connect, has_unread, listener, prepare_listener, processor_time, receive,
+    sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 #[cfg(test)]
 pub(crate) use crate::simulation::sockets::{
-    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
+    Bell, Listener, Poll, Stream as Tcp, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
     receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
+
+/// Whether an address is this host's: a socket can have it.
+pub(crate) fn is_here(ip: std::net::IpAddr) -> bool {
+    std::net::UdpSocket::bind((ip, 0)).is_ok()
+}
 
 #[cfg(not(test))]
 mod of_system {
@@ -23,8 +28,8 @@ mod of_system {
         system_time_of, waits_of_this_thread, write, write_vectored,
     };
 
-    /// A connection.
-    pub(crate) type Stream = std::net::TcpStream;
+    /// A connection's socket.
+    pub(crate) type Tcp = std::net::TcpStream;
     /// A socket that takes connections.
     pub(crate) type Listener = TcpListener;
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use engine::Event;
 
-use crate::lane::io::net::{self, Stream};
+use crate::lane::io::stream::Stream;
 #[cfg(test)]
 use crate::simulation::{Break, goes_wrong};
 
@@ -216,7 +216,7 @@ impl Output {
     ///
     /// # Errors
     /// When the connection is broken.
-    pub(crate) fn flush(&mut self, stream: &Stream, spares: &mut Spares, bytes_max: usize) -> io::Result<Flushed> {
+    pub(crate) fn flush(&mut self, stream: &mut Stream, spares: &mut Spares, bytes_max: usize) -> io::Result<Flushed> {
         let mut room = bytes_max;
         while !self.is_empty() {
             if room == 0 {
@@ -226,7 +226,7 @@ impl Output {
                 0 => {
                     let rest = self.buffer.get(self.from..).unwrap_or_default();
                     let rest = rest.get(..room).unwrap_or(rest);
-                    (rest.len(), net::write(stream, rest))
+                    (rest.len(), stream.write(rest))
                 }
                 1..4 => self.write_slices::<8>(stream, room),
                 _ => self.write_slices::<SLICES>(stream, room),
@@ -253,7 +253,7 @@ impl Output {
     }
 
     /// Offers the socket as many slices as go into one system call. Says how many bytes those were.
-    fn write_slices<const COUNT: usize>(&self, stream: &Stream, room: usize) -> (usize, io::Result<usize>) {
+    fn write_slices<const COUNT: usize>(&self, stream: &mut Stream, room: usize) -> (usize, io::Result<usize>) {
         let mut slices = [IoSlice::new(&[]); COUNT];
         let (mut offered, mut count) = (0, 0);
         for (slice, bytes) in slices.iter_mut().zip(self.slices()) {
@@ -264,7 +264,7 @@ impl Output {
             offered += slice.len();
             count += 1;
         }
-        (offered, net::write_vectored(stream, slices.get(..count).unwrap_or_default()))
+        (offered, stream.write_vectored(slices.get(..count).unwrap_or_default()))
     }
 
     /// What waits, in order.
@@ -373,14 +373,14 @@ mod tests {
     #[test]
     fn what_was_gathered_arrives_in_order_however_little_may_be_written_at_once() {
         for bytes_max in [1_000, 4_096, 65_536, usize::MAX] {
-            let (ours, mut theirs) = connection();
+            let (mut ours, mut theirs) = connection();
             let (mut output, mut spares) = (Output::default(), Spares::default());
             let sent = gather(&mut output);
             assert_eq!((output.queued_bytes(), output.end()), (sent.len(), sent.len() as u64));
             let mut received = Vec::new();
             loop {
                 let before = output.taken();
-                let flushed = output.flush(&ours, &mut spares, bytes_max).unwrap();
+                let flushed = output.flush(&mut ours, &mut spares, bytes_max).unwrap();
                 let written = usize::try_from(output.taken() - before).unwrap();
                 assert!(written <= bytes_max);
                 let at = received.len();
@@ -398,7 +398,7 @@ mod tests {
 
     #[test]
     fn behind_a_full_socket_bodies_are_not_copied_and_what_is_gone_takes_no_room() {
-        let (ours, mut theirs) = connection();
+        let (mut ours, mut theirs) = connection();
         let (mut output, mut spares) = (Output::default(), Spares::default());
         let mut sent = Vec::new();
         let mut received = vec![0; 32 << 10];
@@ -407,7 +407,7 @@ mod tests {
             let body = [number; 1_000];
             sent.extend_from_slice(&body);
             let is_copied = output.push_event(event(&body), Body::Native).is_some();
-            output.flush(&ours, &mut spares, usize::MAX).unwrap();
+            output.flush(&mut ours, &mut spares, usize::MAX).unwrap();
             if !is_copied {
                 pointed_to += 1;
                 theirs.read_exact(&mut received[..900]).unwrap();
@@ -418,7 +418,7 @@ mod tests {
         }
         assert!(pointed_to > 1_000, "the socket was full");
         while checked < sent.len() {
-            output.flush(&ours, &mut spares, usize::MAX).unwrap();
+            output.flush(&mut ours, &mut spares, usize::MAX).unwrap();
             let count = theirs.read(&mut received).unwrap();
             assert!(received[..count] == sent[checked..checked + count]);
             checked += count;
@@ -427,13 +427,13 @@ mod tests {
 
     #[test]
     fn a_buffer_goes_back_to_the_lane_when_it_is_empty_and_to_whoever_asks_next() {
-        let (ours, _theirs) = connection();
+        let (mut ours, _theirs) = connection();
         let mut spares = Spares::default();
         let mut first = Output::default();
         first.lend(&mut spares);
         first.bytes().extend_from_slice(&[1; 3_000]);
         let memory = first.bytes().as_ptr();
-        assert_eq!(first.flush(&ours, &mut spares, usize::MAX).unwrap(), Flushed::All);
+        assert_eq!(first.flush(&mut ours, &mut spares, usize::MAX).unwrap(), Flushed::All);
         assert_eq!(first.bytes().capacity(), 0);
         let mut second = Output::default();
         second.lend(&mut spares);

@@ -8,14 +8,26 @@ use crate::lane::io::slots::Token;
 pub(crate) enum Socket {
     /// Not a socket: the bell with which other threads wake the lane.
     Bell,
-    /// Where the clients of a door connect.
-    Listener(Tag),
+    /// Where the clients of a door connect, in the clear or with TLS.
+    Listener(Tag, Layer),
     /// Where datagrams of the clients of a door arrive.
     Datagrams(Tag),
     /// A connection that a client made.
     Incoming(Tag, Token),
     /// A connection that was made to a client.
     Outgoing(Tag, Token),
+}
+
+/// What lies between a connection and what a door hears on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Layer {
+    Plain,
+    Tls,
+}
+
+impl Layer {
+    /// Both of them.
+    pub(crate) const ALL: [Self; 2] = [Self::Plain, Self::Tls];
 }
 
 /// The datum has the kind in its two highest bits, then two for the door, then the token.
@@ -34,7 +46,7 @@ impl Socket {
         match self {
             Self::Bell => BELL << KIND,
             Self::Datagrams(door) => BELL << KIND | door.number() << DOOR | DATAGRAMS,
-            Self::Listener(door) => LISTENER << KIND | door.number() << DOOR,
+            Self::Listener(door, layer) => LISTENER << KIND | door.number() << DOOR | layer as u64,
             Self::Incoming(door, token) => INCOMING << KIND | door.number() << DOOR | token.to_bits(),
             Self::Outgoing(door, token) => (INCOMING + 1) << KIND | door.number() << DOOR | token.to_bits(),
         }
@@ -47,7 +59,7 @@ impl Socket {
         match datum >> KIND {
             BELL if datum & DATAGRAMS != 0 => Self::Datagrams(door),
             BELL => Self::Bell,
-            LISTENER => Self::Listener(door),
+            LISTENER => Self::Listener(door, if datum & 1 == Layer::Tls as u64 { Layer::Tls } else { Layer::Plain }),
             INCOMING => Self::Incoming(door, token),
             _ => Self::Outgoing(door, token),
         }
@@ -69,7 +81,12 @@ mod tests {
         for door in Tag::ALL {
             let of_door =
                 tokens.into_iter().flat_map(|token| [Socket::Incoming(door, token), Socket::Outgoing(door, token)]);
-            for socket in of_door.chain([Socket::Bell, Socket::Listener(door), Socket::Datagrams(door)]) {
+            for socket in of_door.chain([
+                Socket::Bell,
+                Socket::Listener(door, Layer::Plain),
+                Socket::Listener(door, Layer::Tls),
+                Socket::Datagrams(door),
+            ]) {
                 assert_eq!(Socket::of_datum(socket.datum()), socket);
             }
         }

@@ -108,6 +108,13 @@ pub(crate) struct Ready {
     pub(crate) broken: bool,
 }
 
+impl Ready {
+    /// There is something to read, of which no poll has told.
+    pub(crate) const fn to_read(socket: Socket) -> Self {
+        Self { socket, readable: true, writable: false, ended: false, broken: false }
+    }
+}
+
 /// An epoll instance, level triggered.
 pub(crate) struct Poll {
     epoll: OwnedFd,

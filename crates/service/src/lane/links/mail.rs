@@ -50,6 +50,8 @@ pub(crate) enum ToAdministration {
     Pulse(Arc<str>, Finding),
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
+    /// Somebody may not do what it tried.
+    Denied(corba::Denied),
     /// A piece of the answer to [`ToLane::Survey`], which may be the last.
     Survey {
         piece: Survey,

@@ -16,6 +16,7 @@ use rustix::process::Pid;
 use crate::config::{self, Scheduling};
 use crate::counters::{Block, Counter, Counters, Seat, lane_name};
 use crate::doors::Listeners;
+use crate::handshakes;
 use crate::lane::io::net::Bell;
 use crate::lane::links::lanes::{Link, capacity};
 use crate::lane::links::mail::{LaneThread, OFFICE_QUEUE, ToAdministration, ToLane};
@@ -43,6 +44,8 @@ pub(crate) struct RosterOptions {
     pub(crate) resolver: Post<Asking>,
     /// How lanes are introduced to the store, if there is one.
     pub(crate) store: Option<Reception>,
+    /// The same for the thread that makes TLS handshakes.
+    pub(crate) handshakes: Option<handshakes::Reception>,
     /// The same for what keeps backlogs.
     pub(crate) overflow: Option<overflow::Reception>,
 }
@@ -171,6 +174,8 @@ impl Roster {
         let RosterOptions { store, overflow, .. } = &mut self.options;
         let (store, seat_at_store) = store.as_mut().map(|to| journal::link(thread, &bell, to)).unzip();
         let (overflow, seat_at_overflow) = overflow.as_mut().map(|to| overflow::link(thread, &bell, to)).unzip();
+        let handshakes = self.options.handshakes.as_ref().map(|to| handshakes::link(&bell, to));
+        let (handshakes, seat_at_handshakes) = handshakes.unzip();
         let (links, introduced_to) = self.links_to((lane, thread, priority), &bell, queue_events_max);
         let ends = LaneEnds {
             bell: Arc::clone(&bell),
@@ -178,6 +183,7 @@ impl Roster {
             office,
             resolver,
             resolved,
+            handshakes,
             introductions: introduced,
             links,
             store,
@@ -194,6 +200,9 @@ impl Roster {
         self.begun += 1;
         let waiting = &self.options.bell;
         self.options.resolver.post_in_time(Asking { lookups, answers }, || wait_for_room(waiting));
+        if let (Some(reception), Some(seat)) = (&mut self.options.handshakes, seat_at_handshakes) {
+            reception.introductions.post_in_time(seat, || wait_for_room(waiting));
+        }
         if let (Some(reception), Some(seat)) = (&mut self.options.store, seat_at_store) {
             reception.introductions.post_in_time(seat, || wait_for_room(waiting));
         }
@@ -352,6 +361,7 @@ impl Roster {
         }
         // Nobody is introduced any more.
         self.options.store = None;
+        self.options.handshakes = None;
         if let Some(overflow) = self.options.overflow.take() {
             overflow.end();
         }

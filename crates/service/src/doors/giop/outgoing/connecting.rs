@@ -4,14 +4,18 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use engine::Time;
+
 use super::{Outgoing, Outgoings, Resolver, State, Upkeep};
 use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::giop::routes::Endpoint;
-use crate::lane::io::net;
+use crate::handshakes::{Unsecured, Whose};
+use crate::lane::io::net::{self, Tcp};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
+use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::links::mail::Lookup;
 use crate::lane::run::Core;
@@ -38,9 +42,10 @@ impl Core {
             }
             return Ok(*token);
         }
+        let (port, is_secure) = self.doors.giop.outgoing.limits.tls.way_to(&endpoint)?;
         let place = self.place_for_outgoing(by)?;
         self.counters.add(Counter::ConnectsBegun, 1);
-        let (host, port) = (endpoint.host.clone(), endpoint.port);
+        let host = endpoint.host.clone();
         let slice = self.io.slices.arrive(place.account().ip());
         let mut connection = Outgoing::new(
             endpoint.clone(),
@@ -50,6 +55,7 @@ impl Core {
             self.clock.now,
             timeout,
         );
+        connection.is_secure = is_secure;
         connection.usage.used_in = look;
         let ip = connection.account().ip();
         let token = self.doors.giop.outgoing.connections.insert(connection);
@@ -134,15 +140,24 @@ impl Core {
 
     /// Begins to connect to one of these addresses, from the last to the first.
     fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
-        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
+        if self.doors.giop.outgoing.connections.get(token).is_none() {
+            return Ok(());
+        }
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
+            let policy = &self.doors.giop.outgoing.policy;
+            if let Some(why) = policy.refuses(address, net::is_here) {
+                self.counters.add(Counter::OutgoingRefused, 1);
+                failure = format!("{address} is not called: {why}");
+                continue;
+            }
             let begun = net::begin_connect(address).and_then(|stream| {
                 self.io.poll.add(&stream, Socket::Outgoing(Tag::Giop, token), Interest::WRITE)?;
                 Ok(stream)
             });
             match begun {
                 Ok(stream) => {
+                    let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
                     connection.state = State::Connecting { stream, others };
                     connection.rounds.interest = Interest::WRITE;
                     return Ok(());
@@ -184,9 +199,11 @@ impl Core {
                     self.io.slices.leave(connection.rounds.slice);
                     connection.rounds.slice = self.io.slices.arrive(peer.ip());
                 }
-                connection.state = State::Open(stream);
-                connection.connect_deadline = None;
-                connection.silent_since = self.clock.now;
+                if connection.is_secure {
+                    self.begin_handshake(token, stream);
+                    return false;
+                }
+                connection.open(stream.into(), self.clock.now);
                 self.doors.giop.outgoing.upkeep.connecting -= 1;
                 return true;
             }
@@ -198,5 +215,60 @@ impl Core {
             self.lose(token, &why);
         }
         false
+    }
+
+    /// Hands a connection over for its TLS handshake.
+    fn begin_handshake(&mut self, token: Token, tcp: Tcp) {
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
+        connection.state = State::Shaking;
+        // Should that fail, the descriptor's end would be told to a connection that is none yet.
+        let _ = self.io.poll.remove(&tcp);
+        let charge = connection.account().charge(Resource::Handshakes, 1).map_err(|spent| {
+            self.counters.add(Counter::of_refusal(spent), 1);
+            spent.to_string()
+        });
+        let begun = charge.and_then(|charge| {
+            let address = tcp.peer_addr().map_err(|error| error.to_string())?;
+            let whose = Whose::Called(token, connection.endpoint.host.clone());
+            let unsecured = Unsecured { tcp, address, whose, charge };
+            let posted = self.unsecured.as_mut().map(|post| post.post(unsecured));
+            if matches!(posted, Some(Ok(()))) { Ok(()) } else { Err("too many TLS handshakes wait".to_owned()) }
+        });
+        if let Err(why) = begun {
+            self.lose(token, &why);
+        }
+    }
+
+    /// The TLS handshake of a connection is over.
+    pub(crate) fn handle_secured(&mut self, token: Token, stream: Result<Stream, String>) {
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
+        if !matches!(connection.state, State::Shaking) {
+            return;
+        }
+        let opened = stream.and_then(|stream| {
+            let socket = Socket::Outgoing(Tag::Giop, token);
+            self.io.poll.add(stream.tcp(), socket, Interest::READ).map_err(|error| error.to_string())?;
+            Ok(stream)
+        });
+        match opened {
+            Ok(stream) => {
+                connection.rounds.interest = Interest::READ;
+                connection.open(stream, self.clock.now);
+                self.doors.giop.outgoing.upkeep.connecting -= 1;
+                self.read_on(token);
+                self.flush_outgoing(token);
+                self.deliver();
+            }
+            Err(why) => self.lose(token, &why),
+        }
+    }
+}
+
+impl Outgoing {
+    /// It is connected.
+    fn open(&mut self, stream: Stream, now: Time) {
+        self.state = State::Open(stream);
+        self.connect_deadline = None;
+        self.silent_since = now;
     }
 }

@@ -1,0 +1,91 @@
+//! Which addresses the service may call.
+//!
+//! Whoever connects a consumer gives a reference, and with that the service an address to connect to: from where the service is, and
+//! perhaps not from where the client is. So that nobody has it talk to what trusts this host, some addresses are never called.
+
+use core::net::{IpAddr, SocketAddr};
+
+use crate::{AddressRange, AddressRanges};
+
+/// The addresses at which clients are called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutgoingPolicy {
+    /// All but link-local ones where none are named.
+    allow: Option<AddressRanges>,
+    /// Where the service listens itself for others than CORBA's clients.
+    own: Vec<SocketAddr>,
+}
+
+impl OutgoingPolicy {
+    /// These, or all but link-local ones.
+    #[must_use]
+    pub const fn new(allow: Option<AddressRanges>) -> Self {
+        Self { allow, own: Vec::new() }
+    }
+
+    /// Nobody is called where the service listens for others than CORBA's clients.
+    #[must_use]
+    pub fn but(mut self, own: impl IntoIterator<Item = SocketAddr>) -> Self {
+        self.own.extend(own);
+        self
+    }
+
+    /// Why nobody is called at an address, if that is so. `is_here` says whether an address is this host's, and is asked only where the
+    /// port is one of the service's own.
+    #[must_use]
+    pub fn refuses(&self, address: SocketAddr, is_here: impl Fn(IpAddr) -> bool) -> Option<&'static str> {
+        let ip = address.ip().to_canonical();
+        let is_own = |own: &&SocketAddr| own.port() == address.port() && address.port() != 0;
+        if let Some(own) = self.own.iter().find(is_own)
+            && (ip.is_loopback() || ip.is_unspecified() || ip == own.ip().to_canonical() || is_here(ip))
+        {
+            return Some("it is the service's own port for other clients");
+        }
+        match &self.allow {
+            Some(allow) if allow.has(ip) => None,
+            Some(_) => Some("outgoing.allow does not have its address"),
+            None if is_link_local(ip) => Some("its address is link-local, and outgoing.allow does not name it"),
+            None => None,
+        }
+    }
+}
+
+fn is_link_local(ip: IpAddr) -> bool {
+    let ranges = ["169.254.0.0/16", "fe80::/10"];
+    ranges.into_iter().filter_map(|range| range.parse::<AddressRange>().ok()).any(|range| range.has(ip))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn link_local_addresses_and_the_services_own_ports_are_not_called() {
+        let own = ["0.0.0.0:8080".parse().unwrap(), "10.0.0.5:2810".parse().unwrap()];
+        let policy = OutgoingPolicy::new(None).but(own);
+        let is_here = |ip: IpAddr| ip == IpAddr::from([10, 0, 0, 9]);
+        let refuses = |address: &str| policy.refuses(address.parse().unwrap(), is_here).is_some();
+        for refused in [
+            "169.254.169.254:80",
+            "[fe80::1]:80",
+            "[::ffff:169.254.1.1]:80",
+            "127.0.0.1:8080",
+            "127.9.9.9:2810",
+            "[::1]:8080",
+            "[::ffff:127.0.0.1]:8080",
+            "0.0.0.0:2810",
+            "10.0.0.5:2810",
+            "10.0.0.9:2810",
+        ] {
+            assert!(refuses(refused), "{refused}");
+        }
+        for called in ["127.0.0.1:2809", "10.0.0.5:80", "10.0.0.6:2810", "[2001:db8::1]:8080", "169.253.0.1:80"] {
+            assert!(!refuses(called), "{called}");
+        }
+        let policy =
+            OutgoingPolicy::new(Some(AddressRanges::parse(["10.0.0.0/8", "169.254.0.0/16"]).unwrap())).but(own);
+        let refuses = |address: &str| policy.refuses(address.parse().unwrap(), is_here).is_some();
+        assert!(!refuses("10.1.1.1:80") && !refuses("169.254.1.1:80"));
+        assert!(refuses("127.0.0.1:80") && refuses("11.0.0.1:80") && refuses("10.0.0.9:8080"));
+    }
+}

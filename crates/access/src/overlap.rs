@@ -1,0 +1,83 @@
+//! Rules that can never decide: others before them speak of all that they speak of.
+//!
+//! A rule is taken apart into its entries: each `who` with each right, channel and event type. If an earlier rule covers each of these
+//! combinations, the rule is never reached. Where what covers it says the opposite, that is said too: somebody wanted something else. A
+//! rule with very many combinations is only held against one earlier rule at a time.
+
+use engine::EventType;
+
+use crate::rules::{ChannelPattern, Rule};
+use crate::{Right, RuleNumber, Rules, WhoPattern};
+
+/// Combinations of one rule that are looked at, each with every earlier rule.
+const COMBINATIONS_MAX: usize = 4_096;
+
+/// One combination of a rule's entries.
+#[derive(Clone, Copy)]
+struct Combination<'r> {
+    who: &'r WhoPattern,
+    right: Right,
+    on: &'r ChannelPattern,
+    of: Option<&'r EventType>,
+}
+
+impl Rule {
+    fn combinations(&self) -> impl Iterator<Item = Combination<'_>> {
+        let types = || self.types.iter().map(Some).chain(self.types.is_empty().then_some(None));
+        let of_channel = move |who, right, on| types().map(move |of| Combination { who, right, on, of });
+        let of_right = move |who, right| self.on.iter().flat_map(move |on| of_channel(who, right, on));
+        self.who.iter().flat_map(move |who| self.may.iter().flat_map(move |right| of_right(who, *right)))
+    }
+
+    fn count(&self) -> usize {
+        self.who.len() * self.may.len() * self.on.len() * self.types.len().max(1)
+    }
+
+    fn covers(&self, other: Combination<'_>) -> bool {
+        let covers_type = match other.of {
+            _ if self.types.is_empty() => true,
+            None => false,
+            Some(of) => self.types.iter().any(|wide| wide.covers(of)),
+        };
+        covers_type
+            && self.may.contains(&other.right)
+            && self.on.iter().any(|wide| wide.covers(other.on))
+            && self.who.iter().any(|wide| wide.covers(other.who))
+    }
+}
+
+impl Rules {
+    /// What is odd about them, a line for each rule that can never decide, naming it and those that stand before it.
+    #[must_use]
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        for (number, rule) in self.all() {
+            let earlier: Vec<(RuleNumber, &Rule)> = self.all().take_while(|(other, _)| *other < number).collect();
+            let Some(covering) = covering(rule, &earlier) else { continue };
+            let titles: Vec<String> = covering.iter().map(|(number, _)| self.title(*number)).collect();
+            let (those, verb) = (titles.join(" and "), if titles.len() == 1 { "speaks" } else { "speak" });
+            let contradicts = covering.iter().any(|(_, other)| other.allow != rule.allow);
+            let what = if contradicts { "contradicts what comes first and never decides" } else { "never decides" };
+            let text = rule.to_string();
+            remarks.push(format!("{} ({text}) {what}: {those} {verb} of all that it speaks of", self.title(number)));
+        }
+        remarks
+    }
+}
+
+/// The earlier rules that together speak of all that a rule speaks of, and each first; nothing if they do not.
+fn covering<'r>(rule: &Rule, earlier: &[(RuleNumber, &'r Rule)]) -> Option<Vec<(RuleNumber, &'r Rule)>> {
+    if rule.count() > COMBINATIONS_MAX {
+        let whole = earlier.iter().find(|(_, other)| rule.combinations().all(|one| other.covers(one)));
+        return whole.map(|found| vec![*found]);
+    }
+    let mut covering: Vec<(RuleNumber, &Rule)> = Vec::new();
+    for one in rule.combinations() {
+        let first = earlier.iter().find(|(_, other)| other.covers(one))?;
+        if !covering.iter().any(|(number, _)| *number == first.0) {
+            covering.push(*first);
+        }
+    }
+    covering.sort_unstable_by_key(|(number, _)| *number);
+    Some(covering)
+}

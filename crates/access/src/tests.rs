@@ -1,0 +1,322 @@
+use super::*;
+use accounts::{Accounts, Ceilings, CertifiedName};
+use std::sync::Arc;
+
+fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allow: bool) -> RuleText {
+    let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
+    RuleText { name: None, who: list(who), may: list(may), on: list(on), types: list(types), allow }
+}
+
+fn rules(texts: &[RuleText]) -> Rules {
+    Rules::parse(texts).unwrap().unwrap()
+}
+
+fn from(address: &str) -> Who<'_> {
+    Who { address: Some(address.parse().unwrap()), ..Who::default() }
+}
+
+const WEATHER: Channel<'_> = Channel { id: Some(ChannelId(7)), name: Some("Weather") };
+
+#[test]
+fn the_first_rule_that_speaks_decides_and_where_none_does_the_answer_is_no() {
+    let rules = rules(&[
+        rule(&["10.1.0.0/16"], &["publish"], &["*"], &[], false),
+        rule(&["10.0.0.0/8"], &["publish", "subscribe"], &["Weather"], &[], true),
+        rule(&["*"], &["subscribe"], &["7"], &[], true),
+    ]);
+    let decide = |address, right| rules.decide(&from(address), right, WEATHER, (b"", b""));
+    let says = |allowed, rule| Decision { allowed, rule: RuleNumber(rule) };
+    assert_eq!(decide("10.1.2.3", Right::Publish), says(false, 1));
+    assert_eq!(decide("10.2.2.3", Right::Publish), says(true, 2));
+    assert_eq!(decide("10.1.2.3", Right::Subscribe), says(true, 2));
+    assert_eq!(decide("192.168.1.1", Right::Subscribe), says(true, 3));
+    assert_eq!(decide("192.168.1.1", Right::Publish), says(false, 0));
+    assert_eq!(decide("10.2.2.3", Right::Administer), says(false, 0));
+    assert_eq!(Rules::parse(&[]), Ok(None), "no rules are no rules");
+}
+
+#[test]
+fn what_depends_on_the_event_type_is_said_once_for_all_of_them() {
+    let rules = rules(&[
+        rule(&["*"], &["publish"], &["*"], &["Weather/Secret*"], false),
+        rule(&["10.0.0.1"], &["publish"], &["*"], &[], true),
+        rule(&["*"], &["publish"], &["*"], &["Weather/*"], true),
+    ]);
+    let Grant::Some(scope) = rules.grant(&from("10.0.0.1"), Right::Publish, WEATHER) else { panic!() };
+    assert_eq!(scope.rules(), [RuleNumber(1), RuleNumber(2)]);
+    assert!(!scope.decide(b"Weather", b"SecretWind").allowed && scope.decide(b"Other", b"Wind").allowed);
+    let Grant::Some(scope) = rules.grant(&from("10.0.0.2"), Right::Publish, WEATHER) else { panic!() };
+    assert_eq!(scope.decide(b"Weather", b"Wind"), Decision { allowed: true, rule: RuleNumber(3) });
+    assert_eq!(scope.decide(b"Other", b"Wind"), Decision { allowed: false, rule: RuleNumber(0) });
+    assert_eq!(rules.grant(&from("10.0.0.2"), Right::Subscribe, WEATHER), Grant::Nothing(RuleNumber::NONE));
+}
+
+#[test]
+fn a_client_is_known_by_its_whole_address_certificate_and_token() {
+    let account = Accounts::new(Ceilings::new(75)).account_of("2001:db8::7".parse().unwrap());
+    let matches = |pattern: &str| pattern.parse::<WhoPattern>().unwrap().matches(&Who::of(&account));
+    assert!(matches("*") && matches("anonymous") && matches("2001:db8::7") && matches("2001:db8::/32"));
+    assert!(!matches("2001:db8::8") && !matches("certificate:*") && !matches("token:*") && !matches("door:dds"));
+    let name = CertifiedName { subject: "CN=console,O=Example".into(), sans: vec!["DNS:console.example".into()] };
+    assert!(account.identity().certify(Arc::new(name)));
+    for pattern in [
+        "certificate:console",
+        "certificate:CN=console,*",
+        "certificate:*.example",
+        "certificate:DNS:*",
+        "certificate:*",
+    ] {
+        assert!(matches(pattern), "{pattern}");
+    }
+    assert!(!matches("anonymous") && !matches("certificate:Example") && !matches("certificate:consol"));
+    assert!(account.identity().show_token("sensor".into()) && !account.identity().show_token("other".into()));
+    assert!(matches("token:sensor") && matches("token:s*") && !matches("token:other"));
+}
+
+#[test]
+fn nobody_writes_another_name_into_its_own() {
+    for (subject, is_admin) in [
+        ("CN=admin,O=x", true),
+        ("O=x,CN=admin", true),
+        ("O=x+CN=admin", true),
+        ("O=x\\,CN=admin", false),
+        ("O=x\\+CN=admin,CN=guest", false),
+        ("O=x\\\\,CN=admin", true),
+        ("O=CN=admin", false),
+    ] {
+        let name = CertifiedName { subject: subject.into(), sans: vec![] };
+        let who = Who { certified: Some(&name), ..Who::default() };
+        assert_eq!("certificate:admin".parse::<WhoPattern>().unwrap().matches(&who), is_admin, "{subject}");
+    }
+}
+
+#[test]
+fn an_address_in_the_clothes_of_ipv6_is_the_ipv4_address_that_it_is() {
+    for (range, address, is_in) in [
+        ("10.0.0.0/8", "::ffff:10.1.2.3", true),
+        ("::ffff:10.0.0.0/104", "10.1.2.3", true),
+        ("::ffff:10.0.0.1", "10.0.0.1", true),
+        ("::/0", "10.0.0.1", false),
+        ("0.0.0.0/0", "::1", false),
+        ("10.0.0.0/0", "255.255.255.255", true),
+        ("fe80::/10", "fe80::1", true),
+        ("fe80::/10", "febf::1", true),
+        ("fe80::/10", "fec0::1", false),
+        ("169.254.0.0/16", "169.255.0.0", false),
+    ] {
+        assert_eq!(range.parse::<AddressRange>().unwrap().has(address.parse().unwrap()), is_in, "{range} {address}");
+    }
+    for wrong in ["10.0.0.0/33", "10.0.0.0/-1", "10.0.0/8", "::/129", "::ffff:0:0/95", "host", "", "10.0.0.0/", "/8"] {
+        assert_eq!(wrong.parse::<AddressRange>(), Err(()), "{wrong}");
+    }
+    for text in ["10.0.0.0/8", "10.0.0.1", "2001:db8::/32", "::1", "0.0.0.0/0"] {
+        assert_eq!(text.parse::<AddressRange>().unwrap().to_string(), text);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_the_number_of_its_rule() {
+    let good = rule(&["*"], &["publish"], &[], &[], true);
+    for (wrong, why) in [
+        (rule(&["nobody"], &["publish"], &[], &[], true), "\"nobody\" is nobody"),
+        (rule(&["certificate:"], &["publish"], &[], &[], true), "is nobody"),
+        (rule(&[], &["publish"], &[], &[], true), "says `who`"),
+        (rule(&["*"], &[], &[], &[], true), "says `who`"),
+        (rule(&["*"], &["read"], &[], &[], true), "no right \"read\""),
+        (rule(&["*"], &["publish"], &[""], &[], true), "no channel"),
+        (rule(&["*"], &["publish"], &["4294967296"], &[], true), "no channel"),
+        (rule(&["*"], &["publish"], &[], &["Wind"], true), "no event type"),
+        (rule(&["*"], &["administer"], &[], &["A/B"], true), "say nothing of the right to administer"),
+        (rule(&["*"; LIST_MAX + 1], &["publish"], &[], &[], true), "256 entries"),
+    ] {
+        let bad = Rules::parse(&[good.clone(), wrong]).unwrap_err();
+        assert_eq!(bad.rule, RuleNumber(2));
+        assert!(bad.to_string().contains(why), "{bad}");
+    }
+    assert!(Rules::parse(&vec![good; RULES_MAX + 1]).is_err());
+}
+
+#[test]
+fn rules_that_can_never_decide_are_told_with_those_before_them() {
+    let remarks = |texts: &[RuleText]| rules(texts).remarks();
+    let allow = |who, on, types| rule(who, &["publish"], on, types, true);
+    assert_eq!(remarks(&[allow(&["10.0.0.1"], &["*"], &[]), allow(&["10.0.0.0/8"], &["*"], &[])]), [""; 0]);
+    let covered = remarks(&[allow(&["10.0.0.0/8"], &["*"], &[]), allow(&["10.0.0.1"], &["Weather"], &["A/B"])]);
+    assert!(
+        covered[0].contains("access rule 2 (10.0.0.1 may publish on Weather, event types A/B) never decides"),
+        "{covered:?}"
+    );
+    assert!(covered[0].ends_with("access rule 1 speaks of all that it speaks of"), "{covered:?}");
+    let denial = RuleText { name: Some("no wind".into()), allow: false, ..allow(&["10.0.0.1"], &["7"], &["W/*"]) };
+    let contradicting = remarks(&[allow(&["*"], &["7"], &["W*/*"]), denial]);
+    assert!(contradicting[0].contains("access rule 2 \"no wind\""), "{contradicting:?}");
+    assert!(contradicting[0].contains("contradicts what comes first"), "{contradicting:?}");
+    let by_two =
+        remarks(&[allow(&["*"], &["a*"], &[]), allow(&["*"], &["b*"], &[]), allow(&["token:x"], &["abc", "bcd"], &[])]);
+    assert!(by_two[0].contains("access rule 1 and access rule 2 speak"), "{by_two:?}");
+    let many: Vec<String> = (0..200).map(|at| format!("10.0.0.{at}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let large = allow(&many, &many, &[]);
+    assert_eq!(remarks(&[allow(&["10.0.0.0/8"], &["*"], &[]), large]).len(), 1, "one rule covers 40,000 combinations");
+}
+
+#[test]
+fn a_token_is_found_by_what_it_is_and_only_whole() {
+    let mut tokens = Tokens::default();
+    tokens.add("first", b" 0123456789abcdef\n").unwrap();
+    tokens.add_hash("second", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad").unwrap();
+    let find = |token: &[u8]| tokens.find(token).map(AsRef::as_ref);
+    assert_eq!((find(b"0123456789abcdef"), find(b"abc")), (Some("first"), Some("second")));
+    assert_eq!((find(b"0123456789abcde"), find(b"0123456789abcdef "), find(b"")), (None, None, None));
+    assert_eq!(Tokens::default().find(b"abc"), None);
+    assert!(tokens.add("short", b"abc").is_err() && tokens.add("long", &[b'x'; 1_025]).is_err());
+    for wrong in ["", "ba78", &"+1".repeat(32), &"zz".repeat(32), &"é".repeat(32)] {
+        assert!(tokens.add_hash("wrong", wrong).is_err(), "{wrong}");
+    }
+}
+
+// ---- what rules say, in the words of the documentation, tried one by one ----
+
+/// What stands for anything matches in every way.
+fn star(pattern: &[u8], text: &[u8]) -> bool {
+    match pattern.split_first() {
+        None => text.is_empty(),
+        Some((b'*', rest)) => (0..=text.len()).any(|at| star(rest, &text[at..])),
+        Some((first, rest)) => text.split_first().is_some_and(|(other, text)| first == other && star(rest, text)),
+    }
+}
+
+fn naively_in(range: &str, address: core::net::IpAddr) -> bool {
+    let bits = |address: core::net::IpAddr| -> Vec<bool> {
+        let octets = match address {
+            core::net::IpAddr::V4(address) => address.octets().to_vec(),
+            core::net::IpAddr::V6(address) => address.octets().to_vec(),
+        };
+        octets.iter().flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1 == 1)).collect()
+    };
+    let (base, prefix) = range.split_once('/').unwrap_or((range, "999"));
+    let (base, address) = (bits(base.parse().unwrap()), bits(address));
+    let prefix = prefix.parse::<usize>().unwrap().min(base.len());
+    base.len() == address.len() && base[..prefix] == address[..prefix]
+}
+
+fn naively_is(pattern: &str, who: &Who<'_>) -> bool {
+    let names = |certified: &CertifiedName| {
+        let mut names = certified.sans.clone();
+        names.push(certified.subject.clone());
+        names.extend(certified.sans.iter().filter_map(|san| Some(san.split_once(':')?.1.to_owned())));
+        names.extend(certified.subject.split(',').filter_map(|part| part.strip_prefix("CN=").map(str::to_owned)));
+        names
+    };
+    match pattern.split_once(':') {
+        _ if pattern == "*" => true,
+        _ if pattern == "anonymous" => who.certified.is_none() && who.token.is_none() && who.door.is_none(),
+        Some(("certificate", pattern)) => who
+            .certified
+            .is_some_and(|certified| names(certified).iter().any(|name| star(pattern.as_bytes(), name.as_bytes()))),
+        Some(("token", pattern)) => who.token.is_some_and(|name| star(pattern.as_bytes(), name.as_bytes())),
+        Some(("door", name)) => who.door == Some(name),
+        _ => who.address.is_some_and(|address| naively_in(pattern, address)),
+    }
+}
+
+fn naively(texts: &[RuleText], who: &Who<'_>, right: Right, channel: Channel<'_>, of: (&str, &str)) -> (bool, usize) {
+    for (at, text) in texts.iter().enumerate() {
+        let on = text.on.is_empty()
+            || text.on.iter().any(|on| {
+                on == "*"
+                    || channel.id.is_some_and(|id| *on == id.0.to_string())
+                    || (on.parse::<u32>().is_err()
+                        && channel.name.is_some_and(|name| star(on.as_bytes(), name.as_bytes())))
+            });
+        let typed = text.types.is_empty()
+            || text.types.iter().any(|pattern| {
+                let (domain, name) = pattern.split_once('/').unwrap();
+                star(domain.as_bytes(), of.0.as_bytes()) && star(name.as_bytes(), of.1.as_bytes())
+            });
+        let speaks = text.may.iter().any(|may| may == right.name());
+        if on && typed && speaks && text.who.iter().any(|pattern| naively_is(pattern, who)) {
+            return (text.allow, at + 1);
+        }
+    }
+    (false, 0)
+}
+
+const WHO: [&str; 14] = [
+    "*",
+    "anonymous",
+    "10.0.0.1",
+    "10.0.0.0/8",
+    "10.0.0.2/31",
+    "::/0",
+    "2001:db8::/33",
+    "certificate:c*",
+    "certificate:CN=*",
+    "certificate:*.org",
+    "token:a",
+    "token:*",
+    "door:dds",
+    "0.0.0.0/0",
+];
+const ON: [&str; 8] = ["*", "0", "1", "2", "Weather", "W*", "*er", "Radar"];
+const TYPES: [&str; 7] = ["A/x", "A/*", "*/x", "B*/*", "*/y*", "A/xy", "C/*z*"];
+
+fn random_rules(random: &mut fastrand::Rng) -> Vec<RuleText> {
+    let mut some = |from: &[&str], least: usize| -> Vec<String> {
+        (0..random.usize(least..4)).map(|_| from[random.usize(0..from.len())].to_owned()).collect()
+    };
+    let mut all = Vec::new();
+    for at in 0..9 {
+        let (who, mut may, on, types) =
+            (some(&WHO, 1), some(&["publish", "subscribe", "administer"], 1), some(&ON, 0), some(&TYPES, 0));
+        if !types.is_empty() {
+            may = vec!["publish".into()];
+        }
+        all.push(RuleText { name: None, who, may, on, types, allow: at % 3 != 1 });
+    }
+    all.truncate(random.usize(1..9));
+    all
+}
+
+#[test]
+fn random_rules_say_what_they_say_tried_one_by_one() {
+    let certified = [
+        CertifiedName { subject: "CN=console,O=Example".into(), sans: vec![] },
+        CertifiedName { subject: "O=Example".into(), sans: vec!["DNS:a.example.org".into(), "c".into()] },
+    ];
+    let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "11.0.0.1", "::1", "2001:db8:8000::1", "2001:db8::1"];
+    let mut refused_by_type = 0;
+    for seed in 0..3_000 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let texts = random_rules(&mut random);
+        let rules = rules(&texts);
+        let silent = rules.remarks();
+        for _ in 0..40 {
+            let who = Who {
+                address: random.bool().then(|| addresses[random.usize(0..addresses.len())].parse().unwrap()),
+                certified: if random.u8(0..3) == 0 { Some(&certified[random.usize(0..2)]) } else { None },
+                token: if random.u8(0..3) == 0 { Some(["a", "b"][random.usize(0..2)]) } else { None },
+                door: if random.u8(0..5) == 0 { Some("dds") } else { None },
+            };
+            let right = Right::ALL[random.usize(0..3)];
+            let name = [None, Some("Weather"), Some("Radar"), Some("Water")][random.usize(0..4)];
+            let channel = Channel { id: [None, Some(ChannelId(0)), Some(ChannelId(1))][random.usize(0..3)], name };
+            let of = (["A", "B", "BB", "C"][random.usize(0..4)], ["x", "y", "xy", "yzy", ""][random.usize(0..5)]);
+            let (allowed, rule) = naively(&texts, &who, right, channel, of);
+            let decision = rules.decide(&who, right, channel, (of.0.as_bytes(), of.1.as_bytes()));
+            assert_eq!(decision.allowed, allowed, "seed {seed}: {who} {right} {channel} {of:?}: {texts:#?}");
+            let grant = rules.grant(&who, right, channel);
+            if let Grant::Some(_) = &grant {
+                assert_eq!(decision.rule.0 as usize, rule, "seed {seed}");
+                refused_by_type += usize::from(!allowed);
+            }
+            if allowed {
+                assert!(grant.is_any() && rules.knows(&who, channel) && rules.knows_any(&who), "seed {seed}");
+            }
+            // A rule that is said never to decide does not.
+            let title = format!("{} (", rules.title(RuleNumber(u32::try_from(rule).unwrap())));
+            assert!(!silent.iter().any(|remark| remark.starts_with(&title)), "seed {seed}: {title}");
+        }
+    }
+    assert!(refused_by_type > 100, "the cases are not all alike: {refused_by_type}");
+}

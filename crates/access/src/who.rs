@@ -1,0 +1,197 @@
+//! Whom a rule is about.
+
+use core::fmt;
+use core::net::IpAddr;
+
+use accounts::{Account, CertifiedName};
+use engine::wildcard;
+
+use crate::AddressRange;
+
+/// Who asks, as rules know it: the one place where what is known of a client becomes what rules look at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Who<'a> {
+    /// The address that its connection, or its datagrams, come from.
+    pub address: Option<IpAddr>,
+    /// What its certificate says that it is, where it has shown one that holds.
+    pub certified: Option<&'a CertifiedName>,
+    /// The name of the token that it has shown.
+    pub token: Option<&'a str>,
+    /// The door that it is itself, where what comes has no client of ours behind it.
+    pub door: Option<&'a str>,
+}
+
+impl<'a> Who<'a> {
+    /// A client, by the account of its connection.
+    #[must_use]
+    pub fn of(account: &'a Account) -> Self {
+        let identity = account.identity();
+        Self {
+            address: account.is_outside().then(|| account.from()),
+            certified: identity.certified().map(AsRef::as_ref),
+            token: identity.token().map(AsRef::as_ref),
+            door: identity.door(),
+        }
+    }
+
+    /// Reads who an operator means, in the words of rules: an address, `certificate:NAME`, `token:NAME` or `door:NAME`, or several of them
+    /// with commas between; `anonymous` has nothing. A certificate is made of the name, and kept in `name`.
+    ///
+    /// # Errors
+    /// Says which part makes no sense.
+    pub fn parse(text: &'a str, name: &'a mut CertifiedName) -> Result<Self, BadWho> {
+        let mut who = Self::default();
+        let mut certified = false;
+        for part in text.split(',').map(str::trim) {
+            if let Some(subject) = part.strip_prefix("certificate:") {
+                name.subject = subject.to_owned();
+                certified = true;
+            } else if let Some(token) = part.strip_prefix("token:") {
+                who.token = Some(token);
+            } else if let Some(door) = part.strip_prefix("door:") {
+                who.door = Some(door);
+            } else if part != "anonymous" {
+                who.address = Some(part.parse().map_err(|_| BadWho(part.to_owned()))?);
+            }
+        }
+        if certified {
+            who.certified = Some(name);
+        }
+        Ok(who)
+    }
+}
+
+impl fmt::Display for Who<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut any = false;
+        let mut put = |f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>| {
+            let comma = if core::mem::replace(&mut any, true) { ", " } else { "" };
+            write!(f, "{comma}{text}")
+        };
+        if let Some(address) = self.address {
+            put(f, format_args!("{address}"))?;
+        }
+        if let Some(certified) = self.certified {
+            put(f, format_args!("certificate:{}", certified.subject.escape_debug()))?;
+        }
+        if let Some(token) = self.token {
+            put(f, format_args!("token:{token}"))?;
+        }
+        if let Some(door) = self.door {
+            put(f, format_args!("door:{door}"))?;
+        }
+        if any { Ok(()) } else { f.write_str("anonymous") }
+    }
+}
+
+/// One entry of a rule's `who`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WhoPattern {
+    /// `*`: everybody.
+    Everybody,
+    /// `anonymous`: who has shown neither a certificate nor a token, and is no door.
+    Anonymous,
+    /// An address or a range of them.
+    Address(AddressRange),
+    /// `certificate:PATTERN`: the subject, the common name in it, or an alternative name matches.
+    Certificate(String),
+    /// `token:PATTERN`: the token's name matches.
+    Token(String),
+    /// `door:NAME`: the bridge to another world.
+    Door(String),
+}
+
+/// An entry of `who` that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadWho(pub String);
+
+impl fmt::Display for BadWho {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "\"{}\" is nobody: it is \"*\", \"anonymous\", an address, a range such as \"10.0.0.0/8\", \"certificate:NAME\", \
+             \"token:NAME\" or \"door:dds\"",
+            self.0.escape_debug()
+        )
+    }
+}
+
+impl core::error::Error for BadWho {}
+
+impl core::str::FromStr for WhoPattern {
+    type Err = BadWho;
+
+    fn from_str(text: &str) -> Result<Self, BadWho> {
+        let named = |prefix| text.strip_prefix(prefix).filter(|name: &&str| !name.is_empty()).map(str::to_owned);
+        Ok(match text {
+            "*" => Self::Everybody,
+            "anonymous" => Self::Anonymous,
+            _ if let Some(name) = named("certificate:") => Self::Certificate(name),
+            _ if let Some(name) = named("token:") => Self::Token(name),
+            _ if let Some(name) = named("door:") => Self::Door(name),
+            _ => Self::Address(text.parse().map_err(|()| BadWho(text.to_owned()))?),
+        })
+    }
+}
+
+impl fmt::Display for WhoPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everybody => f.write_str("*"),
+            Self::Anonymous => f.write_str("anonymous"),
+            Self::Address(range) => range.fmt(f),
+            Self::Certificate(name) => write!(f, "certificate:{name}"),
+            Self::Token(name) => write!(f, "token:{name}"),
+            Self::Door(name) => write!(f, "door:{name}"),
+        }
+    }
+}
+
+impl WhoPattern {
+    /// Whether it means this one.
+    #[must_use]
+    pub fn matches(&self, who: &Who<'_>) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Anonymous => who.certified.is_none() && who.token.is_none() && who.door.is_none(),
+            Self::Address(range) => who.address.is_some_and(|address| range.has(address)),
+            Self::Certificate(name) => who.certified.is_some_and(|certified| is_called(certified, name)),
+            Self::Token(name) => who.token.is_some_and(|token| wildcard::matches(name, token.as_bytes())),
+            Self::Door(name) => who.door == Some(name),
+        }
+    }
+
+    /// Whether everybody whom the other means is meant by it too.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Everybody, _) | (Self::Anonymous, Self::Anonymous) => true,
+            (Self::Address(wide), Self::Address(narrow)) => wide.covers(narrow),
+            (Self::Certificate(wide), Self::Certificate(narrow)) | (Self::Token(wide), Self::Token(narrow)) => {
+                wildcard::covers(wide, narrow)
+            }
+            (Self::Door(one), Self::Door(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+/// Whether a certificate has a name that matches: its subject as a whole, a common name in that, or an alternative name, with its kind
+/// (`DNS:plant7.example`) or without.
+fn is_called(certified: &CertifiedName, pattern: &str) -> bool {
+    let matches = |name: &str| wildcard::matches(pattern, name.as_bytes());
+    let behind_kind = |name: &str| name.split_once(':').is_some_and(|(_, name)| matches(name));
+    let common = |part: &str| part.strip_prefix("CN=").is_some_and(matches);
+    let CertifiedName { subject, sans } = certified;
+    matches(subject) || parts_of(subject).any(common) || sans.iter().any(|san| matches(san) || behind_kind(san))
+}
+
+/// The parts of a distinguished name by RFC 4514: between commas and plus signs, unless these are escaped. Whoever has a certificate made
+/// may choose what is in a part, and not what parts there are.
+fn parts_of(subject: &str) -> impl Iterator<Item = &str> {
+    let mut is_escaped = false;
+    subject.split(move |char| {
+        let separates = !is_escaped && matches!(char, ',' | '+');
+        is_escaped = !is_escaped && char == '\\';
+        separates
+    })
+}

@@ -1,0 +1,49 @@
+//! What a client shows of who it is, beside the address that it comes from.
+
+use std::sync::{Arc, OnceLock};
+
+use crate::CertifiedName;
+
+/// What a client has shown on its connection. Each of these is shown once, on the thread that has the connection, and stays; whoever is asked
+/// for something later looks at it.
+#[derive(Debug, Default)]
+pub struct Identity {
+    certified: OnceLock<Arc<CertifiedName>>,
+    token: OnceLock<Arc<str>>,
+    door: OnceLock<&'static str>,
+}
+
+impl Identity {
+    /// What its certificate says, if it has shown one that holds.
+    #[must_use]
+    pub fn certified(&self) -> Option<&Arc<CertifiedName>> {
+        self.certified.get()
+    }
+
+    /// The name of the token that it has shown.
+    #[must_use]
+    pub fn token(&self) -> Option<&Arc<str>> {
+        self.token.get()
+    }
+
+    /// The door that it is itself: what comes there has no client of ours behind it.
+    #[must_use]
+    pub fn door(&self) -> Option<&'static str> {
+        self.door.get().copied()
+    }
+
+    /// It has shown a certificate. False if it had shown one before: that counts.
+    pub fn certify(&self, name: Arc<CertifiedName>) -> bool {
+        self.certified.set(name).is_ok()
+    }
+
+    /// It has shown a token of that name. False if it had shown one before: that counts.
+    pub fn show_token(&self, name: Arc<str>) -> bool {
+        self.token.set(name).is_ok()
+    }
+
+    /// It is no client but a door.
+    pub fn note_door(&self, name: &'static str) -> bool {
+        self.door.set(name).is_ok()
+    }
+}

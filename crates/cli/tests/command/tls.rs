@@ -1,0 +1,85 @@
+//! Commands over TLS, and certificates that are read again.
+
+use std::io::{BufRead, BufReader};
+use std::process::ChildStderr;
+
+use testing::certificates::{Authority, Certified};
+
+use crate::support::{File, Serve, text};
+
+fn path(path: &std::path::Path) -> &str {
+    path.to_str().unwrap()
+}
+
+fn config(authority: &Authority, name: &str) -> (File, Certified) {
+    let certified = authority.certify("service");
+    let text = format!(
+        "[tls]\nlisten = \"127.0.0.1:0\"\nrequired = true\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nca = {:?}\n",
+        certified.certificate,
+        certified.key,
+        authority.file(),
+        authority.file()
+    );
+    (File::new(name, &text), certified)
+}
+
+/// The options with which a command shows a certificate that is called so.
+fn options(authority: &Authority, name: &str) -> Vec<String> {
+    let Certified { certificate, key, .. } = authority.certify(name);
+    let files = [("--tls-ca", authority.file()), ("--tls-certificate", certificate), ("--tls-key", key)];
+    files.iter().flat_map(|(option, file)| [(*option).to_owned(), path(file).to_owned()]).collect()
+}
+
+#[test]
+fn commands_speak_tls_with_a_service_that_speaks_nothing_else() {
+    let authority = Authority::new("command-tls");
+    let (config, _) = config(&authority, "command-tls.toml");
+    let serve = Serve::start_with(&["--config", config.path(), "--log", "error"]);
+    let options = options(&authority, "operator");
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let mut sub = serve.subscribe(&[&options[..], &["--json", "-n", "2"]].concat());
+    serve.print("pub", &[&options[..], &["-n", "2", "--type", "A/B"]].concat());
+    assert!(sub.line().contains("A/B"));
+    assert!(serve.print("ls", &options).contains("channel"));
+    assert!(serve.print("stats", &options).contains("tls_handshakes "));
+    // Without, it says what is to be done.
+    let output = serve.run("ls", &[]);
+    assert!(!output.status.success());
+    let url = format!("corbaloc:ssliop:1.2@{}/NotificationService", serve.address);
+    let output = serve.run("ls", &["--server", &url]);
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    // A certificate alone is of no use.
+    let wrong = serve.run("ls", &options[2..4]);
+    assert!(text(&wrong.stderr).contains("--tls-key"), "{}", text(&wrong.stderr));
+}
+
+fn wait_for(stderr: &mut BufReader<ChildStderr>, what: &str) {
+    let mut line = String::new();
+    while !line.contains(what) {
+        line.clear();
+        assert_ne!(stderr.read_line(&mut line).unwrap(), 0, "{what}");
+    }
+}
+
+#[test]
+fn hang_up_has_certificates_read_again_and_wrong_ones_change_nothing() {
+    let (authority, next) = (Authority::new("command-hup"), Authority::new("command-hup-next"));
+    let (config, Certified { certificate, key, .. }) = config(&authority, "command-hup.toml");
+    let (serve, mut stderr) = Serve::start_heard(&["--config", config.path(), "--log", "info"]);
+    let options_now = options(&authority, "operator");
+    let options_now: Vec<&str> = options_now.iter().map(String::as_str).collect();
+    serve.print("ls", &options_now);
+    std::fs::write(&certificate, "none").unwrap();
+    serve.signal("HUP");
+    wait_for(&mut stderr, "SIGHUP: certificates stay as they are");
+    serve.print("ls", &options_now);
+    let new = next.certify("service");
+    std::fs::copy(&new.certificate, &certificate).unwrap();
+    std::fs::copy(&new.key, &key).unwrap();
+    serve.signal("HUP");
+    wait_for(&mut stderr, "certificates were read again");
+    // Whoever trusts the first authority only does not trust the service any more.
+    let output = serve.run("ls", &options_now);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("certificate"), "{}", text(&output.stderr));
+}

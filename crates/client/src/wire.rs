@@ -1,0 +1,305 @@
+//! A connection's bytes, in the clear or through TLS.
+//!
+//! As with a socket, one thread may read while another writes. A writer seals under a lock of its own and then writes without the session's,
+//! so that who reads is never kept by a peer that does not.
+
+use crate::lock;
+use core::time::Duration;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::path::PathBuf;
+use std::sync::Mutex;
+use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trust, sealed_bytes_max};
+
+/// Octets read of a socket, or sealed for one, at once.
+const AT_ONCE: usize = 16 << 10;
+
+/// TLS for an [`Orb`](crate::Orb): with it, nothing is called and nobody is served in the clear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrbTls {
+    /// PEM file with the authorities that sign the certificates of those who are called, and of those who call servants.
+    pub ca: PathBuf,
+    /// PEM files with the certificate that is shown to those who ask, and its key. Without them there are no servants. Default: none.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// PEM file with lists of revoked certificates. Default: none.
+    pub crl: Option<PathBuf>,
+    /// Whether the certificate of whoever is called has to name the host that its reference names. Default true.
+    pub check_names: bool,
+}
+
+impl OrbTls {
+    /// Trusts these authorities, and shows no certificate.
+    #[must_use]
+    pub fn trusting(ca: impl Into<PathBuf>) -> Self {
+        Self { ca: ca.into(), identity: None, crl: None, check_names: true }
+    }
+
+    /// Shows that certificate, too.
+    #[must_use]
+    pub fn with_identity(self, certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { identity: Some((certificate.into(), key.into())), ..self }
+    }
+
+    /// Reads the files.
+    pub(crate) fn read(&self) -> Result<Ends, LoadError> {
+        let trust = Trust::read(&self.ca, self.crl.as_deref())?;
+        let identity = self.identity.as_ref().map(|(certificate, key)| Identity::read(certificate, key)).transpose()?;
+        let client = ClientEnd::new(trust.clone(), self.check_names, identity.clone())?;
+        let server = identity.map(|identity| ServerEnd::new(identity, Clients::Required(trust))).transpose()?;
+        Ok(Ends { client, server })
+    }
+}
+
+/// What handshakes are made with.
+#[derive(Debug)]
+pub(crate) struct Ends {
+    pub(crate) client: ClientEnd,
+    pub(crate) server: Option<ServerEnd>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Wire {
+    Plain(TcpStream),
+    Tls(Box<Secure>),
+}
+
+/// A connection with TLS.
+#[derive(Debug)]
+pub(crate) struct Secure {
+    tcp: TcpStream,
+    state: Mutex<State>,
+    writer: Mutex<Writer>,
+}
+
+#[derive(Debug)]
+struct State {
+    session: Session,
+    /// Plaintext that has arrived and for which there was no room.
+    surplus: Vec<u8>,
+    /// What is to be sent without anybody having written it.
+    answers: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Writer {
+    sealed: Vec<u8>,
+    /// Where what the socket has not taken begins and ends.
+    from: usize,
+    end: usize,
+    /// Octets of plaintext that are in it, of which it was not told that they are written.
+    plain: usize,
+}
+
+impl Wire {
+    /// Makes the handshake of a connection, within that time for each answer.
+    pub(crate) fn secure(tcp: TcpStream, session: Session, limit: Option<Duration>) -> io::Result<Self> {
+        tcp.set_read_timeout(limit)?;
+        tcp.set_write_timeout(limit)?;
+        let mut state = State { session, surplus: Vec::new(), answers: Vec::new() };
+        let mut arrived = [0; AT_ONCE];
+        let mut count = 0;
+        loop {
+            let State { session, surplus, answers } = &mut state;
+            let octets = arrived.get_mut(..count).unwrap_or_default();
+            let result = session.take_in(octets, |plain| surplus.extend_from_slice(plain), answers);
+            (&tcp).write_all(answers)?;
+            answers.clear();
+            result.map_err(|trouble| io::Error::new(ErrorKind::InvalidData, trouble))?;
+            if !session.is_handshaking() {
+                break;
+            }
+            count = (&tcp).read(&mut arrived)?;
+            if count == 0 {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the TLS handshake was broken off"));
+            }
+        }
+        tcp.set_read_timeout(None)?;
+        tcp.set_write_timeout(None)?;
+        Ok(Self::Tls(Box::new(Secure { tcp, state: Mutex::new(state), writer: Mutex::default() })))
+    }
+
+    /// The socket.
+    pub(crate) fn tcp(&self) -> &TcpStream {
+        match self {
+            Self::Plain(tcp) => tcp,
+            Self::Tls(secure) => &secure.tcp,
+        }
+    }
+
+    pub(crate) fn shutdown(&self) -> io::Result<()> {
+        self.tcp().shutdown(Shutdown::Both)
+    }
+
+    /// Whether something has arrived of which the socket does not tell.
+    pub(crate) fn has_more(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(secure) => {
+                let state = lock(&secure.state);
+                !state.surplus.is_empty() || state.session.has_ended()
+            }
+        }
+    }
+
+    /// Reads what is there, without waiting.
+    pub(crate) fn try_read(&self, space: &mut [u8]) -> io::Result<usize> {
+        let read = |tcp: &TcpStream, space: &mut [u8]| recv(tcp, space, RecvFlags::DONTWAIT).map(|(count, _)| count);
+        match self {
+            Self::Plain(tcp) => Ok(read(tcp, space)?),
+            Self::Tls(secure) => secure.read(space, |tcp, arrived| Ok(read(tcp, arrived)?)),
+        }
+    }
+
+    /// Writes what the socket takes, without waiting. What it does not take is to be offered again, the same octets first.
+    pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(tcp) => Ok(send(tcp, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?),
+            Self::Tls(secure) => secure.try_write(bytes),
+        }
+    }
+}
+
+impl Read for &Wire {
+    fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(tcp) => (&*tcp).read(space),
+            Wire::Tls(secure) => secure.read(space, |mut tcp, arrived| tcp.read(arrived)),
+        }
+    }
+}
+
+impl Write for &Wire {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Wire::Plain(tcp) => (&*tcp).write(bytes),
+            Wire::Tls(secure) => secure.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Secure {
+    fn read(
+        &self,
+        space: &mut [u8],
+        mut read: impl FnMut(&TcpStream, &mut [u8]) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut arrived = [0; AT_ONCE];
+        loop {
+            {
+                let State { session, surplus, .. } = &mut *lock(&self.state);
+                if !surplus.is_empty() {
+                    let count = surplus.len().min(space.len());
+                    let (now, _) = surplus.split_at(count);
+                    space.get_mut(..count).unwrap_or_default().copy_from_slice(now);
+                    surplus.drain(..count);
+                    return Ok(count);
+                }
+                if session.has_ended() {
+                    return Ok(0);
+                }
+            }
+            let count = read(&self.tcp, &mut arrived)?;
+            if count == 0 {
+                return Ok(0);
+            }
+            let mut filled = 0;
+            {
+                let State { session, surplus, answers } = &mut *lock(&self.state);
+                let plain = |plain: &[u8]| {
+                    let rest = space.get_mut(filled..).unwrap_or_default();
+                    let (fits, beyond) = plain.split_at(plain.len().min(rest.len()));
+                    rest.get_mut(..fits.len()).unwrap_or_default().copy_from_slice(fits);
+                    filled += fits.len();
+                    surplus.extend_from_slice(beyond);
+                };
+                session
+                    .take_in(arrived.get_mut(..count).unwrap_or_default(), plain, answers)
+                    .map_err(|trouble| io::Error::new(ErrorKind::InvalidData, trouble))?;
+            }
+            if filled > 0 {
+                return Ok(filled);
+            }
+        }
+    }
+
+    fn write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut writer = lock(&self.writer);
+        let chosen = bytes.get(..AT_ONCE).unwrap_or(bytes);
+        self.seal(&mut writer, chosen)?;
+        let Writer { sealed, from, end, plain } = &mut *writer;
+        *plain = 0;
+        (&self.tcp).write_all(sealed.get(*from..*end).unwrap_or_default())?;
+        (*from, *end) = (0, 0);
+        Ok(chosen.len())
+    }
+
+    fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
+        let mut writer = lock(&self.writer);
+        self.send(&mut writer)?;
+        // Those that were sealed before are the first that are offered again.
+        let mut taken = core::mem::take(&mut writer.plain).min(bytes.len());
+        while taken < bytes.len() {
+            let rest = bytes.get(taken..).unwrap_or_default();
+            let chosen = rest.get(..AT_ONCE).unwrap_or(rest);
+            self.seal(&mut writer, chosen)?;
+            match self.send(&mut writer) {
+                Ok(()) => taken += chosen.len(),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    writer.plain = chosen.len();
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if taken == 0 && !bytes.is_empty() { Err(ErrorKind::WouldBlock.into()) } else { Ok(taken) }
+    }
+
+    /// Seals what is written, behind what is to be sent before it.
+    fn seal(&self, writer: &mut Writer, plain: &[u8]) -> io::Result<()> {
+        let Writer { sealed, end, .. } = writer;
+        let State { session, answers, .. } = &mut *lock(&self.state);
+        let room = *end + answers.len() + sealed_bytes_max(plain.len());
+        if sealed.len() < room {
+            sealed.resize(room, 0);
+        }
+        sealed.get_mut(*end..*end + answers.len()).unwrap_or_default().copy_from_slice(answers);
+        *end += answers.len();
+        answers.clear();
+        let count = session.seal(plain, sealed.get_mut(*end..).unwrap_or_default());
+        *end += count.map_err(|trouble| io::Error::new(ErrorKind::BrokenPipe, trouble))?;
+        Ok(())
+    }
+
+    /// Has the socket take what was sealed, without waiting.
+    fn send(&self, writer: &mut Writer) -> io::Result<()> {
+        let Writer { sealed, from, end, .. } = writer;
+        while from < end {
+            let rest = sealed.get(*from..*end).unwrap_or_default();
+            match send(&self.tcp, rest, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+                Ok(count) => *from += count,
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        (*from, *end) = (0, 0);
+        Ok(())
+    }
+}
+
+impl Drop for Secure {
+    /// The peer is told that this is the end, if its socket takes that now.
+    fn drop(&mut self) {
+        let mut end = Vec::new();
+        lock(&self.state).session.close(&mut end);
+        if lock(&self.writer).end == 0 {
+            let _ = send(&self.tcp, &end, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
+    }
+}

@@ -1,0 +1,460 @@
+//! Who may ask for what: each request is held against the rules before it is carried out.
+//!
+//! What an operation needs is said by its object and its name ([`needs`]); what is not known to need less needs the right to administer.
+//! Who made a thing, or is connected to it, may change and end it with the right to its side; others need the right to administer its
+//! channel. What a consumer may get of what it wants goes to the engine with its connection ([`Hierarchy::permit`](engine::Hierarchy)).
+//!
+//! Pushes that lanes know how to serve do not come here: they are held against the same rules there, by [`Access`].
+
+mod needs;
+
+use self::needs::{Needs, needs};
+use super::{Door, Named, Thing};
+use crate::exceptions::Raised;
+use crate::table::{AdminKey, Target};
+use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who};
+use accounts::{Account, Accounts, CertifiedName};
+use engine::{ChannelId, Permitted, ProxyKey, ProxyState, Side};
+use giop::ior::Ior;
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use topology as t;
+
+/// The rules, and what channels are called: all that they look at. A copy shares everything.
+#[derive(Clone, Debug)]
+pub struct Access {
+    rules: Arc<Rules>,
+    /// Where a rule names a channel; else nobody asks.
+    names: Arc<BTreeMap<ChannelId, Arc<str>>>,
+}
+
+impl Access {
+    /// The rules.
+    #[must_use]
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// A channel as rules know it.
+    #[must_use]
+    pub fn channel(&self, id: ChannelId) -> Channel<'_> {
+        Channel { id: Some(id), name: self.names.get(&id).map(AsRef::as_ref) }
+    }
+
+    /// What a client may on a channel.
+    #[must_use]
+    pub fn grant(&self, account: &Account, right: Right, channel: ChannelId) -> Grant {
+        self.rules.grant(&Who::of(account), right, self.channel(channel))
+    }
+
+    /// Whether both are the same rules about channels of the same names.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.rules, &other.rules) && Arc::ptr_eq(&self.names, &other.names)
+    }
+
+    /// A line about something that was not allowed, which names the rule.
+    #[must_use]
+    pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, rule: RuleNumber) -> String {
+        if rule == RuleNumber::NONE {
+            return format!("denied {who}: {what} on {on}: no access rule allows it");
+        }
+        let (title, text) = (self.rules.title(rule), self.rules.text(rule));
+        format!("denied {who}: {what} on {on}: {title} decides ({text})")
+    }
+}
+
+/// Something that a client asked for and may not do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// What it would have needed; nothing if it would have the service call where nobody is called.
+    pub right: Option<Right>,
+    /// The client's address, as its account has it.
+    pub ip: IpAddr,
+    /// Who, what, where, and which rule says so, for the log.
+    pub text: String,
+}
+
+/// Denials that are remembered until they are asked for: a request has one, as a rule.
+const DENIED_MAX: usize = 16;
+/// Lists of event types that are shared by those who may have the same.
+const PERMITTED_MAX: usize = 4_096;
+
+/// What the door knows of who may what.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    access: Option<Access>,
+    /// Whose clients are, that were restored.
+    accounts: Option<Arc<Accounts>>,
+    /// The names under which the configuration declares channels: these count before those that creators gave.
+    declared: BTreeMap<ChannelId, Arc<str>>,
+    permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
+    denied: VecDeque<Denied>,
+    /// Where nobody is called.
+    outgoing: Arc<OutgoingPolicy>,
+    /// The rules, or the names of channels, are others than those published.
+    has_changed: bool,
+}
+
+impl Guard {
+    /// What lanes are to know.
+    pub(super) const fn access(&self) -> Option<&Access> {
+        self.access.as_ref()
+    }
+
+    /// Whether that is another than what was published, which it is not any more.
+    pub(super) const fn take_changed(&mut self) -> bool {
+        core::mem::replace(&mut self.has_changed, false)
+    }
+
+    pub(super) const fn has_changed(&self) -> bool {
+        self.has_changed
+    }
+
+    /// A channel is declared under a name.
+    pub(super) fn declare(&mut self, channel: ChannelId, name: &str) {
+        self.declared.insert(channel, name.into());
+        self.note_name(channel, Some(name.into()));
+    }
+
+    /// A channel has a name, or none any more.
+    pub(super) fn note_name(&mut self, channel: ChannelId, given: Option<Arc<str>>) {
+        let Some(access) = self.access.as_mut().filter(|access| access.rules.name_channels()) else { return };
+        let name = self.declared.get(&channel).cloned().or(given);
+        if access.names.get(&channel) == name.as_ref() {
+            return;
+        }
+        let names = Arc::make_mut(&mut access.names);
+        match name {
+            Some(name) => _ = names.insert(channel, name),
+            None => _ = names.remove(&channel),
+        }
+        self.has_changed = true;
+    }
+
+    pub(super) fn forget_channel(&mut self, channel: ChannelId) {
+        self.declared.remove(&channel);
+        self.note_name(channel, None);
+    }
+
+    /// What the engine looks at of what somebody may.
+    fn permitted(&mut self, grant: &Grant) -> Option<Arc<Permitted>> {
+        let (rules, types) = match grant {
+            Grant::All(_) => return None,
+            Grant::Nothing(rule) => (vec![*rule], &Permitted::nothing()),
+            Grant::Some(scope) => (scope.rules().to_vec(), scope.types()),
+        };
+        if self.permitted.len() >= PERMITTED_MAX {
+            self.permitted.clear();
+        }
+        Some(Arc::clone(self.permitted.entry(rules).or_insert_with(|| Arc::new(types.clone()))))
+    }
+}
+
+/// The right to a side.
+const fn right_to(side: Side) -> Right {
+    match side {
+        Side::Suppliers => Right::Publish,
+        Side::Consumers => Right::Subscribe,
+    }
+}
+
+/// Whether two connections are of one principal: the same certificate, else the same token, else the same address.
+fn is_same(one: &Account, other: &Account) -> bool {
+    let (one_shows, other_shows) = (one.identity(), other.identity());
+    match (one_shows.certified(), other_shows.certified()) {
+        (Some(one), Some(other)) => return one == other,
+        (None, None) => {}
+        _ => return false,
+    }
+    match (one_shows.token(), other_shows.token()) {
+        (Some(one), Some(other)) => one == other,
+        (None, None) => one.from() == other.from() && one_shows.door() == other_shows.door(),
+        _ => false,
+    }
+}
+
+impl Door {
+    // ---- the rules ----
+
+    /// These rules hold from now on, also for those who are connected; with none, everything is allowed. What lanes have to know of them
+    /// goes with what is published next.
+    pub fn set_access(&mut self, rules: Option<Rules>, accounts: &Arc<Accounts>) {
+        let names = self.hierarchy.channels().map(engine::Channel::id);
+        let named = |channel: ChannelId| {
+            let given = || self.names.of(Named::Channel(channel)).cloned();
+            Some((channel, self.guard.declared.get(&channel).cloned().or_else(given)?))
+        };
+        let names = Arc::new(names.filter_map(named).collect());
+        self.guard.access = rules.map(|rules| Access { rules: Arc::new(rules), names });
+        self.guard.accounts = Some(Arc::clone(accounts));
+        self.guard.permitted.clear();
+        self.guard.has_changed = true;
+        self.hierarchy.renew();
+        self.permit_all();
+    }
+
+    /// The same, once that was called.
+    pub fn replace_access(&mut self, rules: Option<Rules>) {
+        if let Some(accounts) = self.guard.accounts.clone() {
+            self.set_access(rules, &accounts);
+        }
+    }
+
+    /// Nobody is called at addresses that this refuses: who connects with a reference that names one is told so.
+    pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>) {
+        self.guard.outgoing = policy;
+    }
+
+    /// Refuses a client that is to be called where nobody is. Where its reference has a name, that is found out when it is called.
+    pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
+        let Some(profile) = reference.iiop() else { return Ok(()) };
+        let Ok(ip) = profile.host.parse::<IpAddr>() else { return Ok(()) };
+        let here = self.settings.host.parse::<IpAddr>().ok();
+        let address = SocketAddr::new(ip, profile.port);
+        match (self.guard.outgoing.refuses(address, |ip| Some(ip) == here), &self.principal) {
+            (Some(why), Some(account)) => {
+                let text = format!("denied {}: {address} is not called: {why}", Who::of(account));
+                let ip = account.ip();
+                Err(self.deny(Denied { right: None, ip, text }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says anew what connected consumers may get: a name or the rules are others.
+    fn permit_all(&mut self) {
+        let proxies = self.hierarchy.channels().flat_map(|channel| {
+            let connected = channel.proxies().filter(|proxy| proxy.state != ProxyState::Unconnected);
+            connected.map(|proxy| ProxyKey { channel: channel.id(), proxy: proxy.id })
+        });
+        let proxies: Vec<ProxyKey> = proxies.collect();
+        for key in proxies {
+            self.permit_connected(key);
+        }
+    }
+
+    /// Tells the engine what whoever is connected to a consumer's proxy may get.
+    pub(super) fn permit_connected(&mut self, key: ProxyKey) {
+        let Ok(proxy) = self.hierarchy.proxy(key) else { return };
+        if proxy.side != Side::Consumers {
+            return;
+        }
+        let before = proxy.permitted.clone();
+        let permitted = match &self.guard.access {
+            None => None,
+            Some(access) => {
+                let owner = self.ledger.owner(Thing::Proxy(key));
+                // Of one that was restored, and connected when there were no rules, nothing is known.
+                let who = owner.as_ref().map(|account| Who::of(account)).unwrap_or_default();
+                let grant = access.rules.grant(&who, Right::Subscribe, access.channel(key.channel));
+                self.guard.permitted(&grant)
+            }
+        };
+        if permitted != before
+            && let Err(refusal) = self.hierarchy.permit(key, permitted)
+        {
+            log::debug!(target: "campanile::corba", "nobody to permit anything: {refusal}");
+        }
+    }
+
+    // ---- requests ----
+
+    /// Whether whoever asks may have an operation carried out on an object.
+    pub(super) fn authorize(&mut self, target: Target, operation: &str) -> Result<(), Raised> {
+        let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+        let who = Who::of(account);
+        let rules = &access.rules;
+        let channel = self.channel_of(target);
+        let on = channel.map_or(Channel::SERVICE, |id| access.channel(id));
+        let grant = |right| rules.grant(&who, right, on);
+        let (right, verdict) = match needs(target, operation) {
+            Needs::Nothing => return Ok(()),
+            Needs::KnowsAny if rules.knows_any(&who) => return Ok(()),
+            Needs::Knows if rules.knows(&who, on) => return Ok(()),
+            Needs::KnowsAny | Needs::Knows => (Right::Administer, Grant::Nothing(grant(Right::Administer).rule())),
+            Needs::Administers => (Right::Administer, grant(Right::Administer)),
+            Needs::Uses(side) => (right_to(side), grant(right_to(side))),
+            Needs::Owns(side) => {
+                let is_own = self.is_own(target, account);
+                let rights = side.map_or([Right::Publish, Right::Subscribe], |side| [right_to(side); 2]);
+                let uses = rights.into_iter().find(|right| grant(*right).is_any());
+                match uses {
+                    Some(_) if is_own => return Ok(()),
+                    Some(_) => (Right::Administer, grant(Right::Administer)),
+                    None => {
+                        let administers = grant(Right::Administer);
+                        let [right, _] = rights;
+                        if administers.is_any() { return Ok(()) } else { (right, grant(right)) }
+                    }
+                }
+            }
+        };
+        if verdict.is_any() {
+            return Ok(());
+        }
+        let what = format!("{operation} ({right})");
+        let text = access.denial(&who, &what, on, verdict.rule());
+        let ip = account.ip();
+        Err(self.deny(Denied { right: Some(right), ip, text }))
+    }
+
+    /// Whether whoever asks may make a channel of that name.
+    pub(super) fn authorize_creation(&mut self, name: Option<&str>) -> Result<(), Raised> {
+        self.authorize_on(Right::Administer, Channel { id: None, name }, "a new channel")
+    }
+
+    /// Whether whoever asks may have two channels supply each other: what one lets out and what the other takes in, whatever its type.
+    pub(super) fn authorize_link(&mut self, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
+        for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
+            let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+            let grant = access.grant(account, right, channel);
+            if !matches!(grant, Grant::All(_)) {
+                let what = format!("a channel that supplies another ({right}, whatever the event type)");
+                let text = access.denial(&Who::of(account), &what, access.channel(channel), grant.rule());
+                let ip = account.ip();
+                return Err(self.deny(Denied { right: Some(right), ip, text }));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect anybody. It is noted if it may
+    /// not.
+    pub fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
+        let before = self.principal.replace(Arc::clone(account));
+        let may = self.authorize_on(Right::Administer, Channel::SERVICE, what).is_ok();
+        self.principal = before;
+        may
+    }
+
+    /// Whether a client may do something on a channel, for some event type at least.
+    pub(super) fn authorize_use(&mut self, side: Side, channel: ChannelId, what: &str) -> Result<(), Raised> {
+        let Some(access) = self.guard.access.clone() else { return Ok(()) };
+        self.authorize_on(right_to(side), access.channel(channel), what)
+    }
+
+    fn authorize_on(&mut self, right: Right, on: Channel<'_>, what: &str) -> Result<(), Raised> {
+        let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
+        let who = Who::of(account);
+        let grant = access.rules.grant(&who, right, on);
+        if grant.is_any() {
+            return Ok(());
+        }
+        let text = access.denial(&who, &format!("{what} ({right})"), on, grant.rule());
+        let ip = account.ip();
+        Err(self.deny(Denied { right: Some(right), ip, text }))
+    }
+
+    fn deny(&mut self, denied: Denied) -> Raised {
+        if self.guard.denied.len() < DENIED_MAX {
+            self.guard.denied.push_back(denied);
+        }
+        Raised::denied()
+    }
+
+    /// The next thing that somebody asked for and may not do, to be counted and logged.
+    pub fn poll_denied(&mut self) -> Option<Denied> {
+        self.guard.denied.pop_front()
+    }
+
+    /// Whether whoever asks may know that there is a channel.
+    pub(crate) fn knows(&self, channel: ChannelId) -> bool {
+        match (&self.guard.access, &self.principal) {
+            (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
+            _ => true,
+        }
+    }
+
+    /// Says who did something that changes what others have, for those who keep account of that.
+    pub(super) fn audit(&self, target: Target, operation: &str) {
+        let is_change = matches!(needs(target, operation), Needs::Administers)
+            || matches!(operation, "create_channel" | "create_named_channel" | "create_object");
+        let Some(account) = self.principal.as_ref().filter(|_| is_change) else { return };
+        if log::log_enabled!(target: "audit", log::Level::Info) && crate::remarks::may_be_logged() {
+            let who = Who::of(account);
+            match self.channel_of(target) {
+                Some(channel) => {
+                    let name = self.name_for_rules(channel);
+                    let on = Channel { id: Some(channel), name: name.as_deref() };
+                    log::info!(target: "audit", "{who}: {operation} on {on}");
+                }
+                None => log::info!(target: "audit", "{who}: {operation}"),
+            }
+        }
+    }
+
+    fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
+        let declared = self.guard.declared.get(&channel);
+        declared.or_else(|| self.names.of(Named::Channel(channel))).cloned()
+    }
+
+    /// The channel in which an object is.
+    fn channel_of(&self, target: Target) -> Option<ChannelId> {
+        match target {
+            Target::Channel(channel) | Target::FilterFactory(channel) => Some(channel),
+            Target::Admin(AdminKey { channel, .. }) | Target::Proxy(ProxyKey { channel, .. }, _) => Some(channel),
+            Target::Filter(filter) | Target::MappingFilter(filter) => self.filters.channel(filter),
+            Target::Factory
+            | Target::SchedulingService
+            | Target::GenericFactory
+            | Target::MonitorControl
+            | Target::NamingContext(_)
+            | Target::BindingIterator(_) => None,
+        }
+    }
+
+    /// Whether a thing is whoever's asks. What is nobody's is everybody's who has the right to its side: it was restored.
+    fn is_own(&self, target: Target, account: &Account) -> bool {
+        let thing = match target {
+            // A channel's default admins are nobody's.
+            Target::Admin(admin) if admin.admin == engine::AdminId::DEFAULT => return false,
+            Target::Admin(admin) => Thing::Admin(admin),
+            Target::Proxy(key, _) => Thing::Proxy(key),
+            Target::Filter(filter) | Target::MappingFilter(filter) => Thing::Filter(filter),
+            _ => return false,
+        };
+        self.ledger.owner(thing).is_none_or(|owner| is_same(&owner, account))
+    }
+
+    /// A thing is whoever's asks from now on.
+    pub(crate) fn note_owner(&mut self, thing: Thing) {
+        if let Some(principal) = &self.principal {
+            self.ledger.entry(thing).owner = Some(Arc::clone(principal));
+        }
+    }
+
+    // ---- what outlives the process ----
+
+    /// Whose a connection is, as it is kept. Where there are no rules nobody will ask.
+    pub(super) fn owner_kept(&self, key: ProxyKey) -> Option<t::Principal> {
+        self.guard.access.as_ref()?;
+        let owner = self.ledger.owner(Thing::Proxy(key))?;
+        let identity = owner.identity();
+        Some(t::Principal {
+            address: owner.is_outside().then(|| owner.from()),
+            certificate: identity
+                .certified()
+                .map(|name| t::Certificate { subject: name.subject.clone(), alternative_names: name.sans.clone() }),
+            token: identity.token().map(|name| (**name).to_owned()),
+        })
+    }
+
+    /// Whose a connection was before, it is again.
+    pub(super) fn own_again(&mut self, key: ProxyKey, kept: &t::Principal) {
+        let Some(accounts) = &self.guard.accounts else { return };
+        let t::Principal { address, certificate, token } = kept;
+        let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
+        if let Some(t::Certificate { subject, alternative_names }) = certificate {
+            let name = CertifiedName { subject: subject.clone(), sans: alternative_names.clone() };
+            account.identity().certify(Arc::new(name));
+        }
+        if let Some(token) = token {
+            account.identity().show_token(token.as_str().into());
+        }
+        self.ledger.entry(Thing::Proxy(key)).owner = Some(account);
+        self.permit_connected(key);
+    }
+}

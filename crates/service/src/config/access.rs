@@ -1,0 +1,119 @@
+//! Who may do what, and whom the service calls: `[[access]]`, `[tokens]` and `[outgoing]`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Config, ConfigError};
+use access::{AddressRanges, OutgoingPolicy, RuleText, Rules, Tokens};
+
+/// A rule that says who may do what on which channels and event types. The first that speaks of something decides; where there are rules
+/// and none speaks, it is denied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessRule {
+    /// What it is called in log lines, beside its number. Default: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whom it is about: `*`, `anonymous`, an address, a range of addresses, `certificate:NAME`, `token:NAME`, `door:dds`. 1 to 256.
+    pub who: Vec<String>,
+    /// The rights: `publish`, `subscribe`, `administer`.
+    pub may: Vec<String>,
+    /// The channels, by number or by name; names may have stars. Default: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
+    /// The event types, `DOMAIN/NAME`, which may have stars. Default: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub types: Vec<String>,
+    /// Whether it allows, or denies. Default true.
+    #[serde(default = "yes")]
+    pub allow: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// Whom the service calls: consumers that it pushes to, suppliers that it pulls from.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OutgoingConfig {
+    /// The addresses, and ranges of them, at which clients are called. Default: none is named, and it is all but link-local ones. The
+    /// service's own ports for JSON, Tempo and HTTP are never called.
+    pub allow: Option<Vec<String>>,
+}
+
+impl Config {
+    /// The rules of access; nothing if there are none, and everything is allowed.
+    ///
+    /// # Errors
+    /// One makes no sense.
+    pub fn access_rules(&self) -> Result<Option<Rules>, ConfigError> {
+        let text = |rule: &AccessRule| {
+            let AccessRule { name, who, may, on, types, allow } = rule.clone();
+            RuleText { name, who, may, on, types, allow }
+        };
+        let texts: Vec<RuleText> = self.access.iter().map(text).collect();
+        Rules::parse(&texts).map_err(ConfigError::BadAccess)
+    }
+
+    /// What is odd about the rules of access: those that can never decide, and tokens that are spoken of and not there.
+    #[must_use]
+    pub fn access_remarks(&self) -> Vec<String> {
+        let mut remarks = self.access_rules().ok().flatten().map(|rules| rules.remarks()).unwrap_or_default();
+        let tokens = self.access.iter().flat_map(|rule| &rule.who).filter_map(|who| who.strip_prefix("token:"));
+        for token in tokens.filter(|token| !token.contains('*') && !self.tokens.contains_key(*token)) {
+            remarks.push(format!("access: a rule speaks of the token \"{token}\", and [tokens] has none of that name"));
+        }
+        remarks
+    }
+
+    /// The tokens that clients may show. Reads their files.
+    ///
+    /// # Errors
+    /// One makes no sense, or its file cannot be read.
+    pub fn read_tokens(&self) -> Result<Tokens, ConfigError> {
+        tokens(&self.tokens, true)
+    }
+
+    /// The addresses at which clients are called.
+    ///
+    /// # Errors
+    /// One is none.
+    pub fn outgoing_policy(&self) -> Result<OutgoingPolicy, ConfigError> {
+        let ranges = self.outgoing.allow.as_ref().map(|allow| AddressRanges::parse(allow.iter().map(String::as_str)));
+        let allow = ranges.transpose().map_err(|text| ConfigError::BadOutgoing { value: text.to_owned() })?;
+        Ok(OutgoingPolicy::new(allow))
+    }
+
+    /// Checks all of it but the files of tokens.
+    pub(super) fn check_access(&self) -> Result<(), ConfigError> {
+        self.access_rules()?;
+        self.outgoing_policy()?;
+        tokens(&self.tokens, false).map(drop)
+    }
+}
+
+fn tokens(given: &BTreeMap<String, String>, read: bool) -> Result<Tokens, ConfigError> {
+    let mut tokens = Tokens::default();
+    for (name, value) in given {
+        let bad = |error: access::BadToken| ConfigError::BadToken { why: error.to_string() };
+        if let Some(hash) = value.strip_prefix("sha256:") {
+            tokens.add_hash(name, hash).map_err(bad)?;
+        } else if let Some(path) = value.strip_prefix("file:") {
+            if read {
+                let path = Path::new(path);
+                let unreadable = |error| ConfigError::BadToken {
+                    why: format!("the file {} of the token \"{name}\" cannot be read: {error}", path.display()),
+                };
+                tokens.add(name, &std::fs::read(path).map_err(unreadable)?).map_err(bad)?;
+            }
+        } else {
+            // What it is may be the token itself, and is not repeated.
+            let why = format!("the token \"{name}\" is \"sha256:HASH\" or \"file:PATH\"");
+            return Err(ConfigError::BadToken { why });
+        }
+    }
+    Ok(tokens)
+}

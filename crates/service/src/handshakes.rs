@@ -1,0 +1,386 @@
+//! TLS handshakes, on a thread of their own: signing takes as long as hundreds of events, and peers take as long as they like.
+//!
+//! A lane accepts or makes a connection and hands it over here; it comes back with its session when the handshake is over, and a lane does
+//! nothing for TLS but open and seal records. How many handshakes are under way is bounded, and an address has a share of them
+//! (`accounts::Resource::Handshakes`); each has a time limit. Those that can go on have their turns by address: what one address keeps busy
+//! delays another's by a few steps only. The thread has the lowest priority, as administration has.
+
+use core::time::Duration;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use hashbrown::HashMap;
+use tls::Trouble;
+
+use crate::config::Ends;
+use crate::counters::{Block, Counter};
+use crate::doors::Tag;
+use crate::lane::io::net::{Bell, Poll, Tcp};
+use crate::lane::io::slots::{Slots, Token};
+use crate::lane::io::socket::Socket;
+use crate::lane::io::stream::{Broken, Secure, Stream};
+use crate::lane::io::system::Interest;
+use crate::lane::io::told::Told;
+use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
+use crate::lane::reports::Allowance;
+use crate::time;
+use accounts::{CertifiedName, Charge};
+use engine::Time;
+
+/// Handshakes that may be under way, of all clients and of all whom the service calls.
+pub(crate) const HANDSHAKES_MAX: usize = 1024;
+/// Steps of handshakes between two looks at who else can go on.
+const STEPS_PER_LOOK: usize = 16;
+/// Lines about handshakes in a second.
+const LINES: u32 = 10;
+/// How long it is waited until a lane is tried again that had no room.
+const ROOM: Duration = Duration::from_millis(2);
+
+/// A connection whose handshake is to be made.
+pub(crate) struct Unsecured {
+    pub(crate) tcp: Tcp,
+    pub(crate) address: SocketAddr,
+    pub(crate) whose: Whose,
+    /// Its place among the handshakes.
+    pub(crate) charge: Charge,
+}
+
+/// Who is at the other end.
+pub(crate) enum Whose {
+    /// A client that has connected to a door, with its place among the connections.
+    Client(Tag, Charge),
+    /// Somebody who is called: the lane's connection, and the host that its reference names.
+    Called(Token, String),
+}
+
+/// A connection whose handshake is over, or why there is none: to somebody who is called.
+pub(crate) struct Secured {
+    pub(crate) stream: Result<Stream, String>,
+    pub(crate) address: SocketAddr,
+    pub(crate) whose: Whose,
+    /// By the certificate that was shown.
+    pub(crate) name: Option<Arc<CertifiedName>>,
+}
+
+/// A lane's end.
+pub(crate) struct Link {
+    pub(crate) unsecured: Post<Unsecured>,
+    pub(crate) secured: Inbox<Secured>,
+}
+
+/// The thread's end of the same.
+pub(crate) struct Seat {
+    unsecured: Inbox<Unsecured>,
+    secured: PatientPost<Secured>,
+}
+
+/// How lanes are introduced.
+pub(crate) struct Reception {
+    pub(crate) bell: Arc<Bell>,
+    pub(crate) introductions: Post<Seat>,
+}
+
+/// Both ends of a lane's link.
+pub(crate) fn link(bell: &Arc<Bell>, to: &Reception) -> (Link, Seat) {
+    let (to_thread, unsecured) = post_to(&to.bell, HANDSHAKES_MAX);
+    let (to_lane, secured) = post_to(bell, HANDSHAKES_MAX);
+    (Link { unsecured: to_thread, secured }, Seat { unsecured, secured: PatientPost::new(to_lane) })
+}
+
+/// One that is under way.
+struct Pending {
+    lane: u64,
+    secure: Secure,
+    address: SocketAddr,
+    whose: Whose,
+    until: Instant,
+    interest: Interest,
+    /// Nothing has arrived yet.
+    is_fresh: bool,
+    /// What arrived first is no TLS.
+    is_plain: bool,
+    _charge: Charge,
+}
+
+/// The thread.
+pub(crate) struct Handshakes {
+    bell: Arc<Bell>,
+    introductions: Inbox<Seat>,
+    /// By numbers that are not used again.
+    lanes: Vec<(u64, Seat)>,
+    lanes_begun: u64,
+    poll: Poll,
+    pending: Slots<Pending>,
+    under_way: usize,
+    ends: Arc<ArcSwap<Ends>>,
+    limit: Duration,
+    began: Instant,
+    lines: Allowance,
+    told: Told,
+    counters: Arc<Block>,
+}
+
+/// What became of a step.
+enum Step {
+    Waits,
+    Over,
+    Failed(Broken),
+}
+
+impl Handshakes {
+    /// Makes handshakes with what the ends say at their beginning, each within that time.
+    pub(crate) fn new(
+        bell: Arc<Bell>,
+        introductions: Inbox<Seat>,
+        ends: Arc<ArcSwap<Ends>>,
+        limit: Duration,
+        counters: Arc<Block>,
+    ) -> std::io::Result<Self> {
+        let poll = Poll::new()?;
+        poll.add(&bell, Socket::Bell, Interest::READ)?;
+        Ok(Self {
+            bell,
+            introductions,
+            lanes: Vec::new(),
+            lanes_begun: 0,
+            poll,
+            pending: Slots::new(),
+            under_way: 0,
+            ends,
+            limit,
+            began: time::now(),
+            lines: Allowance::new("handshakes", LINES),
+            told: Told::default(),
+            counters,
+        })
+    }
+
+    /// Runs until all lanes have ended.
+    pub(crate) fn run(mut self) {
+        loop {
+            let is_behind = self.lanes.iter_mut().fold(false, |behind, (_, seat)| seat.secured.post_waiting() | behind);
+            if let Err(error) = self.poll.wait(self.patience(is_behind)) {
+                log::error!("TLS handshakes cannot be made any more: {error}");
+                return;
+            }
+            if !self.serve_mail() {
+                return;
+            }
+            self.serve_sockets();
+            self.end_overdue();
+        }
+    }
+
+    /// How long it waits for sockets at most.
+    fn patience(&self, is_behind: bool) -> Option<Duration> {
+        let now = time::now();
+        let next = self.pending.iter().map(|(_, pending)| pending.until.saturating_duration_since(now)).min();
+        if is_behind { Some(next.map_or(ROOM, |next| next.min(ROOM))) } else { next }
+    }
+
+    /// Takes what lanes have posted. False when all lanes have ended.
+    fn serve_mail(&mut self) -> bool {
+        self.bell.silence();
+        self.introductions.look();
+        while let Some(seat) = self.introductions.take() {
+            self.lanes.push((self.lanes_begun, seat));
+            self.lanes_begun += 1;
+        }
+        let mut come = Vec::new();
+        for (lane, seat) in &mut self.lanes {
+            seat.unsecured.look();
+            come.extend(core::iter::from_fn(|| seat.unsecured.take()).map(|unsecured| (*lane, unsecured)));
+        }
+        for (lane, unsecured) in come {
+            self.begin(lane, unsecured);
+        }
+        self.lanes.retain(|(_, seat)| !seat.unsecured.has_ended());
+        !(self.lanes.is_empty() && self.introductions.has_ended())
+    }
+
+    /// Begins a handshake.
+    fn begin(&mut self, lane: u64, unsecured: Unsecured) {
+        let Unsecured { tcp, address, whose, charge } = unsecured;
+        let ends = self.ends.load();
+        let session = match &whose {
+            Whose::Client(..) => ends.server.as_ref().map(tls::ServerEnd::session),
+            Whose::Called(_, host) => ends.client.as_ref().map(|client| client.session(host)),
+        };
+        let session = session.unwrap_or_else(|| {
+            Err(Trouble::Protocol("tls.ca names no authority that is trusted for those who are called".into()))
+        });
+        let begun = session.map_err(Broken::Tls).and_then(|session| {
+            let mut secure = Secure::new(tcp, session);
+            if matches!(whose, Whose::Called(..)) {
+                secure.greet().map_err(Broken::Tls)?;
+                secure.shake(&mut |_| ())?;
+            }
+            Ok(secure)
+        });
+        let secure = match begun {
+            Ok(secure) => secure,
+            Err(broken) => return self.fail(lane, address, whose, &broken, false),
+        };
+        let interest = Interest { write: secure.is_full(), ..Interest::READ };
+        let until = time::now() + self.limit;
+        let pending =
+            Pending { lane, secure, address, whose, until, interest, is_fresh: true, is_plain: false, _charge: charge };
+        let token = self.pending.insert(pending);
+        self.note_under_way(1);
+        if let Some(pending) = self.pending.get(token)
+            && let Err(error) = self.poll.add(pending.secure.tcp(), Socket::Incoming(Tag::Giop, token), interest)
+        {
+            self.end(token, Broken::Socket(error));
+        }
+    }
+
+    /// Goes on with those that can, one step each, addresses with few of them first.
+    fn serve_sockets(&mut self) {
+        let mut of_address: HashMap<IpAddr, usize> = HashMap::new();
+        let mut ready: Vec<(usize, Token)> = Vec::new();
+        for index in 0..self.poll.len() {
+            let Some(found) = self.poll.get(index) else { continue };
+            let Socket::Incoming(_, token) = found.socket else { continue };
+            let Some(pending) = self.pending.get(token) else { continue };
+            let before = of_address.entry(pending.address.ip()).or_insert(0);
+            ready.push((*before, token));
+            *before += 1;
+        }
+        ready.sort_by_key(|(before, _)| *before);
+        // The poll tells again of the others.
+        for (_, token) in ready.into_iter().take(STEPS_PER_LOOK) {
+            self.go_on(token);
+        }
+    }
+
+    fn go_on(&mut self, token: Token) {
+        let Some(pending) = self.pending.get_mut(token) else { return };
+        let Pending { secure, is_fresh, is_plain, .. } = pending;
+        let mut first = |arrived: &[u8]| {
+            if core::mem::replace(is_fresh, false) {
+                *is_plain = tls::is_plain(arrived);
+            }
+        };
+        let step = match secure.shake(&mut first) {
+            Ok(true) => Step::Over,
+            Ok(false) => Step::Waits,
+            Err(broken) => Step::Failed(broken),
+        };
+        match step {
+            Step::Waits => {
+                let interest = Interest { write: pending.secure.is_full(), ..Interest::READ };
+                if interest != core::mem::replace(&mut pending.interest, interest) {
+                    let socket = Socket::Incoming(Tag::Giop, token);
+                    if let Err(error) = self.poll.change(pending.secure.tcp(), socket, interest) {
+                        self.end(token, Broken::Socket(error));
+                    }
+                }
+            }
+            Step::Over => self.finish(token),
+            Step::Failed(broken) => self.end(token, broken),
+        }
+    }
+
+    /// Hands a connection back to its lane.
+    fn finish(&mut self, token: Token) {
+        let Some(pending) = self.take(token) else { return };
+        let Pending { lane, secure, address, whose, .. } = pending;
+        let names = secure.session().peer_names();
+        let name = names.map(|names| Arc::new(CertifiedName { subject: names.subject, sans: names.sans }));
+        self.counters.add(Counter::TlsHandshakes, 1);
+        log::debug!(
+            "TLS with {address}: {}, {}",
+            secure.session().described(),
+            name.as_deref().map_or_else(|| "no certificate".to_owned(), ToString::to_string)
+        );
+        self.post(lane, Secured { stream: Ok(Stream::Secure(Box::new(secure))), address, whose, name });
+    }
+
+    /// Ends one that has failed.
+    fn end(&mut self, token: Token, broken: Broken) {
+        let Some(pending) = self.take(token) else { return };
+        let Pending { lane, address, whose, is_plain, .. } = pending;
+        self.fail(lane, address, whose, &broken, is_plain);
+    }
+
+    /// Says that there is no TLS with somebody, and why.
+    fn fail(&mut self, lane: u64, address: SocketAddr, whose: Whose, broken: &Broken, is_plain: bool) {
+        self.counters.add(Counter::TlsHandshakesFailed, 1);
+        if matches!(broken, Broken::Tls(Trouble::Certificate(_))) {
+            self.counters.add(Counter::TlsCertificatesRefused, 1);
+        }
+        let why = match broken {
+            Broken::Socket(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                "it closed the connection during the TLS handshake".to_owned()
+            }
+            Broken::Socket(error) => format!("the TLS handshake ended: {error}"),
+            Broken::Tls(trouble) => format!("there is no TLS with it: {trouble}"),
+        };
+        match &whose {
+            Whose::Client(door, _) if is_plain => self.tell_plain(*door, address),
+            Whose::Client(door, _) => {
+                let text = || format!("closed a connection from {address} for {door}: {why}");
+                self.log(text);
+            }
+            // Whoever is called is told of by its consumer's name.
+            Whose::Called(..) => self.post(lane, Secured { stream: Err(why), address, whose, name: None }),
+        }
+    }
+
+    /// Says once of an address that it speaks in the clear where TLS is spoken.
+    fn tell_plain(&mut self, door: Tag, address: SocketAddr) {
+        self.counters.add(Counter::TlsPlain, 1);
+        let ip = address.ip();
+        if !self.told.is_first(ip) {
+            return;
+        }
+        self.log(|| {
+            format!(
+                "closed a connection from {address} for {door}: it does not speak TLS, and this port does; have it use the other port, or \
+                 TLS (said once of {ip}; see tls_plain)"
+            )
+        });
+    }
+
+    fn log(&mut self, text: impl FnOnce() -> String) {
+        let now = u64::try_from(time::since(self.began).as_nanos()).unwrap_or(u64::MAX);
+        if self.lines.take(Time(now), true) {
+            log::warn!("{}", text());
+        } else {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+
+    /// Ends those whose time is over.
+    fn end_overdue(&mut self) {
+        let now = time::now();
+        let late: Vec<Token> =
+            self.pending.iter().filter(|(_, pending)| pending.until <= now).map(|(token, _)| token).collect();
+        for token in late {
+            self.counters.add(Counter::TlsHandshakesOverdue, 1);
+            let why = "the TLS handshake was not over within tls.handshake_ms";
+            self.end(token, Broken::Tls(Trouble::Protocol(why.into())));
+        }
+    }
+
+    fn take(&mut self, token: Token) -> Option<Pending> {
+        let pending = self.pending.remove(token)?;
+        self.note_under_way(-1);
+        // Should that fail, the descriptor's end would be told to a token that is nobody's.
+        let _ = self.poll.remove(pending.secure.tcp());
+        Some(pending)
+    }
+
+    fn note_under_way(&mut self, more: isize) {
+        self.under_way = self.under_way.saturating_add_signed(more);
+        self.counters.set(Counter::TlsHandshakesUnderWay, self.under_way as u64);
+    }
+
+    fn post(&mut self, lane: u64, secured: Secured) {
+        if let Some((_, seat)) = self.lanes.iter_mut().find(|(number, _)| *number == lane) {
+            seat.secured.post(secured);
+        }
+    }
+}

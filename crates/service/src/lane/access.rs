@@ -1,0 +1,299 @@
+//! Who may push what: the rules of access as a lane knows them.
+//!
+//! Rules are looked through once for each connection and channel; a connection's door remembers what came out with what else it knows of
+//! its pushes, or asks again, and finds it here. Where that depends on the event type, each type is looked up once. Where there are no
+//! rules, all of this is one comparison.
+
+use std::sync::Arc;
+
+use engine::{ChannelId, Draft, Event, Lane, TypeId};
+use hashbrown::HashMap;
+
+use crate::counters::Counter;
+use crate::lane::intake::{Refused, Submission};
+use crate::lane::run::Core;
+use access::{Decision, Grant, Right, RuleNumber, Scope, Who};
+use accounts::Account;
+use corba::{Access, Denied};
+
+/// Connections and channels of which is remembered what they may.
+const PLACES: usize = 256;
+/// Lists of event types that connections share, and event types that were held against these. Of more, all are forgotten.
+const SCOPES_MAX: usize = 1_024;
+const VERDICTS_MAX: usize = 16_384;
+
+/// What limits somebody who may push events of some types only; nothing limits who may push all.
+pub(crate) type Permit = Option<Arc<Limited>>;
+
+/// Somebody who may push events of some types only into a channel.
+#[derive(Debug)]
+pub(crate) struct Limited {
+    scope: Arc<Scope>,
+    account: Arc<Account>,
+    channel: ChannelId,
+}
+
+impl Limited {
+    /// The event types.
+    pub(crate) fn types(&self) -> &engine::Permitted {
+        self.scope.types()
+    }
+
+    /// The rule that speaks of it first.
+    pub(crate) fn rule(&self) -> RuleNumber {
+        self.scope.rules().first().copied().unwrap_or_default()
+    }
+}
+
+/// What somebody may on a channel.
+struct Known {
+    account: Arc<Account>,
+    channel: ChannelId,
+    right: Right,
+    may: Result<Permit, RuleNumber>,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(crate) struct Guard {
+    /// Nothing where everybody may everything.
+    access: Option<Access>,
+    known: Vec<Option<Known>>,
+    scopes: HashMap<Vec<RuleNumber>, Arc<Scope>>,
+    /// By where the scope is, which stays there as long as it is here.
+    verdicts: HashMap<(usize, TypeId), (Arc<Scope>, Decision)>,
+}
+
+impl Guard {
+    /// Whether there are rules.
+    #[inline]
+    pub(crate) const fn is_on(&self) -> bool {
+        self.access.is_some()
+    }
+
+    /// These rules hold from now on.
+    pub(crate) fn handle_access(&mut self, access: Option<&Access>) {
+        let is_same = match (&self.access, access) {
+            (None, None) => true,
+            (Some(one), Some(other)) => one.is(other),
+            _ => false,
+        };
+        if !is_same {
+            *self = Self { access: access.cloned(), ..Self::default() };
+            if self.is_on() {
+                self.known.resize_with(PLACES, || None);
+            }
+        }
+    }
+
+    /// Somebody has shown who it is: what was known of it does not hold any more.
+    pub(crate) fn forget_known(&mut self) {
+        self.known.iter_mut().for_each(|place| *place = None);
+    }
+
+    /// Numbers of event types are used anew.
+    pub(crate) fn forget_types(&mut self) {
+        self.verdicts.clear();
+    }
+
+    /// What a client may do on a channel.
+    ///
+    /// # Errors
+    /// Nothing: this rule says so.
+    #[inline]
+    pub(crate) fn may(
+        &mut self,
+        account: &Arc<Account>,
+        right: Right,
+        channel: ChannelId,
+    ) -> Result<Permit, RuleNumber> {
+        if self.access.is_none() { Ok(None) } else { self.look_up(account, right, channel) }
+    }
+
+    fn look_up(&mut self, account: &Arc<Account>, right: Right, channel: ChannelId) -> Result<Permit, RuleNumber> {
+        let at = (Arc::as_ptr(account).addr() >> 5) ^ (channel.0 as usize).rotate_left(3) ^ right as usize;
+        let at = at % PLACES;
+        if let Some(Some(known)) = self.known.get(at)
+            && Arc::ptr_eq(&known.account, account)
+            && known.channel == channel
+            && known.right == right
+        {
+            return known.may.clone();
+        }
+        let may = self.find_out(account, right, channel);
+        if let Some(place) = self.known.get_mut(at) {
+            *place = Some(Known { account: Arc::clone(account), channel, right, may: may.clone() });
+        }
+        may
+    }
+
+    #[cold]
+    fn find_out(&mut self, account: &Arc<Account>, right: Right, channel: ChannelId) -> Result<Permit, RuleNumber> {
+        let Some(access) = &self.access else { return Ok(None) };
+        let scope = match access.grant(account, right, channel) {
+            Grant::All(_) => return Ok(None),
+            Grant::Nothing(rule) => return Err(rule),
+            Grant::Some(scope) => scope,
+        };
+        if self.scopes.len() >= SCOPES_MAX {
+            self.scopes.clear();
+        }
+        let scope = self.scopes.entry(scope.rules().to_vec()).or_insert_with(|| Arc::new(scope));
+        Ok(Some(Arc::new(Limited { scope: Arc::clone(scope), account: Arc::clone(account), channel })))
+    }
+
+    /// Whether an event is of a type that somebody may push.
+    fn decide(&mut self, limited: &Limited, event: &Event, lane: &Lane) -> Decision {
+        let of_type = event.event_type;
+        let place = (Arc::as_ptr(&limited.scope).addr(), of_type);
+        if let Some((_, decision)) = self.verdicts.get(&place) {
+            return *decision;
+        }
+        let (domain, name) = names_of(event, lane);
+        let decision = limited.scope.decide(domain, name);
+        // Types without a number of their own share one.
+        if of_type != TypeId::OTHER {
+            if self.verdicts.len() >= VERDICTS_MAX {
+                self.verdicts.clear();
+            }
+            self.verdicts.insert(place, (Arc::clone(&limited.scope), decision));
+        }
+        decision
+    }
+
+    /// A line about something that was not allowed.
+    fn denial(&self, account: &Account, what: &dyn core::fmt::Display, channel: ChannelId, rule: RuleNumber) -> String {
+        let Some(access) = &self.access else { return String::new() };
+        access.denial(&Who::of(account), what, access.channel(channel), rule)
+    }
+}
+
+fn names_of<'e>(event: &'e Event, lane: &'e Lane) -> (&'e [u8], &'e [u8]) {
+    lane.type_names(event.event_type).unwrap_or_else(|| event.names())
+}
+
+impl Core {
+    /// Whether an event may be pushed by whoever pushes it; what may not is counted and logged, and gone.
+    #[inline]
+    pub(crate) fn admits_type(&mut self, submission: &mut Submission, draft: Draft) -> Option<Draft> {
+        match submission.permit() {
+            None => Some(draft),
+            Some(limited) => {
+                let limited = Arc::clone(limited);
+                self.admits_limited(&limited, submission, draft)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn admits_limited(&mut self, limited: &Limited, submission: &mut Submission, draft: Draft) -> Option<Draft> {
+        let decision = self.access.decide(limited, &draft, &self.lane);
+        if decision.allowed {
+            return Some(draft);
+        }
+        let what = {
+            let (domain, name) = names_of(&draft, &self.lane);
+            let shown = |text: &[u8]| crate::lane::reports::printable(&String::from_utf8_lossy(text));
+            format!("an event of type {}/{} (publish)", shown(domain), shown(name))
+        };
+        self.deny(&limited.account, Right::Publish, limited.channel, (decision.rule, &what));
+        self.lane.abandon_event(draft);
+        submission.refuse(Refused::NotPermitted);
+        None
+    }
+
+    /// Counts and logs that somebody may not do something.
+    #[cold]
+    pub(crate) fn deny(
+        &mut self,
+        account: &Account,
+        right: Right,
+        channel: ChannelId,
+        (rule, what): (RuleNumber, &dyn core::fmt::Display),
+    ) {
+        self.counters.add(Counter::of_denied(right), 1);
+        let guard = &self.access;
+        let denied =
+            || Denied { right: Some(right), ip: account.ip(), text: guard.denial(account, what, channel, rule) };
+        let said = self.office.reports.denied(denied, self.clock.now);
+        self.counters.add(Counter::LogLinesLeftOut, u64::from(!said));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use access::{RuleText, Rules};
+    use accounts::{Accounts, Ceilings};
+    use corba::Door;
+
+    fn rules(texts: &[(&str, &str, bool)]) -> Option<Rules> {
+        let text = |&(who, of, allow): &(&str, &str, bool)| RuleText {
+            who: vec![who.into()],
+            may: vec!["publish".into()],
+            types: vec![of.into()],
+            allow,
+            ..RuleText::default()
+        };
+        Rules::parse(&texts.iter().map(text).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn door() -> Door {
+        let config = crate::Config::default();
+        let memory = crate::memory::Memory::new(1 << 30);
+        Door::new(crate::start::door_settings(
+            &config,
+            memory,
+            crate::start::Place { host: "127.0.0.1", port: 2809, secure: None },
+            false,
+        ))
+    }
+
+    fn guard(rules: Option<Rules>, accounts: &Arc<Accounts>) -> Guard {
+        let mut door = door();
+        door.set_access(rules, accounts);
+        let mut guard = Guard::default();
+        guard.handle_access(door.publish().unwrap().access.as_ref());
+        guard
+    }
+
+    #[test]
+    fn what_somebody_may_is_found_out_once_and_anew_when_it_shows_who_it_is() {
+        let accounts = Accounts::new(Ceilings::new(75));
+        let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|ip| accounts.account_of(ip.parse().unwrap()));
+        let channel = ChannelId(0);
+        let mut none = guard(None, &accounts);
+        assert!(!none.is_on() && matches!(none.may(&one, Right::Publish, channel), Ok(None)));
+        let mut guard = guard(rules(&[("10.0.0.1", "A/*", true), ("token:t", "*/*", true)]), &accounts);
+        let first = guard.may(&one, Right::Publish, channel).unwrap().unwrap();
+        let again = guard.may(&one, Right::Publish, channel).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&first, &again));
+        assert_eq!(guard.may(&one, Right::Subscribe, channel).err(), Some(RuleNumber::NONE));
+        assert_eq!(guard.may(&other, Right::Publish, channel).err(), Some(RuleNumber::NONE));
+        other.identity().show_token("t".into());
+        guard.forget_known();
+        assert!(matches!(guard.may(&other, Right::Publish, channel), Ok(None)));
+    }
+
+    #[test]
+    fn each_event_type_is_held_against_the_rules_once_also_those_without_a_number() {
+        let accounts = Accounts::new(Ceilings::new(75));
+        let account = accounts.account_of("10.0.0.1".parse().unwrap());
+        let mut guard = guard(rules(&[("*", "A/x*", false), ("*", "A/*", true)]), &accounts);
+        let limited = guard.may(&account, Right::Publish, ChannelId(0)).unwrap().unwrap();
+        let mut lane = Lane::new(engine::Time(0));
+        let mut decide = |domain: &[u8], name: &[u8]| {
+            let mut draft = lane.begin_event();
+            lane.classify(&mut draft, domain, name);
+            let decision = guard.decide(&limited, &draft, &lane);
+            lane.abandon_event(draft);
+            decision.allowed
+        };
+        let long = [b"x".as_slice(), &[b'y'; 2_000]].concat();
+        for _ in 0..2 {
+            assert!(decide(b"A", b"y") && !decide(b"A", b"xy") && !decide(b"B", b"y"));
+            assert!(!decide(b"A", &long) && decide(b"A", &long[1..]) && !decide(b"B", &long[1..]));
+        }
+        assert_eq!(guard.verdicts.len(), 3);
+    }
+}

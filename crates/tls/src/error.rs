@@ -1,0 +1,119 @@
+//! What is wrong with files, and with peers; in words for whoever can change it.
+
+use core::fmt;
+use std::path::PathBuf;
+
+use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
+
+/// Why certificates, keys or lists of revoked certificates cannot be used.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// A file cannot be read, or has not what it should.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The files do not go together.
+    Together {
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl fmt::Display for LoadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, why } => write!(f, "{}: {why}", path.display()),
+            Self::Together { why } => f.write_str(why),
+        }
+    }
+}
+
+impl std::error::Error for LoadError {}
+
+/// Why there is no TLS with a peer, or no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// Its certificate is not accepted, or it has none and needs one.
+    Certificate(String),
+    /// It does not accept ours, or ended the handshake for another reason.
+    Refused(String),
+    /// It does not speak TLS.
+    NotTls,
+    /// It speaks TLS, but not as it has to.
+    Protocol(String),
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certificate(why) | Self::Refused(why) | Self::Protocol(why) => f.write_str(why),
+            Self::NotTls => f.write_str("it does not speak TLS"),
+        }
+    }
+}
+
+impl std::error::Error for Trouble {}
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::InvalidCertificate(why) => Self::Certificate(wrong_certificate(&why)),
+            Error::NoCertificatesPresented => Self::Certificate("it presented no certificate, and has to".into()),
+            Error::AlertReceived(alert) => Self::Refused(refused(alert)),
+            Error::PeerIncompatible(PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon) => {
+                Self::Protocol("there is no signature algorithm that both know".into())
+            }
+            Error::PeerIncompatible(why) => {
+                Self::Protocol(format!("there is no version or cipher that both know ({why:?})"))
+            }
+            Error::InvalidMessage(InvalidMessage::InvalidContentType | InvalidMessage::UnknownProtocolVersion) => {
+                Self::NotTls
+            }
+            other => Self::Protocol(other.to_string()),
+        }
+    }
+}
+
+/// What is wrong with a certificate, as said of its owner.
+fn wrong_certificate(why: &CertificateError) -> String {
+    match why {
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "its certificate has expired".into(),
+        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+            "its certificate is not valid yet: compare the clocks".into()
+        }
+        CertificateError::Revoked => "its certificate is revoked".into(),
+        CertificateError::UnknownIssuer => {
+            "its certificate is signed by none of the authorities that are trusted here, or by itself".into()
+        }
+        CertificateError::UnknownRevocationStatus => {
+            "no list of revoked certificates speaks for the authority that signed its certificate".into()
+        }
+        CertificateError::NotValidForNameContext { expected, presented } => {
+            format!("its certificate is not for the host {}, but for {}", expected.to_str(), presented.join(", "))
+        }
+        CertificateError::NotValidForName => "its certificate is for another host".into(),
+        CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
+            "its certificate is not for this side of a connection (extended key usage)".into()
+        }
+        other => format!("its certificate is not accepted: {other}"),
+    }
+}
+
+/// What an alert of the peer means.
+fn refused(alert: AlertDescription) -> String {
+    match alert {
+        AlertDescription::UnknownCA => "it does not trust the authority that signed our certificate".into(),
+        AlertDescription::BadCertificate
+        | AlertDescription::CertificateUnknown
+        | AlertDescription::UnsupportedCertificate => format!("it does not accept our certificate ({alert:?})"),
+        AlertDescription::CertificateExpired => "it says that our certificate has expired".into(),
+        AlertDescription::CertificateRevoked => "it says that our certificate is revoked".into(),
+        AlertDescription::CertificateRequired => "it asks for a certificate, and there is none here".into(),
+        other => format!("it ended the connection with the alert {other:?}"),
+    }
+}
