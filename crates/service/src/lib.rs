@@ -34,8 +34,8 @@ pub use admin::program::Liveness;
 pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
 pub use config::{
     Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
-    StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable, Unfit,
+    Delivery, Discipline, IdlError, Json, Lanes, Limits, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
+    PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable, Unfit,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

@@ -411,6 +411,7 @@ impl Administration {
                 Answer::Disconnected(u32::try_from(count).unwrap_or(u32::MAX))
             }
             Command::ApplyTopology(text) => Answer::Applied(self.objects.apply_topology(text)),
+            Command::DeclareChannel(channel) => Answer::Applied(self.objects.declare_channel(channel)),
         };
         let answer = self.answered(waiting, Ok(answer));
         self.send_when_told(answer);

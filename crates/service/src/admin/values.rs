@@ -5,6 +5,7 @@
 //! only reads its clients' words into a [`Query`] or a [`Command`] and puts the [`Answer`] into theirs. With each goes the
 //! [`Principal`](accounts::Principal) who asks.
 
+use crate::config::DeclaredChannel;
 use core::time::Duration;
 
 use engine::{ChannelId, OutboxStats, ProxyKey};
@@ -57,6 +58,8 @@ pub enum Command {
     /// Make all that such a text of [`Answer::Topology`] has, in a service that nobody has used since it began:
     /// [`Answer::Applied`].
     ApplyTopology(String),
+    /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
+    DeclareChannel(DeclaredChannel),
 }
 
 /// What a query or a command is answered.
