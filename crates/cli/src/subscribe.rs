@@ -68,16 +68,17 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         return Err(Failure::Message(format!("{error}; events may be missing since the service went away")));
     }
     if ended == Ended::Disconnected {
-        return Err(Failure::message(
-            "the service has disconnected this consumer: an operator did, its channel was destroyed, or it took nothing for too \
-             long; the service's log says which",
-        ));
+        return Err(Failure::message(DISCONNECTED));
     }
     match options.until.count {
         Some(count) if tally.events < count => Err(Failure::Quiet),
         _ => Ok(()),
     }
 }
+
+/// What is said when the service has ended a subscription.
+pub(crate) const DISCONNECTED: &str = "the service has disconnected this consumer: an operator did, its channel was destroyed, or it took \
+                                       nothing for too long; the service's log says which";
 
 /// Why the subscription to a channel could not be made; if the service refused the constraint, with what is wrong with it, and if there is
 /// no past to begin in, with what would have it kept.
@@ -141,18 +142,23 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
             None if is_over => return Ok(Ended::Disconnected),
             None => {}
         }
-        reachable |= tell_gaps(consumer);
-        match consumer.trouble() {
-            Some(trouble) if reachable => {
-                eprintln!("campanile: {trouble}; trying again");
-                reachable = false;
-            }
-            None if !reachable => {
-                eprintln!("campanile: the service answers again, and still has this subscription");
-                reachable = true;
-            }
-            _ => {}
+        reachable = tell_trouble(consumer, reachable);
+    }
+}
+
+/// Tells what has become of a subscription since it was looked at last, when the service could be reached or not, and whether it can be now.
+pub(crate) fn tell_trouble(consumer: &SimpleConsumer, was_reachable: bool) -> bool {
+    let reachable = tell_gaps(consumer) || was_reachable;
+    match consumer.trouble() {
+        Some(trouble) if reachable => {
+            eprintln!("campanile: {trouble}; trying again");
+            false
         }
+        None if !reachable => {
+            eprintln!("campanile: the service answers again, and still has this subscription");
+            true
+        }
+        _ => reachable,
     }
 }
 
