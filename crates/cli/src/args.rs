@@ -3,6 +3,7 @@
 mod anywhere;
 mod check;
 mod configure;
+mod context;
 mod measure;
 mod operate;
 mod past;
@@ -17,6 +18,7 @@ pub(crate) use check::{CheckOptions, Threshold};
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
+pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
@@ -278,6 +280,9 @@ pub(crate) enum Command {
     /// Publish and subscribe by the small protocol, over UDP or TCP, with or without a service
     #[command(subcommand, after_help = tempo::EXAMPLES)]
     Tempo(TempoCommand),
+    /// Keep services, and how to talk to them, by name
+    #[command(subcommand, after_help = context::EXAMPLES)]
+    Context(ContextCommand),
     /// Explain a filter's constraint, or try it on events
     #[command(subcommand, after_help = FILTER_EXAMPLES)]
     Filter(FilterCommand),

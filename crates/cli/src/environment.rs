@@ -44,17 +44,6 @@ impl Environment {
     }
 }
 
-/// The service that commands talk to unless told otherwise.
-///
-/// # Errors
-/// `CAMPANILE_SERVER` is no text.
-pub(crate) fn server() -> Result<String, String> {
-    match env::var_os("CAMPANILE_SERVER").filter(|server| !server.is_empty()) {
-        Some(server) => server.into_string().map_err(|_| "CAMPANILE_SERVER is no text".to_owned()),
-        None => Ok(client::LOCAL_SERVICE.to_owned()),
-    }
-}
-
 fn text(name: &str) -> Option<String> {
     env::var_os(name)?.into_string().ok()
 }

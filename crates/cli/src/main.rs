@@ -5,6 +5,7 @@ mod bench;
 mod channel;
 mod check;
 mod constraint;
+mod context;
 mod disconnect;
 mod doctor;
 mod environment;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Tempo(command) => tempo::run(&command),
+        Command::Context(command) => context::run(&command),
         Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::LeashedProcess(options) => bench::run_leashed(&options),

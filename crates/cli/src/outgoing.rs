@@ -142,11 +142,18 @@ impl<'o> Maker<'o> {
         match (&self.options.event_type, &self.declared) {
             (wanted, Some(declared)) => {
                 let domain = wanted.as_ref().and_then(|wanted| wanted.domain.as_deref());
-                [domain.unwrap_or_default(), declared.name()]
+                [domain.unwrap_or(&self.options.server.settings.event_domain), declared.name()]
             }
             (Some(wanted), None) => [wanted.domain.as_deref().unwrap_or_default(), &wanted.name],
             (None, None) => DEFAULT_TYPE,
         }
+    }
+
+    fn event_form(&self) -> EventForm {
+        self.options.event_form.unwrap_or(match self.options.server.settings.event_form {
+            campanile::EventForm::Alma => EventForm::Alma,
+            _ => EventForm::Body,
+        })
     }
 
     /// An event without data.
@@ -186,7 +193,7 @@ impl<'o> Maker<'o> {
         }
         let [domain, name] = self.event_type();
         let mut event = self.envelope((domain, name), number)?;
-        match self.options.event_form {
+        match self.event_form() {
             EventForm::Alma => event.filterable_data.push(Property { name: declared.name().to_owned(), value: whole }),
             EventForm::Body => {
                 if let Value::Struct { fields, .. } = &whole.value {

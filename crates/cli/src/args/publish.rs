@@ -81,9 +81,9 @@ pub(crate) struct PubOptions {
     /// Make structs of a type that this file of IDL declares
     #[arg(long, value_name = "FILE", conflicts_with_all = ["lines", "body", "size"])]
     pub(crate) idl: Option<PathBuf>,
-    /// With --idl: where in the event the struct is
-    #[arg(long, value_name = "FORM", value_enum, default_value_t = EventForm::Body, requires = "idl")]
-    pub(crate) event_form: EventForm,
+    /// With --idl: where in the event the struct is [default: that of the context, or body]
+    #[arg(long, value_name = "FORM", value_enum, requires = "idl")]
+    pub(crate) event_form: Option<EventForm>,
     /// Number of events; 0 goes on until Ctrl-C, also after the service was away
     #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
     pub(crate) count: u64,

@@ -1,41 +1,62 @@
 //! How a running service is found.
 
-use crate::environment;
+use campanile::{Settings, SettingsError, Transport};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::time::Duration;
 
-/// The service that a command talks to: the one that is named, or the environment's, or the local one.
+/// The service that a command talks to: the one that is named, or that of a context or of the environment, or the local one.
 #[derive(Debug, Clone)]
 pub(crate) struct ServerOptions {
     /// As it is named.
     pub(crate) server: String,
     /// For each answer.
     pub(crate) timeout: Duration,
+    /// What else the environment or a context says.
+    pub(crate) settings: Settings,
 }
 
 /// What may be said of it.
 #[derive(Debug, Clone, Args)]
 struct Given {
     /// The service: HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or an IOR file; a factory or a channel [default:
-    /// $CAMPANILE_SERVER, or the local service]
+    /// $CAMPANILE_SERVER, that of the context in use, or the local service]
     #[arg(long, short = 's', value_name = "ADDRESS")]
     server: Option<String>,
+    /// The saved context whose service it is, and whose settings count
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
     /// Seconds to wait for each answer of the service
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
     timeout: Duration,
 }
 
+impl Given {
+    fn resolve(self) -> Result<ServerOptions, String> {
+        let Self { server, context, timeout } = self;
+        let wrong = |error: SettingsError| error.to_string();
+        let settings = match &context {
+            Some(name) => Settings::of_context(name).map_err(wrong)?,
+            // A service that is named needs nothing else, and is not kept from by a file that nobody asked for.
+            None if server.is_some() => Settings::load().unwrap_or_default(),
+            None => Settings::load().map_err(wrong)?,
+        };
+        if server.is_none() && settings.transport == Transport::Dds {
+            return Err("the transport that is set is dds, which has no service: this command talks to one; name it with --server, or \
+                        choose another context"
+                .to_owned());
+        }
+        let is_local = settings.server == Settings::default().server;
+        let otherwise = || if is_local { client::LOCAL_SERVICE.to_owned() } else { settings.server.clone() };
+        let server = server.unwrap_or_else(otherwise);
+        Ok(ServerOptions { server, timeout, settings })
+    }
+}
+
 impl FromArgMatches for ServerOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let Given { server, timeout } = Given::from_arg_matches(matches)?;
-        let server = match server {
-            Some(server) => server,
-            None => {
-                environment::server().map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))?
-            }
-        };
-        Ok(Self { server, timeout })
+        let given = Given::from_arg_matches(matches)?;
+        given.resolve().map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -99,6 +99,50 @@ fn latency_through_a_channel_is_told_and_nothing_stays() {
 }
 
 #[test]
+fn services_are_kept_by_name() {
+    let serve = Serve::start();
+    let folder = std::env::temp_dir().join(format!("campanile-contexts-{}", std::process::id()));
+    let run = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).env("XDG_CONFIG_HOME", &folder).env_remove("CAMPANILE_SERVER").stdin(Stdio::null());
+        command.envs(variables.iter().copied());
+        let output = testing::output_in_time(&mut command);
+        (output.status.code().unwrap(), text(&output.stdout), text(&output.stderr))
+    };
+    let nobody = nobodys_address();
+    assert_eq!(run(&["context", "add", "lab", "--server", &serve.address, "--use"], &[]).0, 0);
+    assert_eq!(run(&["context", "add", "away", "--server", &nobody, "--event-form", "alma"], &[]).0, 0);
+    assert_eq!(run(&["context", "add", "field", "--transport", "dds"], &[]).0, 0);
+    let (status, listed, _) = run(&["context", "ls"], &[]);
+    assert_eq!(status, 0);
+    assert!(listed.contains(&format!("  away   server {nobody}, event_form alma\n")), "{listed}");
+    assert!(listed.contains(&format!("* lab    server {}\n", serve.address)), "{listed}");
+    let told = json(&run(&["context", "ls", "--json"], &[]).1);
+    assert_eq!((&told["selected"], &told["contexts"]["field"]["transport"]), (&"lab".into(), &"dds".into()));
+
+    // The one in use, the one that is named, the environment's, the server that is named.
+    assert_eq!(run(&["ls"], &[]).0, 0);
+    assert_eq!(run(&["ls", "--context", "away"], &[]).0, 1);
+    assert_eq!(run(&["ls"], &[("CAMPANILE_CONTEXT", "away")]).0, 1);
+    assert_eq!(run(&["ls"], &[("CAMPANILE_SERVER", &nobody)]).0, 1);
+    assert_eq!(run(&["--context", "lab", "ls"], &[("CAMPANILE_SERVER", &nobody)]).0, 0);
+    assert_eq!(run(&["ls", "--server", &serve.address, "--context", "away"], &[]).0, 0);
+    let (status, _, said) = run(&["ls", "--context", "field"], &[]);
+    assert!(status == 2 && said.contains("the transport that is set is dds"), "{said}");
+    let (status, _, said) = run(&["ls", "--context", "nowhere"], &[]);
+    assert!(status == 2 && said.contains("there are: away, field, lab"), "{said}");
+
+    assert_eq!(run(&["context", "use", "away"], &[]).0, 0);
+    assert_eq!(run(&["ls"], &[]).0, 1);
+    assert_eq!(run(&["context", "rm", "away"], &[]).0, 0);
+    assert_eq!(json(&run(&["context", "ls", "--json"], &[]).1)["selected"], serde_json::Value::Null);
+    assert_eq!(run(&["context", "use", "away"], &[]).0, 1);
+    assert_eq!(run(&["context", "use", "--none"], &[]).0, 0);
+    assert_eq!(run(&["context", "add", "empty"], &[]).0, 2);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn the_service_of_the_environment_is_asked_and_options_stand_anywhere() {
     let serve = Serve::start();
     let listed = |arguments: &[&str], server: &str| {
