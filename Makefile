@@ -27,6 +27,7 @@ install: build
 		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/systemd/$$unit > target/$$unit && \
 		install -D -m 644 target/$$unit $(DESTDIR)$(UNITS)/$$unit || exit 1; \
 	done
+	$(CAMPANILE) man $(DESTDIR)$(PREFIX)/share/man/man1
 
 # Install what the tests need (omniORB, JacORB), then run them all.
 test: install-test-tools check

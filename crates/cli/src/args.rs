@@ -24,7 +24,7 @@ pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
-pub(crate) use server::ServerOptions;
+pub(crate) use server::{ServerOptions, service_of};
 pub(crate) use store::{StoreCommand, StoreOptions};
 pub(crate) use tempo::{
     MeetOptions, TempoCommand, TempoGaugeOptions, TempoProbeOptions, TempoPubOptions, TempoSubOptions,

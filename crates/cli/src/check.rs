@@ -119,6 +119,9 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
         all.into_iter().filter(|consumer| options.channel.is_none_or(|channel| channel == consumer.channel)).collect()
     };
     let (before, now) = (keep(before), keep(now));
+    if options.oldest.is_some() && oldest.is_none() {
+        return Err((State::Unknown, "the service does not tell how long its oldest event waits".to_owned()));
+    }
     let figures = figures(options, &before, &now, oldest, answered.as_secs_f64());
     Ok(tell(options, &figures, &now))
 }
@@ -214,14 +217,15 @@ fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
         let count = reader.seq_len(NAME_BYTES_MIN)?;
         (0..count).map(|_| reader.text()).collect::<Result<Vec<_>, ReadError>>()
     });
-    let is_wanted = |name: &String| {
-        let mut parts = name.rsplit('/');
-        let is_oldest = parts.next() == Some("OldestEvent");
-        let number = parts.next().map(str::parse);
-        is_oldest && channel.is_none_or(|channel| number == Some(Ok(channel)))
-    };
+    let mut names = names.ok()?;
+    names.retain(|name| name.rsplit('/').next() == Some("OldestEvent"));
+    if let Some(channel) = channel {
+        // Each channel is also called by its number.
+        let factory = names.first()?.split('/').next()?.to_owned();
+        names = vec![format!("{factory}/{channel}/OldestEvent")];
+    }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
-    let ages = names.ok()?.into_iter().filter(is_wanted).filter_map(|name| {
+    let ages = names.into_iter().filter_map(|name| {
         let write = |writer: &mut Writer<'_>| writer.string(&name);
         let told = monitor.invoke("get_statistic", write).ok()?.read("get_statistic", read_last).ok()??;
         // 0 means that nothing waits.
@@ -238,7 +242,8 @@ fn read_last(reader: &mut Reader<'_>) -> Result<Option<f64>, ReadError> {
     }
     let count = reader.seq_len(16)?;
     for _ in 0..count {
-        (reader.u64()?, reader.f64()?);
+        reader.u64()?;
+        reader.f64()?;
     }
     reader.u32()?;
     let mut last = 0.0;

@@ -31,6 +31,12 @@ struct Given {
     timeout: Duration,
 }
 
+/// The service that is named, or else that of the environment, of the context in use, or the local one.
+pub(crate) fn service_of(server: Option<&str>) -> Result<String, String> {
+    let given = Given { server: server.map(str::to_owned), context: None, timeout: Duration::MAX };
+    given.resolve().map(|options| options.server)
+}
+
 impl Given {
     fn resolve(self) -> Result<ServerOptions, String> {
         let Self { server, context, timeout } = self;
