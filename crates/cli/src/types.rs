@@ -176,7 +176,6 @@ fn lines(types: &Types) -> String {
 fn for_people(types: &Types, took: Duration) -> String {
     let mut text = String::new();
     for ((domain, name), seen) in &types.seen {
-        let _ = write!(text, "// {}/{}: ", show::clean(domain), show::clean(name));
         let mut said = Vec::new();
         if seen.events > 0 {
             #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
@@ -190,17 +189,30 @@ fn for_people(types: &Types, took: Duration) -> String {
         if seen.is_subscribed {
             said.push("subscribed to".to_owned());
         }
-        text.push_str(&said.join(", "));
-        text.push('\n');
+        let _ = writeln!(text, "// {}/{}: {}", show::clean(domain), show::clean(name), said.join(", "));
         for (field, of) in &seen.fields {
-            let _ = writeln!(text, "//     {of} {}", show::clean(field));
-        }
-        for code in &seen.carried {
-            text.push_str(&idl::text(code));
+            let _ = writeln!(text, "//     {} {}", show::clean(of), show::clean(field));
         }
     }
     if types.others > 0 {
         let _ = writeln!(text, "// and {} of other types", crate::record::events(types.others));
+    }
+    text + &definitions(types.seen.values().flat_map(|seen| &seen.carried))
+}
+
+/// The definitions of types, each once. One that is otherwise defined under the same name stands in a comment.
+fn definitions<'t>(codes: impl Iterator<Item = &'t TypeCode>) -> String {
+    let codes: Vec<&TypeCode> = codes.collect();
+    let mut text = idl::texts(codes.iter().copied());
+    let read = idl::read(&text).unwrap_or_default();
+    let mut told: Vec<&TypeCode> = Vec::new();
+    for code in codes {
+        let is_there = read.find(code.id()).is_ok_and(|found| found.code() == code);
+        if !is_there && !told.contains(&code) && !code.id().is_empty() {
+            told.push(code);
+            text.push_str("// also, or in other words than IDL has:\n");
+            idl::text(code).lines().for_each(|line| _ = writeln!(text, "// {line}"));
+        }
     }
     text
 }
@@ -222,4 +234,32 @@ fn as_json(types: &Types, took: Duration) -> String {
     }
     let _ = writeln!(text, "],\"events_of_others\":{}}}", types.others);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_of_one_name_that_differ_are_both_told() {
+        let of = |text: &str| idl::read(text).unwrap().last().unwrap().code().clone();
+        let (one, same, other) =
+            (of("struct A { long x; };"), of("struct A { long x; };"), of("struct A { short x; };"));
+        assert_eq!(definitions([&one, &same].into_iter()), "struct A {\n    long x;\n};\n");
+        let told = definitions([&one, &other].into_iter());
+        assert!(told.starts_with("struct A {\n    long x;\n};\n// also, "), "{told}");
+        assert!(told.ends_with("// struct A {\n//     short x;\n// };\n"), "{told}");
+        assert_eq!(idl::read(&told).unwrap().iter().count(), 1);
+    }
+
+    #[test]
+    fn what_a_sender_calls_a_type_cannot_end_the_comment() {
+        let mut types = Types::default();
+        let mut event = StructuredEvent::new("a\nb", "c", "");
+        event.filterable_data.push(client::notify::Property::new("x\ny", 1));
+        types.of("a\nb", "c").unwrap().count(&event, 7);
+        let told = for_people(&types, Duration::from_secs(1));
+        assert!(told.lines().all(|line| line.starts_with("//")), "{told}");
+        assert!(lines(&types).lines().count() == 1 && as_json(&types, Duration::ZERO).lines().count() == 1);
+    }
 }

@@ -35,7 +35,7 @@ mod tests;
 
 pub use error::{FindError, IdlError};
 pub use parser::{DEPTH_MAX, PARTS_MAX, TOTAL_PARTS_MAX, read};
-pub use write::{Text, text};
+pub use write::{Text, text, texts};
 
 use alloc::string::String;
 use alloc::vec::Vec;

@@ -23,6 +23,20 @@ pub fn text(code: &TypeCode) -> String {
     Text(code).to_string()
 }
 
+/// The text of several types with all that they are made of, each once. Of several of one repository id the first counts.
+#[must_use]
+pub fn texts<'t>(codes: impl IntoIterator<Item = &'t TypeCode>) -> String {
+    struct Texts<'t>(Vec<Definition<'t>>);
+    impl fmt::Display for Texts<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            Writer::new(&self.0).write_all(f, &self.0)
+        }
+    }
+    let (mut met, mut found) = (BTreeSet::new(), Vec::new());
+    codes.into_iter().for_each(|code| definitions(code.root(), &mut met, &mut found));
+    Texts(found).to_string()
+}
+
 /// Shows a type as [`text`] does.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'t>(pub &'t TypeCode);
@@ -30,11 +44,12 @@ pub struct Text<'t>(pub &'t TypeCode);
 impl fmt::Display for Text<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let root = self.0.root();
-        let definitions = definitions(root);
-        if definitions.is_empty() {
+        let mut found = Vec::new();
+        definitions(root, &mut BTreeSet::new(), &mut found);
+        if found.is_empty() {
             return writeln!(f, "{root}");
         }
-        Writer::new(&definitions).write_all(f, &definitions)
+        Writer::new(&found).write_all(f, &found)
     }
 }
 
@@ -133,8 +148,7 @@ fn parts(of: TypeRef<'_>) -> Vec<TypeRef<'_>> {
 }
 
 /// The named types that a type is made of and itself, each behind those that it needs, as far as that is possible.
-fn definitions(root: TypeRef<'_>) -> Vec<Definition<'_>> {
-    let (mut met, mut found) = (BTreeSet::new(), Vec::new());
+fn definitions<'t>(root: TypeRef<'t>, met: &mut BTreeSet<(String, String)>, found: &mut Vec<Definition<'t>>) {
     // Each entry says whether what the type is made of has been looked at, and in how many nameless types it lies.
     let mut open = Vec::from([(root, false, 0_usize)]);
     while let Some((at, is_complete, nesting)) = open.pop() {
@@ -152,7 +166,6 @@ fn definitions(root: TypeRef<'_>) -> Vec<Definition<'_>> {
         let nesting = if named { 0 } else { nesting + 1 };
         open.extend(parts(at).into_iter().rev().map(|part| (part, false, nesting)));
     }
-    found
 }
 
 /// Knows where everything is.

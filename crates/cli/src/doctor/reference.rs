@@ -5,6 +5,7 @@ use super::{describe, findings_json};
 use crate::args::DoctorOptions;
 use crate::failure::Failure;
 use crate::show::{clean, short_time};
+use client::notify::find_channel;
 use client::{InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
 use giop::ior::{IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile};
@@ -73,14 +74,41 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
         findings.push(address(host, *port, &resolved));
         findings.push(reach(host, *port, &resolved, timeout));
     }
-    if let Some(profile) = ior.iiop() {
+    let is_reached = findings.iter().any(|finding| finding.name == "connection" && finding.state == State::Well);
+    // A corbaloc says little; what the service itself writes into references says the rest.
+    let of_service = if is_reached && ior.type_id.is_empty() { channel_of(object) } else { None };
+    if let Some(profile) = ior.iiop().filter(|_| of_service.is_none()) {
         findings.push(version(profile));
         findings.push(code_sets(profile));
         findings.extend(tls(profile));
     }
-    if findings.iter().any(|finding| finding.name == "connection" && finding.state == State::Well) {
+    if is_reached {
         findings.extend(answers(object));
     }
+    if let Some(profile) = of_service.as_ref().and_then(Ior::iiop) {
+        findings.extend(of_channel(profile, &addresses, timeout));
+    }
+    findings
+}
+
+/// The reference of a channel, if the object is one or makes them.
+fn channel_of(object: &ObjectRef) -> Option<Ior> {
+    find_channel(object, None).ok().map(|(channel, _)| channel.object().ior().clone()).filter(|ior| ior != object.ior())
+}
+
+/// What clients of a service find in the references that it gives them.
+fn of_channel(profile: &IiopProfile, known: &[(String, u16)], timeout: Duration) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (host, port) in profile.addresses().map(|(host, port)| (host.to_string(), port)).take(ADDRESSES_MAX) {
+        let resolved = resolve(&host, port);
+        findings.push(Finding { name: "its references", ..address(&host, port, &resolved) });
+        if !known.contains(&(host.clone(), port)) {
+            findings.push(reach(&host, port, &resolved, timeout));
+        }
+    }
+    findings.push(version(profile));
+    findings.push(code_sets(profile));
+    findings.extend(tls(profile));
     findings
 }
 

@@ -152,6 +152,15 @@ fn a_reference_is_decoded_and_tried() {
     assert_eq!(state(&told, "address"), Some("note".into()));
     assert_eq!(state(&told, "connection"), Some("well".into()));
     assert_eq!(state(&told, "object"), Some("well".into()));
+    assert_eq!(state(&told, "its references"), Some("note".into()));
+    assert_eq!((state(&told, "code sets"), state(&told, "GIOP")), (Some("well".into()), Some("well".into())));
+
+    // The service is reached, and writes a name into its references that leads nowhere.
+    let astray = Serve::start_with(&["--listen", "127.0.0.1:0", "--advertise", "nowhere.invalid", "--log", "error"]);
+    let output = campanile(&["doctor", &astray.address.replace("nowhere.invalid", "127.0.0.1"), "--json"]);
+    let told = json(&text(&output.stdout));
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert_eq!(state(&told, "its references"), Some("in the way".into()), "{told}");
 
     let nobody = nobodys_address();
     let output = campanile(&["doctor", &format!("corbaloc::{nobody}/NameService")]);

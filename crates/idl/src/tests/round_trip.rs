@@ -85,6 +85,16 @@ fn what_idl_cannot_say_is_said_in_a_comment() {
 }
 
 #[test]
+fn several_types_share_what_they_are_made_of() {
+    let definitions = read("module m { enum E { A }; struct P { E e; }; struct Q { P p; E e; }; };").unwrap();
+    let codes: Vec<&TypeCode> = definitions.iter().map(crate::Definition::code).collect();
+    let shown = crate::texts(codes.iter().copied().rev().chain(codes.iter().copied()));
+    let again = read(&shown).unwrap();
+    assert_eq!(again.iter().count(), 3, "{shown}");
+    codes.iter().for_each(|code| assert_eq!(again.find(code.id()).unwrap().code(), *code));
+}
+
+#[test]
 fn random_types_come_back_from_their_text() {
     for seed in 0..2_000 {
         let mut random = Random { rng: Rng::with_seed(seed), named: Vec::new(), next: 0 };
