@@ -32,6 +32,7 @@ install: build
 # Install what the tests need (omniORB, JacORB), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked -p campanile --features dds
 
 # Formatting and lints, the same here and in CI.
 check:

@@ -57,12 +57,16 @@
 //! the child, and consumers get nothing there; dropping either there touches nothing of the parent's.
 
 mod consumer;
+mod desk;
 mod events;
 mod publisher;
 mod supplier;
 
 pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};
-pub(crate) use consumer::{Handler, Handling};
+pub(crate) use consumer::{Handler, Handling, Way};
+pub(crate) use desk::Desk;
+#[cfg(feature = "dds")]
+pub(crate) use desk::Teller;
 pub use events::{OwnedEvent, RawEvents};
 pub use publisher::{PublishOptions, RawPublisher};
 pub use supplier::RawSupplier;
@@ -111,5 +115,24 @@ impl<T> Drop for Own<T> {
         if !self.is_here() {
             core::mem::forget(self.it.take());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_another_process_made_is_refused_and_left_alone() {
+        let it = Arc::new(());
+        let own = Own::new(it.clone());
+        assert!(own.here().is_ok());
+        drop(own);
+        assert_eq!(Arc::strong_count(&it), 1);
+        let theirs = Own { maker: std::process::id() + 1, it: Some(it.clone()) };
+        assert!(matches!(theirs.here(), Err(Error::Forked)));
+        drop(theirs);
+        assert_eq!(Arc::strong_count(&it), 2, "it is the other process's to drop");
     }
 }
