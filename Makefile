@@ -33,6 +33,7 @@ install: build
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
 	$(CARGO) test --locked -p campanile --features dds
+	$(CARGO) test --locked -p campanile-cli --features dds --test command structs_reach
 
 # Formatting and lints, the same here and in CI.
 check:

@@ -18,7 +18,7 @@ pub(crate) use check::{CheckOptions, Threshold};
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
-pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
+pub(crate) use context::{ByName, ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
@@ -131,6 +131,9 @@ whose name came before gets #2, #3 … behind its name.
 --first, --last, --since, --from and --last-of-each begin in the past of a channel
 that keeps it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follows.
 Events have their number and time in the header then.
+
+With --channel-name NAME the channel is found by its name, and made if there is
+none; with --transport dds events come from other programs without a service.
 
 A service that goes away is waited for, and what was missed meanwhile is told; one
 that says it has disconnected this consumer (`campanile disconnect`) ends it.
@@ -477,6 +480,8 @@ pub(crate) struct SubOptions {
     pub(crate) server: ServerOptions,
     #[command(flatten)]
     pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) by_name: ByName,
     /// Receive Anys instead of structured events
     #[arg(long)]
     pub(crate) any: bool,

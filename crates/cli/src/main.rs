@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod by_name;
 mod channel;
 mod check;
 mod constraint;

@@ -4,7 +4,7 @@ use crate::args::PubOptions;
 use crate::failure::Failure;
 use crate::outgoing::{Maker, Outgoing};
 use crate::signals::{Waiter, Wake};
-use crate::{ls, show};
+use crate::{by_name, ls, show};
 use client::notify::ClientType;
 use client::{InvokeError, SimpleSupplier, SupplierOptions};
 use std::collections::BTreeMap;
@@ -30,6 +30,9 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Publishes events.
 pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
+    if let Some(name) = &options.by_name.channel_name {
+        return by_name::publish(options, name);
+    }
     // What makes no sense is told before anybody is called.
     let maker = Maker::new(options)?;
     if !options.json {
@@ -101,9 +104,8 @@ impl PubOptions {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tally {
     published: u64,
-    /// Of those, by their types: the first few, and how many others.
-    types: BTreeMap<String, u64>,
-    of_other_types: u64,
+    /// Of which types those are.
+    sent: Sent,
     /// Those that the service may have, or not: it went away before it answered.
     unconfirmed: u64,
     /// How often and for how long there was no service.
@@ -117,39 +119,19 @@ impl Tally {
     /// Counts an event that the service has taken.
     fn count(&mut self, event: &Outgoing) {
         self.published += 1;
-        let name = event.type_name();
-        let has_room = self.types.len() < TYPES_TOLD_MAX;
-        match self.types.entry(name) {
-            Entry::Occupied(known) => *known.into_mut() += 1,
-            Entry::Vacant(new) if has_room => _ = new.insert(1),
-            Entry::Vacant(_) => self.of_other_types += 1,
-        }
-    }
-
-    /// Of which types they were.
-    fn types(&self) -> String {
-        if let (Some((only, _)), 1, 0) = (self.types.iter().next(), self.types.len(), self.of_other_types) {
-            return format!("; type {}", show::clean(only));
-        }
-        let each: Vec<String> =
-            self.types.iter().map(|(name, count)| format!("{} {}", show::count(*count), show::clean(name))).collect();
-        let others = match self.of_other_types {
-            0 => String::new(),
-            count => format!(", {} of others", show::count(count)),
-        };
-        if each.is_empty() { String::new() } else { format!("; types {}{others}", each.join(", ")) }
+        self.sent.count(event.type_name());
     }
 
     /// `confirms`: whether to say how many were sent, too.
     fn summary(&self, took: Duration, confirms: bool) -> String {
         let seconds = took.as_secs_f64();
         let mut text = if self.published == 1 {
-            format!("published 1 event in {:.2} ms", seconds * 1e3) + &self.types()
+            format!("published 1 event in {:.2} ms", seconds * 1e3) + &self.sent.types()
         } else {
             #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
             let rate = self.published as f64 / seconds;
             let events = show::count(self.published);
-            format!("published {events} events in {seconds:.3} s ({}/s){}", show::rate(rate), self.types())
+            format!("published {events} events in {seconds:.3} s ({}/s){}", show::rate(rate), self.sent.types())
         };
         if confirms {
             let sent = self.published + self.unconfirmed;
@@ -166,6 +148,45 @@ impl Tally {
             text += &format!("; connected again {times}, since the service had forgotten this supplier");
         }
         text
+    }
+}
+
+/// What was published, by types: the first few, and how many of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    types: BTreeMap<String, u64>,
+    of_other_types: u64,
+}
+
+impl Sent {
+    /// Counts an event of a type.
+    pub(crate) fn count(&mut self, type_name: String) {
+        let has_room = self.types.len() < TYPES_TOLD_MAX;
+        match self.types.entry(type_name) {
+            Entry::Occupied(known) => *known.into_mut() += 1,
+            Entry::Vacant(new) if has_room => _ = new.insert(1),
+            Entry::Vacant(_) => self.of_other_types += 1,
+        }
+    }
+
+    /// How many there were, and of which types.
+    pub(crate) fn summary(&self, took: Duration) -> String {
+        let published = self.types.values().sum::<u64>() + self.of_other_types;
+        Tally { published, sent: self.clone(), ..Tally::default() }.summary(took, false)
+    }
+
+    /// Of which types they were.
+    fn types(&self) -> String {
+        if let (Some((only, _)), 1, 0) = (self.types.iter().next(), self.types.len(), self.of_other_types) {
+            return format!("; type {}", show::clean(only));
+        }
+        let each: Vec<String> =
+            self.types.iter().map(|(name, count)| format!("{} {}", show::count(*count), show::clean(name))).collect();
+        let others = match self.of_other_types {
+            0 => String::new(),
+            count => format!(", {} of others", show::count(count)),
+        };
+        if each.is_empty() { String::new() } else { format!("; types {}{others}", each.join(", ")) }
     }
 }
 
@@ -350,7 +371,7 @@ enum Next {
 }
 
 /// Lines of a file or of standard input, each an event.
-struct Lines {
+pub(crate) struct Lines {
     lines: Receiver<io::Result<String>>,
     /// What it is called in messages.
     name: String,
@@ -359,7 +380,7 @@ struct Lines {
 }
 
 impl Lines {
-    fn open(path: &str) -> Result<Self, Failure> {
+    pub(crate) fn open(path: &str) -> Result<Self, Failure> {
         if path == "-" {
             return Ok(Self { lines: read_lines(), name: "standard input".to_owned(), number: 0 });
         }
@@ -367,7 +388,23 @@ impl Lines {
         Ok(Self { lines: lines_of(move || BufReader::new(file)), name: path.to_owned(), number: 0 })
     }
 
-    fn place(&self) -> String {
+    /// The event of the next line of JSON; `None` when there is no further one, or a signal came.
+    pub(crate) fn next_event(&mut self, maker: &Maker<'_>, waiter: &Waiter) -> Result<Option<Outgoing>, Failure> {
+        loop {
+            let line = match next_line(&self.lines, waiter) {
+                Input::Line(line) => line,
+                Input::End | Input::Stopped => return Ok(None),
+                Input::Failed(error) => return Err(Failure::Message(format!("cannot read {}: {error}", self.name))),
+            };
+            self.number += 1;
+            if !line.trim().is_empty() {
+                let event = maker.of_json(&line);
+                return event.map(Some).map_err(|reason| Failure::Message(format!("{}: {reason}", self.place())));
+            }
+        }
+    }
+
+    pub(crate) fn place(&self) -> String {
         format!("{}, line {}", self.name, self.number)
     }
 }
@@ -424,7 +461,7 @@ mod tests {
         let all = Tally { published: 10, ..Tally::default() };
         assert_eq!(all.summary(took, false), "published 10 events in 2.000 s (5.00/s)");
         let types = BTreeMap::from([("A/B".to_owned(), 7), ("C/D".to_owned(), 2)]);
-        let typed = Tally { types, of_other_types: 1, unconfirmed: 1, ..all.clone() };
+        let typed = Tally { sent: Sent { types, of_other_types: 1 }, unconfirmed: 1, ..all.clone() };
         assert_eq!(
             typed.summary(took, true),
             "published 10 events in 2.000 s (5.00/s); types 7 A/B, 2 C/D, 1 of others; 11 sent, 10 confirmed"

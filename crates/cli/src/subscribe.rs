@@ -4,7 +4,7 @@ use crate::args::{ServerOptions, SubOptions};
 use crate::failure::Failure;
 use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
-use crate::{json, ls, moment, show};
+use crate::{by_name, json, ls, moment, show};
 use client::notify::{CallbackConsumer, ClientType, FilterRefusal, QosErrorCode, filter_refusal, property_errors};
 use client::{
     ConsumerOptions, EventNumber, Gap, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer,
@@ -20,6 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Prints events until enough came, time is up or a signal asks to stop.
 pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
+    if let Some(name) = &options.by_name.channel_name {
+        return by_name::subscribe(options, name);
+    }
     let waiter = Waiter::install().map_err(Failure::message)?;
     let tally = Arc::new(Mutex::new(Tally::default()));
     let mut printer = Printer {

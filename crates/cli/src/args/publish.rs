@@ -1,6 +1,6 @@
 //! Options of `campanile pub`.
 
-use super::{ServerOptions, rate};
+use super::{ByName, ServerOptions, rate};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -36,6 +36,10 @@ type. Values have to fit its members, and all have to be there. The struct is th
 body, with its plain members as fields for filters; --event-form alma puts it into
 filterable_data[0], as ALMA Common Software does.
 
+With --channel-name NAME the channel is found by its name, and made if there is
+none; events are structs of the fields, and --transport dds publishes them to other
+programs without a service.
+
 With --count 0, a service that goes away is waited for: the event that it did
 not take is published when it is back. One that it may have taken is not
 published again but counted as not confirmed. Otherwise that is a failure.
@@ -57,6 +61,8 @@ pub(crate) struct PubOptions {
     /// The channel [default: the default channel]
     #[arg(long, short = 'c', value_name = "ID")]
     pub(crate) channel: Option<i32>,
+    #[command(flatten)]
+    pub(crate) by_name: ByName,
     /// The event type [default: Campanile/Test]; with --idl the struct, perhaps with the event's domain
     #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = pub_type)]
     pub(crate) event_type: Option<PubTypeArg>,

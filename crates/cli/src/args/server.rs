@@ -34,11 +34,11 @@ struct Given {
 /// The service that is named, or else that of the environment, of the context in use, or the local one.
 pub(crate) fn service_of(server: Option<&str>) -> Result<String, String> {
     let given = Given { server: server.map(str::to_owned), context: None, timeout: Duration::MAX };
-    given.resolve().map(|options| options.server)
+    given.resolve(true).map(|options| options.server)
 }
 
 impl Given {
-    fn resolve(self) -> Result<ServerOptions, String> {
+    fn resolve(self, needs_service: bool) -> Result<ServerOptions, String> {
         let Self { server, context, timeout } = self;
         let wrong = |error: SettingsError| error.to_string();
         let settings = match &context {
@@ -47,9 +47,9 @@ impl Given {
             None if server.is_some() => Settings::load().unwrap_or_default(),
             None => Settings::load().map_err(wrong)?,
         };
-        if server.is_none() && settings.transport == Transport::Dds {
-            return Err("the transport that is set is dds, which has no service: this command talks to one; name it with --server, or \
-                        choose another context"
+        if needs_service && server.is_none() && settings.transport == Transport::Dds {
+            return Err("the transport that is set is dds, which has no service: this command talks to one; name it with --server, \
+                        choose another context, or a channel with --channel-name"
                 .to_owned());
         }
         let is_local = settings.server == Settings::default().server;
@@ -62,7 +62,9 @@ impl Given {
 impl FromArgMatches for ServerOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = Given::from_arg_matches(matches)?;
-        given.resolve().map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))
+        // A channel that is found by its name may be there without a service.
+        let is_by_name = matches.try_get_one::<String>("channel_name").is_ok_and(|name| name.is_some());
+        given.resolve(!is_by_name).map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -150,3 +150,49 @@ fn what_does_not_fit_the_struct_is_told_with_its_path_before_anybody_is_called()
         text(&output.stderr)
     );
 }
+
+/// Over both transports, as far as this was built with them.
+#[test]
+fn structs_reach_a_channel_that_is_found_by_its_name() {
+    let serve = Serve::start();
+    let file = File::new("named-wind.idl", IDL);
+    let transports = if cfg!(feature = "dds") { &["notification", "dds"][..] } else { &["notification"] };
+    for transport in transports {
+        let name = format!("Weather{}", std::process::id());
+        let by_name = ["--channel-name", &name, "--transport", transport];
+        let sub = serve.subscribe(
+            &[
+                &by_name[..],
+                &["--json", "-n", "3", "--where", "(exist $x and $x == 7) or (exist $gusts and $gusts >= 3)"],
+            ]
+            .concat(),
+        );
+        let typed = ["--idl", file.path(), "--type", "Weather/Wind"];
+        let output = serve.run("pub", &[&by_name[..], &typed, &WIND].concat());
+        let said = text(&output.stderr);
+        assert!(output.status.success(), "{transport}: {said}");
+        assert!(said.contains("; type Weather/Wind on channel Weather"), "{said}");
+        let lines = concat!(
+            r#"{"fields":{"speed":1,"gusts":2,"state":"OK","station":"","samples":[],"place":{"lat":0,"lon":0}}}"#,
+            "\n",
+            r#"{"fields":{"speed":1,"gusts":4,"state":"OK","station":"","samples":[],"place":{"lat":0,"lon":0}}}"#,
+            "\n"
+        );
+        let output = publish(&serve, &[&by_name[..], &typed, &["--json"]].concat(), lines);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let output = serve.run("pub", &[&by_name[..], &["--type", "Some/Thing", "x=7"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let came: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
+        let bodies: Vec<&Json> = came.iter().map(|event| &event["body"]["value"]).collect();
+        assert_eq!((&came[0]["domain"], &came[0]["type"]), (&"Weather".into(), &"Wind".into()), "{transport}");
+        assert_eq!(
+            (&bodies[0]["place"]["lon"], &bodies[1]["gusts"], &bodies[2]["x"]),
+            (&(-70.0).into(), &4.into(), &7.into())
+        );
+    }
+    if !cfg!(feature = "dds") {
+        let output = campanile(&["sub", "--channel-name", "X", "--transport", "dds"]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains("--features dds"), "{}", text(&output.stderr));
+    }
+}
