@@ -31,11 +31,13 @@ install: build-with-dds
 		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/systemd/$$unit > target/$$unit && \
 		install -D -m 644 target/$$unit $(DESTDIR)$(UNITS)/$$unit || exit 1; \
 	done
+	$(CAMPANILE) man $(DESTDIR)$(PREFIX)/share/man/man1
 
 # Install what the tests need (omniORB, JacORB, the tools of Cyclone DDS), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
 	$(CARGO) test --locked -p campanile --features dds
+	$(CARGO) test --locked -p campanile-cli --features dds --test command structs_reach
 
 # Formatting and lints, the same here and in CI.
 check:

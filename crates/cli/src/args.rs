@@ -1,20 +1,32 @@
 //! What can be asked of `campanile`, as plain structs that clap fills.
 
 mod access;
+mod anywhere;
+mod check;
 mod configure;
+mod context;
+mod measure;
 mod operate;
 mod past;
 mod plan;
+mod publish;
+mod server;
 mod store;
 mod tempo;
 
 pub(crate) use access::{AccessCheckOptions, AccessCommand, AccessLsOptions, WhichRight};
+pub(crate) use anywhere::arrange;
+pub(crate) use check::{CheckOptions, Threshold};
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
+pub(crate) use context::{ByName, ContextAddOptions, ContextCommand, TransportArg};
+pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
+pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
+pub(crate) use server::{ServerOptions, service_of};
 pub(crate) use store::{StoreCommand, StoreOptions};
 pub(crate) use tempo::{
     MeetOptions, TempoCommand, TempoGaugeOptions, TempoProbeOptions, TempoPubOptions, TempoSubOptions,
@@ -40,7 +52,8 @@ Examples:
   campanile sub                print every event of the default channel
   campanile pub celsius=11.5   publish one event
 
-Commands that talk to a service find the local one without options.
+Commands that talk to a service find the one that $CAMPANILE_SERVER names, or the
+local one. Options of a command may also stand before it: campanile -s HOST ls
 Exit status: 0 done, 1 failed, 2 wrong usage.";
 
 const SERVE_EXAMPLES: &str = "\
@@ -54,12 +67,14 @@ Examples:
   campanile serve --topology plant.json
   campanile serve --data /var/lib/campanile
   campanile serve --data none
+  campanile serve --config campanile.toml --check
 
 Clients find the service at corbaloc::HOST:PORT/NotificationService, through its
 own naming service at corbaloc::HOST:PORT/NameService, or by the IOR file.
-Ctrl-C or SIGTERM stops it; SIGHUP does not. It takes no more events then, and
-delivers those that it has, for shutdown_drain_ms (10 s) at most; a second signal
-ends it at once. The exit status is 3 if events were lost, and the log says whose;
+Ctrl-C or SIGTERM stops it; SIGHUP has it read FILE again: [log] and [[channels]]
+count from then on, and what needs a restart is logged. A service that is stopped
+takes no more events, and delivers those that it has, for shutdown_drain_ms (10 s)
+at most; a second signal ends it at once. The exit status is 3 if events were lost, and the log says whose;
 134 (SIGABRT), with a line in the log, means an error in Campanile itself.";
 
 const TAO_NOTIFY_EXAMPLES: &str = "\
@@ -92,30 +107,6 @@ QoS of admins and proxies is shown where it differs from the level above. Where
 consumers are, what waits for them and what was dropped is told by Campanile
 only; the rest works with any OMG notification service.";
 
-// `{n}` means a new line to clap, so that it is taken apart here by an escape sequence of no effect, which clap leaves out
-// where there is no terminal.
-const PUB_EXAMPLES: &str = "\
-Examples:
-  campanile pub --type Telescope/Temperature celsius=11.5 dome=3 site=north
-  campanile pub --name door-2 code:string=17 'tags=[\"a\",\"b\"]' raw:octets=cafe
-  campanile pub --count 100 --rate 10 sequence={\x1b[0mn}
-  seq 5 | campanile pub --lines
-  campanile pub --any 11.5
-
-Each KEY=VALUE becomes a field of filterable_data. Its type follows from the
-value: true and false are boolean; whole numbers long, long long or unsigned
-long long, whichever is the first to hold them; other numbers double; [..] is a
-sequence and {..} a struct, in JSON; the rest, or text in double quotes, string.
-KEY:TYPE=VALUE chooses one of: boolean, octet, char, short, ushort, long, ulong,
-longlong, ulonglong, float, double, string, wstring, octets (hexadecimal).
-{\x1b[0mn} stands for the event's number, counted from 1. What begins with a hyphen and
-is neither option nor number comes behind --.
-
-With --count 0, a service that goes away is waited for: the event that it did
-not take is published when it is back. One that it may have taken is not
-published again but counted as not confirmed. Otherwise that is a failure.
-Exit status: 0 all events were taken; 1 not all; 2 wrong usage.";
-
 const SUB_EXAMPLES: &str = "\
 Examples:
   campanile sub
@@ -143,6 +134,9 @@ whose name came before gets #2, #3 … behind its name.
 --first, --last, --since, --from and --last-of-each begin in the past of a channel
 that keeps it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follows.
 Events have their number and time in the header then.
+
+With --channel-name NAME the channel is found by its name, and made if there is
+none; with --transport dds events come from other programs without a service.
 
 A service that goes away is waited for, and what was missed meanwhile is told; one
 that says it has disconnected this consumer (`campanile disconnect`) ends it.
@@ -204,16 +198,26 @@ Examples:
   campanile doctor
   campanile doctor --seconds 600
   campanile doctor --no-latency --json | jq '.findings[] | select(.state != \"well\")'
+  campanile doctor notify.ior
+  campanile doctor corbaloc::notify.example.org:2809/NotificationService
 
 Run it as the user that runs the service, under the load that there will be.
 Wake-up latency: a thread on each processor, at SCHED_FIFO if that is allowed,
 sleeps until the next millisecond and notes how late it wakes up.
+
+Of a REFERENCE it is told what it says, whether it can be reached, and what would
+keep programs elsewhere from it: loopback or wildcard addresses, names that are
+not known, code sets in which text is lost.
 Exit status: 0 nothing stands in the way; 1 something does; 2 wrong usage.";
 
 const COMPLETIONS_EXAMPLES: &str = "\
 Examples:
   campanile completions fish | source
   campanile completions bash > ~/.local/share/bash-completion/completions/campanile";
+
+const MAN_EXAMPLES: &str = "\
+Examples:
+  campanile man ~/.local/share/man/man1 && man campanile-sub";
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -259,11 +263,23 @@ pub(crate) enum Command {
     #[command(subcommand, after_help = access::ACCESS_EXAMPLES)]
     Access(AccessCommand),
     /// Publish events
-    #[command(after_help = PUB_EXAMPLES)]
+    #[command(after_help = publish::PUB_EXAMPLES)]
     Pub(PubOptions),
     /// Subscribe to events and print them
     #[command(after_help = SUB_EXAMPLES)]
     Sub(SubOptions),
+    /// Show how often events come
+    #[command(after_help = measure::HZ_EXAMPLES)]
+    Hz(GaugeOptions),
+    /// Show how much comes
+    #[command(after_help = measure::BW_EXAMPLES)]
+    Bw(GaugeOptions),
+    /// Show the event types of a channel: seen, offered, subscribed to, with their IDL
+    #[command(after_help = measure::TYPES_EXAMPLES)]
+    Types(TypesOptions),
+    /// Measure how long events take through a channel as it is
+    #[command(after_help = measure::LATENCY_EXAMPLES)]
+    Latency(LatencyOptions),
     /// Keep a channel's events in a file
     #[command(after_help = past::RECORD_EXAMPLES)]
     Record(RecordOptions),
@@ -273,6 +289,9 @@ pub(crate) enum Command {
     /// Publish and subscribe by the small protocol, over UDP or TCP, with or without a service
     #[command(subcommand, after_help = tempo::EXAMPLES)]
     Tempo(TempoCommand),
+    /// Keep services, and how to talk to them, by name
+    #[command(subcommand, after_help = context::EXAMPLES)]
+    Context(ContextCommand),
     /// Explain a filter's constraint, or try it on events
     #[command(subcommand, after_help = FILTER_EXAMPLES)]
     Filter(FilterCommand),
@@ -285,7 +304,10 @@ pub(crate) enum Command {
     /// Assign priorities to declared activities, and say whether they meet their deadlines
     #[command(after_help = plan::PLAN_EXAMPLES)]
     Plan(PlanRequest),
-    /// Find what stands between this machine and real time, with the command that mends it
+    /// Check a service for monitoring: exit status 0 to 3 and performance data, as Nagios plug-ins have them
+    #[command(after_help = check::CHECK_EXAMPLES)]
+    Check(CheckOptions),
+    /// Find what stands between this machine and real time, or between here and an object, with what mends it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorOptions),
     /// Print a completion script for a shell
@@ -294,19 +316,13 @@ pub(crate) enum Command {
         /// The shell
         shell: Shell,
     },
-}
-
-/// How a running service is found.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ServerOptions {
-    /// The service: HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or an IOR file; a factory or a channel
-    #[arg(long, short = 's', value_name = "ADDRESS", default_value = client::LOCAL_SERVICE)]
-    pub(crate) server: String,
-    /// Seconds to wait for each answer of the service
-    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = seconds)]
-    pub(crate) timeout: Duration,
-    #[command(flatten)]
-    pub(crate) tls: TlsOptions,
+    /// Write a man page for each command
+    #[command(after_help = MAN_EXAMPLES)]
+    Man {
+        /// The folder to write them to
+        #[arg(value_name = "DIR")]
+        folder: PathBuf,
+    },
 }
 
 /// How the service is spoken to over TLS.
@@ -380,9 +396,15 @@ pub(crate) struct ServeOptions {
     /// Call consumers over TLS whose references say so, and whose certificates the authorities in this PEM file have signed
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
-    /// The least serious messages to log on standard error
-    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
-    pub(crate) log: LogLevel,
+    /// The least serious messages to log on standard error [default: info]
+    #[arg(long, value_name = "LEVEL", value_enum)]
+    pub(crate) log: Option<LogLevel>,
+    /// How to log: a line of text, or of JSON, for each message [default: text]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    pub(crate) log_format: Option<LogFormat>,
+    /// Read the whole configuration, say what is wrong with it or that nothing is, and end; nothing is opened
+    #[arg(long)]
+    pub(crate) check: bool,
 }
 
 #[derive(Debug, Args)]
@@ -412,6 +434,37 @@ pub(crate) enum LogLevel {
     Debug,
     /// Everything
     Trace,
+}
+
+impl From<LogLevel> for service::LogLevel {
+    fn from(level: LogLevel) -> Self {
+        match level {
+            LogLevel::Off => Self::Off,
+            LogLevel::Error => Self::Error,
+            LogLevel::Warn => Self::Warn,
+            LogLevel::Info => Self::Info,
+            LogLevel::Debug => Self::Debug,
+            LogLevel::Trace => Self::Trace,
+        }
+    }
+}
+
+/// How it is logged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Time, level and message
+    Text,
+    /// An object with time, level, target and message
+    Json,
+}
+
+impl From<LogFormat> for service::LogFormat {
+    fn from(format: LogFormat) -> Self {
+        match format {
+            LogFormat::Text => Self::Text,
+            LogFormat::Json => Self::Json,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -469,50 +522,13 @@ pub(crate) struct TopOptions {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct PubOptions {
-    #[command(flatten)]
-    pub(crate) server: ServerOptions,
-    /// The channel [default: the default channel]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
-    /// The event type [default: Campanile/Test]
-    #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = event_type)]
-    pub(crate) event_type: Option<EventTypeArg>,
-    /// The event name, which tells events of one type apart
-    #[arg(long, value_name = "NAME", default_value = "")]
-    pub(crate) name: String,
-    /// A property of the event's header, such as Priority:short=3
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(crate) header: Vec<String>,
-    /// The remainder of the body
-    #[arg(long, value_name = "VALUE", conflicts_with_all = ["lines", "size"])]
-    pub(crate) body: Option<String>,
-    /// A body of so many octets
-    #[arg(long, value_name = "BYTES", conflicts_with = "lines")]
-    pub(crate) size: Option<u32>,
-    /// One event for each line of standard input, with the line as its body
-    #[arg(long, conflicts_with = "count")]
-    pub(crate) lines: bool,
-    /// Number of events; 0 goes on until Ctrl-C, also after the service was away
-    #[arg(long, short = 'n', value_name = "N", default_value_t = 1)]
-    pub(crate) count: u64,
-    /// Events per second [default: as fast as the service takes them]
-    #[arg(long, value_name = "HZ", value_parser = rate)]
-    pub(crate) rate: Option<f64>,
-    /// Publish Anys instead of structured events: one VALUE, or a struct of the fields
-    #[arg(long, conflicts_with_all = ["header", "body"])]
-    pub(crate) any: bool,
-    /// Fields of the event; with --any also a single value
-    #[arg(value_name = "KEY=VALUE", allow_negative_numbers = true)]
-    pub(crate) fields: Vec<String>,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct SubOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     #[command(flatten)]
     pub(crate) selection: Selection,
+    #[command(flatten)]
+    pub(crate) by_name: ByName,
     /// Receive Anys instead of structured events
     #[arg(long)]
     pub(crate) any: bool,
@@ -565,6 +581,12 @@ pub(crate) struct FilterTestOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOptions {
+    /// Look at an object instead: HOST:PORT of a service, corbaloc:…, corbaname:…, IOR:… or an IOR file
+    #[arg(value_name = "REFERENCE", conflicts_with_all = ["seconds", "no_latency"])]
+    pub(crate) reference: Option<String>,
+    /// Seconds to wait for the object
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds, requires = "reference")]
+    pub(crate) timeout: Duration,
     /// Seconds to measure wake-up latency for
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub(crate) seconds: Duration,
@@ -630,7 +652,7 @@ mod tests {
     fn serve_works_without_options() {
         let Command::Serve(options) = parse("campanile serve").unwrap() else { panic!() };
         assert_eq!(options.listen, None);
-        assert_eq!(options.log, LogLevel::Info);
+        assert_eq!((options.log, options.check), (None, false));
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! `campanile filter`: constraints explained, and tried on events, by the code that the service runs.
 
 use crate::args::{FilterCheckOptions, FilterCommand, FilterTestOptions};
+use crate::event_line::{EventLine, Names};
 use crate::failure::Failure;
-use crate::{fields, json, select, show};
-use client::notify::{Property, StructuredEvent};
+use crate::{json, select, show};
+use client::notify::StructuredEvent;
 use corba::event::{EventFields, fields_of_any, fields_of_structured};
 use filter::{Constraint, ConstraintError, Limits, Steps, Verdict};
 use giop::cdr::{Encoding, Endian, Reader, Writer};
 use giop::value::AnyValue;
-use serde_json::{Map, Value as Json};
 use std::fmt::Write as _;
 use std::io::{self, BufRead, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -108,28 +108,11 @@ enum Sample {
 impl Sample {
     /// Reads an event as `sub --json` prints it. Types follow from the JSON as in `pub`.
     fn from_json(line: &str) -> Result<Self, String> {
-        let Json::Object(object) = serde_json::from_str(line)
-            .map_err(|error| format!("not JSON, as `campanile sub --json` prints it: {error}"))?
-        else {
-            return Err("not an event: a JSON object is expected, as `campanile sub --json` prints it".to_owned());
-        };
-        if object.contains_key("error") {
-            return Err("the event could not be read when it came, and has no fields here".to_owned());
+        let (line, names) = (EventLine::parse(line)?, Names::default());
+        if line.is_any() {
+            return line.body(&names).map(Self::Any);
         }
-        let text = |key: &str| match object.get(key) {
-            None | Some(Json::Null) => Ok(String::new()),
-            Some(Json::String(text)) => Ok(text.clone()),
-            Some(_) => Err(format!("`{key}` is not text")),
-        };
-        let body = object.get("body").map(body).unwrap_or_default();
-        if !["domain", "type", "name", "header", "fields"].iter().any(|key| object.contains_key(*key)) {
-            return Ok(Self::Any(body));
-        }
-        let mut event = StructuredEvent::new(&text("domain")?, &text("type")?, &text("name")?);
-        event.variable_header = properties(object.get("header"), "header")?;
-        event.filterable_data = properties(object.get("fields"), "fields")?;
-        event.remainder = body;
-        Ok(Self::Structured(event))
+        line.structured(StructuredEvent::new("", "", ""), &names).map(Self::Structured)
     }
 
     /// Whether the constraint matches, and why.
@@ -174,27 +157,6 @@ fn values(text: &mut String, constraint: &Constraint, fields: &EventFields<'_>) 
             }
             None => text.push_str("is not there"),
         }
-    }
-}
-
-fn properties(json: Option<&Json>, key: &str) -> Result<Vec<Property>, String> {
-    let named = |members: &Map<String, Json>| {
-        members.iter().map(|(name, value)| Property { name: name.clone(), value: fields::from_json(value) }).collect()
-    };
-    match json {
-        None | Some(Json::Null) => Ok(Vec::new()),
-        Some(Json::Object(members)) => Ok(named(members)),
-        Some(_) => Err(format!("`{key}` is not an object")),
-    }
-}
-
-/// The value of `{"type":…,"value":…}`; anything else is the value itself.
-fn body(json: &Json) -> AnyValue {
-    match json {
-        Json::Object(members) if members.len() == 2 && members.contains_key("type") => {
-            members.get("value").map_or_else(|| fields::from_json(json), fields::from_json)
-        }
-        _ => fields::from_json(json),
     }
 }
 

@@ -3,21 +3,30 @@
 mod access;
 mod args;
 mod bench;
+mod by_name;
 mod channel;
+mod check;
 mod constraint;
+mod context;
 mod disconnect;
 mod doctor;
 mod environment;
+mod event_line;
 mod failure;
 mod fields;
+mod gauge;
 mod info;
 mod json;
+mod latency;
 mod logger;
 mod ls;
 mod moment;
+mod outgoing;
 mod plan;
 mod publish;
+mod rates;
 mod record;
+mod reload;
 mod replay;
 mod select;
 mod serve;
@@ -33,11 +42,13 @@ mod tempo;
 mod terminal;
 mod top;
 mod topology;
+mod types;
 
 use crate::args::{Cli, Command};
 use crate::failure::Failure;
 use clap::{CommandFactory, Parser};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Counts the lane's allocations, which the service reports as `lane_allocations`; costs a few instructions each.
@@ -45,7 +56,13 @@ use std::process::ExitCode;
 static ALLOCATOR: service::allocations::CountingAllocator = service::allocations::CountingAllocator;
 
 fn main() -> ExitCode {
-    let outcome = match Cli::parse().command {
+    let program = Cli::command();
+    let arguments = args::arrange(&program, std::env::args_os().collect());
+    let cli = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli,
+        Err(error) => return refused(&error, arguments.get(1).is_some_and(|command| command == "check")),
+    };
+    let outcome = match cli.command {
         Command::Serve(options) => serve::run(&options),
         Command::TaoNotify(options) => tao_notify::run(&options),
         Command::Ls(options) => ls::run(&options),
@@ -58,20 +75,39 @@ fn main() -> ExitCode {
         Command::Access(command) => access::run(&command),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),
+        Command::Hz(options) => rates::run(&options, gauge::What::Rate),
+        Command::Bw(options) => rates::run(&options, gauge::What::Octets),
+        Command::Types(options) => types::run(&options),
+        Command::Latency(options) => latency::run(&options),
         Command::Record(options) => record::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Tempo(command) => tempo::run(&command),
+        Command::Context(command) => context::run(&command),
         Command::Filter(command) => constraint::run(&command),
         Command::Bench(command) => bench::run(&command),
         Command::LeashedProcess(options) => bench::run_leashed(&options),
         Command::Top(options) => top::run(&options),
+        Command::Check(options) => return check::run(&options),
         Command::Doctor(options) => doctor::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Completions { shell } => print_completions(shell),
+        Command::Man { folder } => write_man_pages(&folder),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
+    }
+}
+
+/// Says what cannot be understood of the command line, or what was asked for instead of a command.
+fn refused(error: &clap::Error, is_check: bool) -> ExitCode {
+    // Nobody may read it; the status says it, too.
+    let _ = error.print();
+    match (error.exit_code(), is_check) {
+        (0, _) => ExitCode::SUCCESS,
+        // To those who run checks 2 means that a service is in a bad way.
+        (_, true) => ExitCode::from(3),
+        (status, false) => ExitCode::from(u8::try_from(status).unwrap_or(2)),
     }
 }
 
@@ -81,4 +117,11 @@ fn print_completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     clap_complete::generate(shell, &mut Cli::command(), "campanile", &mut script);
     io::stdout().write_all(&script)?;
     Ok(())
+}
+
+/// A page for each command, of what its help says.
+fn write_man_pages(folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
+        .map_err(|error| Failure::Message(format!("cannot write man pages to {}: {error}", folder.display())))
 }

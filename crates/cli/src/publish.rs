@@ -2,15 +2,21 @@
 
 use crate::args::PubOptions;
 use crate::failure::Failure;
+use crate::outgoing::{Maker, Outgoing};
 use crate::signals::{Waiter, Wake};
-use crate::{fields, ls, show};
-use client::notify::{ClientType, Property, StructuredEvent};
+use crate::{by_name, ls, show};
+use client::notify::ClientType;
 use client::{InvokeError, SimpleSupplier, SupplierOptions};
-use giop::value::AnyValue;
-use std::io::{self, BufRead, IsTerminal};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Event types of which the summary tells each.
+const TYPES_TOLD_MAX: usize = 4;
 
 /// Lines read ahead of the service.
 const LINES_AHEAD: usize = 64;
@@ -24,17 +30,34 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Publishes events.
 pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
+    if let Some(name) = &options.by_name.channel_name {
+        return by_name::publish(options, name);
+    }
     // What makes no sense is told before anybody is called.
-    build(options, 1, None)?;
+    let maker = Maker::new(options)?;
+    if !options.json {
+        maker.build(1, options.lines.then_some(""))?;
+    }
+    let lines = match (options.json, options.lines) {
+        (true, _) => Some(Lines::open(options.fields.first().map_or("-", String::as_str))?),
+        (false, true) => Some(Lines::open("-")?),
+        (false, false) => None,
+    };
     let waiter = Waiter::install().map_err(Failure::message)?;
     let form = if options.any { ClientType::Any } else { ClientType::Structured };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), form, ..SupplierOptions::default() };
     let supplier = SimpleSupplier::connect_with(&options.server.server, options.channel, settings)
         .map_err(|error| Failure::remote(&error, &options.server))?;
     let started = Instant::now();
-    let mut run =
-        Run { options, supplier: &supplier, waiter: &waiter, tally: Tally::default(), pace: Pace::new(options.rate) };
-    let outcome = run.publish();
+    let mut run = Run {
+        options,
+        maker: &maker,
+        supplier: &supplier,
+        waiter: &waiter,
+        tally: Tally::default(),
+        pace: Pace::new(options.rate),
+    };
+    let outcome = run.publish(lines);
     let tally = Tally { reconnections: supplier.reconnections(), ..run.tally };
     let took = started.elapsed();
     let farewell = supplier.close();
@@ -42,10 +65,14 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
         eprintln!(
             "published 1 event of type {} without any field; `campanile pub --type Weather/Wind speed=12.5` gives it a type \
              and fields, --help has more",
-            type_of(options)
+            maker.event_type().join("/")
         );
-    } else if tally.published != 1 || tally.unconfirmed + tally.reconnections > 0 || io::stderr().is_terminal() {
-        eprintln!("{}", tally.summary(took));
+    } else if tally.published != 1
+        || tally.unconfirmed + tally.reconnections > 0
+        || lines_are_read(options)
+        || io::stderr().is_terminal()
+    {
+        eprintln!("{}", tally.summary(took, lines_are_read(options)));
     }
     let farewell = match farewell {
         // A service that is away has lost the proxy, too.
@@ -55,31 +82,30 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     outcome.and(farewell)
 }
 
+const fn lines_are_read(options: &PubOptions) -> bool {
+    options.lines || options.json
+}
+
 /// Whether nothing was said of the event at all.
 fn says_nothing(options: &PubOptions) -> bool {
-    let PubOptions { event_type, name, header, body, size, lines, count, fields, .. } = options;
-    let contents = (event_type, name.as_str(), header.as_slice(), body, size, fields.as_slice());
-    matches!(contents, (None, "", [], None, None, [])) && !lines && *count == 1
+    let PubOptions { event_type, name, header, body, size, lines, json, count, fields, idl, .. } = options;
+    let contents = (event_type, name.as_str(), header.as_slice(), body, size, fields.as_slice(), idl);
+    matches!(contents, (None, "", [], None, None, [], None)) && !lines && !json && *count == 1
 }
-
-fn type_of(options: &PubOptions) -> String {
-    options.event_type.as_ref().map_or_else(|| DEFAULT_TYPE.join("/"), |t| format!("{}/{}", t.domain, t.name))
-}
-
-/// The type of events of which none is given.
-const DEFAULT_TYPE: [&str; 2] = ["Campanile", "Test"];
 
 impl PubOptions {
     /// Whether it publishes until it is stopped, and waits for the service to come back if it goes.
     const fn goes_on(&self) -> bool {
-        self.count == 0 && !self.lines
+        self.count == 0 && !lines_are_read(self)
     }
 }
 
 /// What became of the events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tally {
     published: u64,
+    /// Of which types those are.
+    sent: Sent,
     /// Those that the service may have, or not: it went away before it answered.
     unconfirmed: u64,
     /// How often and for how long there was no service.
@@ -90,16 +116,27 @@ struct Tally {
 }
 
 impl Tally {
-    fn summary(&self, took: Duration) -> String {
+    /// Counts an event that the service has taken.
+    fn count(&mut self, event: &Outgoing) {
+        self.published += 1;
+        self.sent.count(event.type_name());
+    }
+
+    /// `confirms`: whether to say how many were sent, too.
+    fn summary(&self, took: Duration, confirms: bool) -> String {
         let seconds = took.as_secs_f64();
         let mut text = if self.published == 1 {
-            format!("published 1 event in {:.2} ms", seconds * 1e3)
+            format!("published 1 event in {:.2} ms", seconds * 1e3) + &self.sent.types()
         } else {
             #[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
             let rate = self.published as f64 / seconds;
-            format!("published {} events in {seconds:.3} s ({}/s)", show::count(self.published), show::rate(rate))
+            let events = show::count(self.published);
+            format!("published {events} events in {seconds:.3} s ({}/s){}", show::rate(rate), self.sent.types())
         };
-        if self.unconfirmed > 0 {
+        if confirms {
+            let sent = self.published + self.unconfirmed;
+            text += &format!("; {} sent, {} confirmed", show::count(sent), show::count(self.published));
+        } else if self.unconfirmed > 0 {
             text += &format!("; {} more sent but not confirmed", show::count(self.unconfirmed));
         }
         if self.outages > 0 {
@@ -111,6 +148,45 @@ impl Tally {
             text += &format!("; connected again {times}, since the service had forgotten this supplier");
         }
         text
+    }
+}
+
+/// What was published, by types: the first few, and how many of others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    types: BTreeMap<String, u64>,
+    of_other_types: u64,
+}
+
+impl Sent {
+    /// Counts an event of a type.
+    pub(crate) fn count(&mut self, type_name: String) {
+        let has_room = self.types.len() < TYPES_TOLD_MAX;
+        match self.types.entry(type_name) {
+            Entry::Occupied(known) => *known.into_mut() += 1,
+            Entry::Vacant(new) if has_room => _ = new.insert(1),
+            Entry::Vacant(_) => self.of_other_types += 1,
+        }
+    }
+
+    /// How many there were, and of which types.
+    pub(crate) fn summary(&self, took: Duration) -> String {
+        let published = self.types.values().sum::<u64>() + self.of_other_types;
+        Tally { published, sent: self.clone(), ..Tally::default() }.summary(took, false)
+    }
+
+    /// Of which types they were.
+    fn types(&self) -> String {
+        if let (Some((only, _)), 1, 0) = (self.types.iter().next(), self.types.len(), self.of_other_types) {
+            return format!("; type {}", show::clean(only));
+        }
+        let each: Vec<String> =
+            self.types.iter().map(|(name, count)| format!("{} {}", show::count(*count), show::clean(name))).collect();
+        let others = match self.of_other_types {
+            0 => String::new(),
+            count => format!(", {} of others", show::count(count)),
+        };
+        if each.is_empty() { String::new() } else { format!("; types {}{others}", each.join(", ")) }
     }
 }
 
@@ -142,6 +218,7 @@ impl Pace {
 
 struct Run<'r> {
     options: &'r PubOptions,
+    maker: &'r Maker<'r>,
     supplier: &'r SimpleSupplier,
     waiter: &'r Waiter,
     tally: Tally,
@@ -150,47 +227,74 @@ struct Run<'r> {
 
 impl Run<'_> {
     /// Publishes until all is published, a signal comes, the service refuses, or it is gone and not waited for.
-    fn publish(&mut self) -> Result<(), Failure> {
+    fn publish(&mut self, mut lines: Option<Lines>) -> Result<(), Failure> {
         let options = self.options;
-        let mut lines = options.lines.then(read_lines);
         loop {
-            if !options.lines && options.count > 0 && self.tally.published == options.count {
+            if lines.is_none() && options.count > 0 && self.tally.published == options.count {
                 return Ok(());
             }
             if self.is_stopped_within(self.pace.wait()) {
                 return interrupted(options);
             }
-            let line = match &mut lines {
-                None => None,
-                Some(lines) => match next_line(lines, self.waiter) {
-                    Input::Line(line) => Some(line),
-                    Input::End => return Ok(()),
-                    Input::Stopped => return interrupted(options),
-                    Input::Failed(error) => {
-                        return Err(Failure::Message(format!("cannot read standard input: {error}")));
-                    }
+            let event = match &mut lines {
+                None => self.maker.build(self.tally.published + self.tally.unconfirmed + 1, None)?,
+                Some(lines) => match self.next_of(lines)? {
+                    Next::Event(event) => *event,
+                    Next::End => return Ok(()),
+                    Next::Stopped => return interrupted(options),
                 },
             };
-            let event = build(options, self.tally.published + self.tally.unconfirmed + 1, line.as_deref())?;
             match self.send(&event) {
-                Ok(()) => self.tally.published += 1,
+                Ok(()) => self.tally.count(&event),
                 Err(error) if options.goes_on() && is_of_an_outage(&error) => {
                     eprintln!("campanile: {error}; trying again until Ctrl-C");
                     if !self.gives_up(&error) && self.outlast(&event) {
                         return Ok(());
                     }
                 }
-                Err(error) => return Err(self.broken_off(&error)),
+                Err(error) => {
+                    // Whether it has come is told by the summary.
+                    if options.json {
+                        self.gives_up(&error);
+                    }
+                    let at = lines.as_ref().filter(|_| options.json).map(|lines| lines.place());
+                    return Err(self.broken_off(&error, at));
+                }
             }
             self.pace.events += 1;
         }
     }
 
+    /// The event of the next line.
+    fn next_of(&self, lines: &mut Lines) -> Result<Next, Failure> {
+        loop {
+            let line = match next_line(&lines.lines, self.waiter) {
+                Input::Line(line) => line,
+                Input::End => return Ok(Next::End),
+                Input::Stopped => return Ok(Next::Stopped),
+                Input::Failed(error) => {
+                    return Err(Failure::Message(format!("cannot read {}: {error}", lines.name)));
+                }
+            };
+            lines.number += 1;
+            if !self.options.json {
+                let number = self.tally.published + self.tally.unconfirmed + 1;
+                return self.maker.build(number, Some(&line)).map(|event| Next::Event(Box::new(event)));
+            }
+            if line.trim().is_empty() {
+                continue;
+            }
+            let event = self.maker.of_json(&line).map(|event| Next::Event(Box::new(event)));
+            return event.map_err(|reason| Failure::Message(format!("{}: {reason}", lines.place())));
+        }
+    }
+
     /// Where to go on when the service is back, of several events.
-    fn broken_off(&self, error: &InvokeError) -> Failure {
+    fn broken_off(&self, error: &InvokeError, at: Option<String>) -> Failure {
         let failure = Failure::remote(error, &self.options.server);
-        let is_one = self.options.count == 1 && !self.options.lines;
+        let is_one = self.options.count == 1 && !lines_are_read(self.options);
         match failure {
+            Failure::Message(said) if at.is_some() => Failure::Message(format!("{}: {said}", at.unwrap_or_default())),
             Failure::Message(said) if error.is_connection_failure() && !is_one => {
                 let next = self.tally.published + 1;
                 let fate = if error.was_not_carried_out() { "was not taken" } else { "may have been taken, or not" };
@@ -227,7 +331,7 @@ impl Run<'_> {
             pause = (pause * 2).min(RETRY_MAX);
             match self.send(event) {
                 Ok(()) => {
-                    self.tally.published += 1;
+                    self.tally.count(event);
                     break false;
                 }
                 Err(error) if self.gives_up(&error) => break false,
@@ -256,65 +360,52 @@ fn is_of_an_outage(error: &InvokeError) -> bool {
 
 /// Stopped before the count was reached is a failure; stopped where there is no count is how it ends.
 fn interrupted(options: &PubOptions) -> Result<(), Failure> {
-    if options.lines || options.count > 0 { Err(Failure::Quiet) } else { Ok(()) }
+    if lines_are_read(options) || options.count > 0 { Err(Failure::Quiet) } else { Ok(()) }
 }
 
-enum Outgoing {
-    Structured(StructuredEvent),
-    Any(AnyValue),
+/// What the lines have.
+enum Next {
+    Event(Box<Outgoing>),
+    End,
+    Stopped,
 }
 
-/// Makes the event of that number.
-fn build(options: &PubOptions, number: u64, line: Option<&str>) -> Result<Outgoing, Failure> {
-    let number = Number(number.to_string());
-    let body = match (line, &options.body, options.size) {
-        (Some(line), _, _) => Some(AnyValue::from(line)),
-        (None, Some(body), _) => Some(fields::inferred(&number.fill(body)).map_err(Failure::Usage)?),
-        (None, None, Some(size)) => {
-            let size = usize::try_from(size).unwrap_or(usize::MAX);
-            Some(fields::octets((0_u8..=255).cycle().take(size).collect()))
+/// Lines of a file or of standard input, each an event.
+pub(crate) struct Lines {
+    lines: Receiver<io::Result<String>>,
+    /// What it is called in messages.
+    name: String,
+    /// Of the line that was read last, from 1.
+    number: u64,
+}
+
+impl Lines {
+    pub(crate) fn open(path: &str) -> Result<Self, Failure> {
+        if path == "-" {
+            return Ok(Self { lines: read_lines(), name: "standard input".to_owned(), number: 0 });
         }
-        (None, None, None) => None,
-    };
-    if options.any {
-        return any(options, body, &number).map(Outgoing::Any).map_err(Failure::Usage);
-    }
-    let [domain, name] =
-        options.event_type.as_ref().map_or(DEFAULT_TYPE, |event_type| [&*event_type.domain, &*event_type.name]);
-    let mut event = StructuredEvent::new(domain, name, &number.fill(&options.name));
-    event.variable_header = number.properties(&options.header).map_err(Failure::Usage)?;
-    event.filterable_data = number.properties(&options.fields).map_err(Failure::Usage)?;
-    event.remainder = body.unwrap_or_default();
-    Ok(Outgoing::Structured(event))
-}
-
-/// The number of an event, as text.
-struct Number(String);
-
-impl Number {
-    /// The text with the number in its places.
-    fn fill(&self, text: &str) -> String {
-        text.replace("{n}", &self.0)
+        let file = File::open(path).map_err(|error| Failure::Usage(format!("cannot read {path}: {error}")))?;
+        Ok(Self { lines: lines_of(move || BufReader::new(file)), name: path.to_owned(), number: 0 })
     }
 
-    fn properties(&self, texts: &[String]) -> Result<Vec<Property>, String> {
-        texts.iter().map(|text| fields::field(&self.fill(text))).collect()
+    /// The event of the next line of JSON; `None` when there is no further one, or a signal came.
+    pub(crate) fn next_event(&mut self, maker: &Maker<'_>, waiter: &Waiter) -> Result<Option<Outgoing>, Failure> {
+        loop {
+            let line = match next_line(&self.lines, waiter) {
+                Input::Line(line) => line,
+                Input::End | Input::Stopped => return Ok(None),
+                Input::Failed(error) => return Err(Failure::Message(format!("cannot read {}: {error}", self.name))),
+            };
+            self.number += 1;
+            if !line.trim().is_empty() {
+                let event = maker.of_json(&line);
+                return event.map(Some).map_err(|reason| Failure::Message(format!("{}: {reason}", self.place())));
+            }
+        }
     }
-}
 
-/// A single value stands for itself; fields become a struct.
-fn any(options: &PubOptions, body: Option<AnyValue>, number: &Number) -> Result<AnyValue, String> {
-    match (body, options.fields.as_slice()) {
-        (Some(body), []) => Ok(body),
-        (Some(_), _) => Err("with --any, give either fields or one of --lines and --size".to_owned()),
-        (None, []) => Err("--any needs a VALUE or KEY=VALUE fields".to_owned()),
-        (None, [value]) if !value.contains('=') || value.starts_with(['{', '[', '"']) => {
-            fields::inferred(&number.fill(value))
-        }
-        (None, members) => {
-            let members = number.properties(members)?;
-            Ok(fields::structure(members.into_iter().map(|property| (property.name, property.value)).collect()))
-        }
+    pub(crate) fn place(&self) -> String {
+        format!("{}, line {}", self.name, self.number)
     }
 }
 
@@ -328,9 +419,14 @@ pub(crate) enum Input {
 
 /// Reads standard input on a thread of its own, so that a signal is noticed while nothing comes.
 pub(crate) fn read_lines() -> Receiver<io::Result<String>> {
+    lines_of(|| io::stdin().lock())
+}
+
+/// The same with another input.
+fn lines_of<R: BufRead>(open: impl FnOnce() -> R + Send + 'static) -> Receiver<io::Result<String>> {
     let (sender, receiver) = sync_channel(LINES_AHEAD);
     thread::spawn(move || {
-        for line in io::stdin().lock().lines() {
+        for line in open().lines() {
             if sender.send(line).is_err() {
                 return;
             }
@@ -358,76 +454,24 @@ pub(crate) fn next_line(lines: &Receiver<io::Result<String>>, waiter: &Waiter) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
-    use clap::Parser;
-
-    fn outgoing(line: &str) -> Result<Outgoing, Failure> {
-        let Command::Pub(options) = Cli::try_parse_from(line.split(' ')).unwrap().command else { panic!() };
-        build(&options, 7, options.lines.then_some("a line"))
-    }
-
-    fn structured(line: &str) -> StructuredEvent {
-        match outgoing(line).unwrap() {
-            Outgoing::Structured(event) => event,
-            Outgoing::Any(_) => panic!(),
-        }
-    }
-
-    fn any_text(line: &str) -> String {
-        match outgoing(line).unwrap() {
-            Outgoing::Any(event) => format!("{} {event}", event.type_code.root()),
-            Outgoing::Structured(_) => panic!(),
-        }
-    }
-
-    #[test]
-    fn event_has_type_name_header_fields_and_body() {
-        let event = structured("campanile pub -t A/B --name n{n} --header Priority:short=3 --body true x=1 y={n}");
-        assert_eq!((event.domain.as_str(), event.type_name.as_str(), event.event_name.as_str()), ("A", "B", "n7"));
-        assert_eq!(event.variable_header, [Property::new("Priority", 3_i16)]);
-        assert_eq!(event.filterable_data, [Property::new("x", 1), Property::new("y", 7)]);
-        assert_eq!(event.remainder, AnyValue::from(true));
-    }
-
-    #[test]
-    fn options_may_stand_behind_fields() {
-        let event = structured("campanile pub x=1 --type A/B y=-2 --name n");
-        assert_eq!((event.domain.as_str(), event.type_name.as_str(), event.event_name.as_str()), ("A", "B", "n"));
-        assert_eq!(event.filterable_data, [Property::new("x", 1), Property::new("y", -2)]);
-    }
 
     #[test]
     fn summary_tells_what_is_not_known_to_have_arrived() {
         let took = Duration::from_secs(2);
         let all = Tally { published: 10, ..Tally::default() };
-        assert_eq!(all.summary(took), "published 10 events in 2.000 s (5.00/s)");
+        assert_eq!(all.summary(took, false), "published 10 events in 2.000 s (5.00/s)");
+        let types = BTreeMap::from([("A/B".to_owned(), 7), ("C/D".to_owned(), 2)]);
+        let typed = Tally { sent: Sent { types, of_other_types: 1 }, unconfirmed: 1, ..all.clone() };
+        assert_eq!(
+            typed.summary(took, true),
+            "published 10 events in 2.000 s (5.00/s); types 7 A/B, 2 C/D, 1 of others; 11 sent, 10 confirmed"
+        );
         let without_service = Duration::from_millis(1500);
         let some = Tally { unconfirmed: 1, outages: 1, without_service, reconnections: 1, ..all };
         assert_eq!(
-            some.summary(took),
+            some.summary(took, false),
             "published 10 events in 2.000 s (5.00/s); 1 more sent but not confirmed; without the service once, for 1.5 s in all; \
              connected again once, since the service had forgotten this supplier"
         );
-    }
-
-    #[test]
-    fn line_of_input_is_the_body() {
-        assert_eq!(structured("campanile pub --lines").remainder, AnyValue::from("a line"));
-        assert_eq!(any_text("campanile pub --any --lines"), "string \"a line\"");
-    }
-
-    #[test]
-    fn any_is_a_value_or_a_struct_of_fields() {
-        assert_eq!(any_text("campanile pub --any 11.5"), "double 11.5");
-        assert_eq!(any_text("campanile pub --any [1,2]"), "sequence<long> [1, 2]");
-        assert_eq!(any_text("campanile pub --any x=1 y=z"), "Object {x: 1, y: \"z\"}");
-        assert_eq!(any_text("campanile pub --any --size 2"), "sequence<octet> 0x0001");
-    }
-
-    #[test]
-    fn what_makes_no_sense_is_wrong_usage() {
-        for line in ["pub nonsense", "pub --any", "pub --any a b", "pub --header x", "pub --body [1"] {
-            assert!(matches!(outgoing(&format!("campanile {line}")), Err(Failure::Usage(_))), "{line}");
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::args::RecordOptions;
 use crate::failure::Failure;
+use crate::outgoing::OF_THE_SERVICE;
 use crate::signals::{Waiter, Wake};
 use crate::{json, ls, moment, show, subscribe};
 use client::notify::{CallbackConsumer, Property, StructuredEvent};
@@ -23,9 +24,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// How events are marshalled in a file.
 const ENCODING: Encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Utf8 };
-
-/// What the service says in the header of an event to whom it delivers it.
-const OF_THE_SERVICE: [&str; 3] = ["EventNumber", "EventTime", "PossiblyRepeated"];
 
 /// Writes events until enough came, time is up or a signal asks to stop.
 pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {

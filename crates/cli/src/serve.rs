@@ -1,13 +1,14 @@
 //! `campanile serve`.
 
-use crate::args::{LogLevel, ServeOptions};
+use crate::args::ServeOptions;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::logger;
+use crate::reload::reload;
 use crate::show;
 use crate::signals::{Waiter, Wake};
 use crate::supervisor::{self, Supervisor};
-use service::{Config, Service, Sockets, Undone};
+use service::{Config, LogConfig, Service, Sockets, Undone};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
 use std::panic::{self, PanicHookInfo};
@@ -17,20 +18,45 @@ use std::time::Instant;
 
 /// Serves until a signal asks to stop.
 pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
-    serve(options.log, config(options), |_| Ok(()))
+    if options.check {
+        return check(options);
+    }
+    let read = config(options);
+    // What cannot be read is told in the log, too.
+    let log = read.as_ref().map_or_else(|_| log_of(options, LogConfig::default()), |config| config.log);
+    let again = || options.config.as_ref().map(|_| config(options));
+    serve(log, read, again, |_| Ok(()))
+}
+
+/// Says what is wrong with the configuration, or that nothing is.
+fn check(options: &ServeOptions) -> Result<(), Failure> {
+    let environment = Environment::read();
+    let sockets = supervisor::sockets(&environment)?;
+    let config = config(options)?;
+    let address = sockets.giop.as_ref().and_then(|socket| socket.local_addr().ok());
+    Service::check(&config, address).map_err(|error| Failure::Usage(error.to_string()))?;
+    let of = options.config.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
+    let channels = match config.channels.len() {
+        0 => String::new(),
+        1 => "; it declares 1 channel".to_owned(),
+        count => format!("; it declares {count} channels"),
+    };
+    say(&format!("campanile: nothing is wrong with the configuration of {of}{channels}\n"));
+    Ok(())
 }
 
 /// The same by a configuration; what is to be done when the service has begun is done before it is announced.
 pub(crate) fn serve(
-    log: LogLevel,
+    log: LogConfig,
     config: Result<Config, Failure>,
+    again: impl Fn() -> Option<Result<Config, Failure>>,
     begun: impl FnOnce(&Service) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let environment = Environment::read();
     let sockets = supervisor::sockets(&environment)?;
     logger::install(log);
     let supervisor = Supervisor::of(&environment);
-    let ended = config.and_then(|config| serve_on(config, (&environment, sockets), &supervisor, begun));
+    let ended = config.and_then(|config| serve_on(config, (&environment, sockets), &supervisor, again, begun));
     if let Err(Failure::Message(why) | Failure::Usage(why)) = &ended {
         supervisor.tell_status(&[], why);
     }
@@ -41,6 +67,7 @@ fn serve_on(
     mut config: Config,
     (environment, sockets): (&Environment, Sockets),
     supervisor: &Supervisor,
+    again: impl Fn() -> Option<Result<Config, Failure>>,
     begun: impl FnOnce(&Service) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     end_on_panic();
@@ -50,6 +77,7 @@ fn serve_on(
     let address = address.or_else(|| config.listen_address().ok());
     let remark = choose_store(&mut config, environment, address).unwrap_or_default();
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
+    let mut running = config.clone();
     let service = Service::start_on(config, sockets).map_err(|error| match error.is_of_configuration() {
         true => Failure::Usage(error.to_string()),
         false => Failure::message(error),
@@ -82,13 +110,17 @@ fn serve_on(
             Some(Wake::Done) => {
                 say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{tls}{kept}\n"))
             }
-            Some(Wake::HangUp) => match service.reload_tls() {
-                Ok(true) => {}
-                Ok(false) => log::info!(
-                    "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
-                ),
-                Err(error) => log::error!("SIGHUP: certificates stay as they are: {error}"),
-            },
+            Some(Wake::HangUp) => {
+                let has_certificates = service.reload_tls().unwrap_or_else(|error| {
+                    log::error!("SIGHUP: certificates stay as they are: {error}");
+                    true
+                });
+                match again() {
+                    Some(read) => reload(&service, &mut running, read),
+                    None if has_certificates => {}
+                    None => log::info!("SIGHUP changes nothing: the service was started without a configuration file"),
+                }
+            }
             _ => break,
         }
     }
@@ -149,6 +181,14 @@ fn say(text: &str) {
     let _ = io::stdout().flush();
 }
 
+/// How to log: as the command line says, or else as something else does.
+fn log_of(options: &ServeOptions, otherwise: LogConfig) -> LogConfig {
+    LogConfig {
+        level: options.log.map_or(otherwise.level, Into::into),
+        format: options.log_format.map_or(otherwise.format, Into::into),
+    }
+}
+
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
     let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, tempo_listen, .. } =
         options;
@@ -195,6 +235,7 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
             there.clone_from(here);
         }
     }
+    settings.log = log_of(options, settings.log);
     Ok(settings)
 }
 
@@ -258,7 +299,9 @@ mod tests {
             tls_client_ca: None,
             tls_ca: None,
             naming: Some("corbaloc::names.example.org/NameService".into()),
-            log: LogLevel::Info,
+            log: None,
+            log_format: None,
+            check: false,
         };
         let settings = config(&options).unwrap();
         assert_eq!(settings.listen, "127.0.0.1:0");
@@ -307,7 +350,7 @@ mod tests {
     const PANICS: &str = "CAMPANILE_TEST_PANICS";
 
     fn panic_in_a_thread() {
-        logger::install(LogLevel::Info);
+        logger::install(LogConfig::default());
         end_on_panic();
         let lane = thread::Builder::new().name("lane".into()).spawn(|| panic!("out of\norder"));
         let _ = lane.unwrap().join();

@@ -162,6 +162,23 @@ pub(crate) fn duration(time: u64) -> String {
     }
 }
 
+/// A time for people, with three digits at most.
+pub(crate) fn short_time(time: Duration) -> String {
+    let nanos = time.as_nanos();
+    let (unit, per_unit) = match nanos {
+        0..1_000 => ("ns", 1),
+        1_000..1_000_000 => ("µs", 1_000),
+        1_000_000..1_000_000_000 => ("ms", 1_000_000),
+        _ => ("s", 1_000_000_000),
+    };
+    let hundredths = nanos * 100 / per_unit;
+    match hundredths {
+        0..1_000 if per_unit > 1 => format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100),
+        0..10_000 if per_unit > 1 => format!("{}.{} {unit}", hundredths / 100, hundredths % 100 / 10),
+        _ => format!("{} {unit}", count(hundredths / 100)),
+    }
+}
+
 /// Text with control characters replaced by their escapes.
 pub(crate) fn clean(text: &str) -> String {
     if !text.chars().any(char::is_control) {

@@ -4,7 +4,7 @@ use crate::args::{ServerOptions, SubOptions};
 use crate::failure::Failure;
 use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
-use crate::{json, ls, moment, show};
+use crate::{by_name, json, ls, moment, show};
 use client::notify::{CallbackConsumer, ClientType, FilterRefusal, QosErrorCode, filter_refusal, property_errors};
 use client::{
     ConsumerOptions, EventNumber, Gap, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer,
@@ -20,6 +20,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Prints events until enough came, time is up or a signal asks to stop.
 pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
+    if let Some(name) = &options.by_name.channel_name {
+        return by_name::subscribe(options, name);
+    }
     let waiter = Waiter::install().map_err(Failure::message)?;
     let tally = Arc::new(Mutex::new(Tally::default()));
     let mut printer = Printer {
@@ -68,16 +71,17 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         return Err(Failure::Message(format!("{error}; events may be missing since the service went away")));
     }
     if ended == Ended::Disconnected {
-        return Err(Failure::message(
-            "the service has disconnected this consumer: an operator did, its channel was destroyed, or it took nothing for too \
-             long; the service's log says which",
-        ));
+        return Err(Failure::message(DISCONNECTED));
     }
     match options.until.count {
         Some(count) if tally.events < count => Err(Failure::Quiet),
         _ => Ok(()),
     }
 }
+
+/// What is said when the service has ended a subscription.
+pub(crate) const DISCONNECTED: &str = "the service has disconnected this consumer: an operator did, its channel was destroyed, or it took \
+                                       nothing for too long; the service's log says which";
 
 /// Why the subscription to a channel could not be made; if the service refused the constraint, with what is wrong with it, and if there is
 /// no past to begin in, with what would have it kept.
@@ -141,18 +145,23 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
             None if is_over => return Ok(Ended::Disconnected),
             None => {}
         }
-        reachable |= tell_gaps(consumer);
-        match consumer.trouble() {
-            Some(trouble) if reachable => {
-                eprintln!("campanile: {trouble}; trying again");
-                reachable = false;
-            }
-            None if !reachable => {
-                eprintln!("campanile: the service answers again, and still has this subscription");
-                reachable = true;
-            }
-            _ => {}
+        reachable = tell_trouble(consumer, reachable);
+    }
+}
+
+/// Tells what has become of a subscription since it was looked at last, when the service could be reached or not, and whether it can be now.
+pub(crate) fn tell_trouble(consumer: &SimpleConsumer, was_reachable: bool) -> bool {
+    let reachable = tell_gaps(consumer) || was_reachable;
+    match consumer.trouble() {
+        Some(trouble) if reachable => {
+            eprintln!("campanile: {trouble}; trying again");
+            false
         }
+        None if !reachable => {
+            eprintln!("campanile: the service answers again, and still has this subscription");
+            true
+        }
+        _ => reachable,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::args::{LogLevel, TaoNotifyOptions};
 use crate::failure::Failure;
 use crate::serve;
 use giop::url::Corbaloc;
-use service::{Compatibility, Config, DeclaredChannel, Service, StoreConfig};
+use service::{Compatibility, Config, DeclaredChannel, LogConfig, Service, StoreConfig};
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -49,10 +49,16 @@ pub(crate) fn run(options: &TaoNotifyOptions) -> Result<(), Failure> {
     for line in &ignored {
         eprintln!("campanile: {line}");
     }
-    serve::serve(log, Ok(config), |service| match &monitor_file {
-        Some(file) => write_monitor(service, file),
-        None => Ok(()),
-    })
+    let log = LogConfig { level: log.into(), ..LogConfig::default() };
+    serve::serve(
+        log,
+        Ok(config),
+        || None,
+        |service| match &monitor_file {
+            Some(file) => write_monitor(service, file),
+            None => Ok(()),
+        },
+    )
 }
 
 fn write_monitor(service: &Service, file: &Path) -> Result<(), Failure> {

@@ -7,6 +7,7 @@ mod access;
 mod addresses;
 mod dds;
 mod error;
+mod log;
 mod time_driven;
 mod tls;
 
@@ -19,7 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::access::{AccessRule, OutgoingConfig};
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
-pub use self::error::{ConfigError, IdlError, Undeclarable};
+pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
+pub use self::log::{LogConfig, LogFormat, LogLevel};
 pub use self::time_driven::TimeDriven;
 pub(crate) use self::tls::Ends;
 pub use self::tls::{ClientCertificates, Tls};
@@ -28,6 +30,7 @@ use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
 use crate::store::StoreLimits;
+use corba::Declared;
 
 /// The whole configuration of a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +53,8 @@ pub struct Config {
     /// Milliseconds in which a service that is asked to stop delivers what it has taken, 0 to 3,600,000. Default 10,000. What
     /// is left then is lost, counted and logged.
     pub shutdown_drain_ms: u32,
+    /// How much is logged, and how.
+    pub log: LogConfig,
     /// Finding the service by name.
     pub naming: Naming,
     /// What the service accepts from the network.
@@ -120,6 +125,24 @@ pub struct DeclaredChannel {
     /// The lanes of its `ThreadPoolLanes`, under `CLIENT_PROPAGATED`, as `campanile plan --out` writes them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lane: Vec<DeclaredLane>,
+}
+
+impl DeclaredChannel {
+    /// Its properties and lanes as the door takes them.
+    pub(crate) fn declared_properties(&self) -> Vec<(String, Declared)> {
+        let value = |value: &DeclaredValue| match value {
+            DeclaredValue::Flag(flag) => Declared::Flag(*flag),
+            DeclaredValue::Number(number) => Declared::Number(*number),
+            DeclaredValue::Text(text) => Declared::Text(text.clone()),
+        };
+        let mut properties: Vec<(String, Declared)> =
+            self.properties.iter().map(|(name, given)| (name.clone(), value(given))).collect();
+        if !self.lane.is_empty() {
+            let lanes = self.lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
+            properties.push(("ThreadPoolLanes".to_owned(), Declared::Lanes(lanes)));
+        }
+        properties
+    }
 }
 
 /// A lane of a channel's threads.
@@ -453,6 +476,7 @@ impl Default for Config {
             ior_file: None,
             topology: None,
             shutdown_drain_ms: 10_000,
+            log: LogConfig::default(),
             naming: Naming::default(),
             limits: Limits::default(),
             delivery: Delivery::default(),
@@ -689,7 +713,7 @@ impl Config {
     pub(crate) fn memory(&self) -> Memory {
         let configured = self.limits.memory_bytes.map(Memory::new);
         let memory = configured.unwrap_or_else(Memory::of_machine);
-        log::info!("the memory budget of the process is {}", memory.described(configured.is_some()));
+        ::log::info!("the memory budget of the process is {}", memory.described(configured.is_some()));
         memory
     }
 

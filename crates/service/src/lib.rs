@@ -38,8 +38,8 @@ pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Decl
 pub use config::{
     AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
     DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, OutgoingConfig, PriorityMapping,
-    Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable,
+    Delivery, Discipline, IdlError, Json, Lanes, Limits, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
+    OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

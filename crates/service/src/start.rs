@@ -131,6 +131,34 @@ impl Service {
         Self::start_on(config, Sockets::default())
     }
 
+    /// Reads all that a configuration says, and the files that it names, as the start of a service does, and opens nothing: neither a
+    /// socket nor the store. `giop` is whether the socket for CORBA clients is there already.
+    ///
+    /// # Errors
+    /// When a service could not start with it, whatever the machine has to give.
+    pub fn check(config: &Config, giop: Option<SocketAddr>) -> Result<(), StartError> {
+        config.check()?;
+        check_processors(&config.lanes.cpus)?;
+        let address = giop.map_or_else(|| config.listen_address(), Ok)?;
+        config.json_listen_address()?;
+        config.tempo_listen_address()?;
+        let (host, port) = config.advertised(address)?;
+        config.naming.outside.as_deref().map(naming_context).transpose()?;
+        let memory = config.limits.memory_bytes.map_or_else(Memory::of_machine, Memory::new);
+        let connections_max = connections_that_fit(&config.limits, u64::MAX);
+        config.tls_listen_addresses()?;
+        if config.tls.is_used() {
+            config.tls.read()?;
+        }
+        config.read_tokens()?;
+        let place = Place { host: &host, port, secure: None };
+        let mut door = Door::new(door_settings(config, memory, place, false));
+        let accounts = Accounts::new(ceilings(config, memory, connections_max));
+        let policy = Arc::new(config.outgoing_policy()?);
+        guard(&mut door, config, &accounts, &policy, &mut Vec::new())?;
+        furnish(&mut door, config, &accounts, None).map(|_| ())
+    }
+
     /// The same on sockets that somebody has opened, and keeps open when the service ends: who connects before it begins again waits.
     /// Of a socket that there is, what the configuration says of an address to listen on does not count.
     ///
@@ -786,16 +814,21 @@ fn framing_limits(config: &Config) -> framing::Limits {
 
 fn outside_naming(config: &Config, announcement: &Arc<Announcement>) -> Result<Option<OutsideNaming>, StartError> {
     let Some(url) = &config.naming.outside else { return Ok(None) };
-    let bad = |why: String| StartError::OutsideNaming { url: url.clone(), why };
-    let context = match url.parse().map_err(|error| bad(format!("{error}")))? {
-        giop::url::Url::Ior(ior) => ior,
-        giop::url::Url::Corbaloc(location) => location.to_ior("IDL:omg.org/CosNaming/NamingContext:1.0"),
-        _ => return Err(bad("a naming service is given by corbaloc: or IOR:".into())),
-    };
+    let context = naming_context(url)?;
     let name = config.compatibility.factory_name.clone();
     let announcement = Arc::clone(announcement);
     announcement.remove_file().map_err(|error| not_written(&announcement, error))?;
     Ok(Some(OutsideNaming::new(url.clone(), name, context, announcement)))
+}
+
+/// Where a naming service is.
+fn naming_context(url: &str) -> Result<giop::ior::Ior, StartError> {
+    let bad = |why: String| StartError::OutsideNaming { url: url.to_owned(), why };
+    match url.parse().map_err(|error| bad(format!("{error}")))? {
+        giop::url::Url::Ior(ior) => Ok(ior),
+        giop::url::Url::Corbaloc(location) => Ok(location.to_ior("IDL:omg.org/CosNaming/NamingContext:1.0")),
+        _ => Err(bad("a naming service is given by corbaloc: or IOR:".into())),
+    }
 }
 
 /// Administration runs at the lowest ordinary priority, so that it takes a processor only when no event needs it (R5).

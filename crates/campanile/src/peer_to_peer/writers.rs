@@ -99,7 +99,7 @@ impl Writers {
     /// Waits until readers that are known have been met, so that they get the first event.
     fn meet(&self, writer: &Writer, topic: &Topic) {
         let ends = Instant::now() + MEETING_MAX;
-        let name = dds::type_name(topic.type_code().root().resolved());
+        let name = dds::type_name(topic.type_code().root().resolved(), dds::Naming::Idl);
         while Instant::now() < ends {
             let (Ok(endpoints), Ok(status)) = (topic.participant().endpoints(), writer.status()) else { return };
             let known = endpoints.iter().filter(|endpoint| {

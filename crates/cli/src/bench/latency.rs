@@ -1,5 +1,6 @@
 //! `campanile bench latency`: what a running service makes of events like one's own.
 
+use giop::url::{Address, Corbaloc, Url};
 use load::campanile::Service;
 use load::output::write_json;
 use load::workload::{self, Carrier, Lasting, RunReport, Traffic};
@@ -21,12 +22,30 @@ struct Report {
     run: RunReport,
 }
 
+/// Where a service listens that is named in any way that commands understand, as far as its name says that.
+fn socket_of(server: &str) -> String {
+    let of = |host: &str, port: u16| match host.contains(':') {
+        true => format!("[{host}]:{port}"),
+        false => format!("{host}:{port}"),
+    };
+    let text = std::fs::read_to_string(server).unwrap_or_else(|_| server.to_owned());
+    match text.trim().parse() {
+        Ok(Url::Corbaloc(Corbaloc { addresses, .. }) | Url::Corbaname { location: Corbaloc { addresses, .. }, .. }) => {
+            addresses.first().map(|address| of(&address.host, address.port))
+        }
+        Ok(Url::Ior(ior)) => ior.iiop().map(|profile| of(&profile.host, profile.port)),
+        Err(_) if !server.contains(':') => Some(of(server, Address::DEFAULT_PORT)),
+        Err(_) => None,
+    }
+    .unwrap_or_else(|| server.to_owned())
+}
+
 /// Runs it and writes its report to `out`.
-pub(super) fn run(options: &LatencyOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+pub(super) fn run(options: &LatencyOptions, server: &str, out: &mut Output<'_>) -> Result<(), BenchError> {
     let lasting = Lasting::of_seconds(options.duration)?;
     options.carriage.check()?;
     let mut machine = Machine::describe();
-    let service = Service::find(&options.server)?;
+    let service = Service::find(&socket_of(server))?;
     let traffic = Traffic {
         name: "latency",
         suppliers: options.suppliers,
@@ -49,5 +68,23 @@ pub(super) fn run(options: &LatencyOptions, out: &mut Output<'_>) -> Result<(), 
     match lost {
         0 => Ok(()),
         _ => Err(BenchError::NotShown { found: format!("{lost} events did not come to every consumer") }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_is_found_however_it_is_named() {
+        for (server, socket) in [
+            (client::LOCAL_SERVICE, "127.0.0.1:2809"),
+            ("h:1", "h:1"),
+            ("h", "h:2809"),
+            ("corbaloc:iiop:1.2@[::1]:7/X", "[::1]:7"),
+            ("corbaname::h:7#X", "h:7"),
+        ] {
+            assert_eq!(socket_of(server), socket);
+        }
     }
 }

@@ -5,6 +5,7 @@ mod latency;
 mod monitor;
 mod options;
 
+use crate::args::service_of;
 use crate::failure::Failure;
 use load::{BenchError, LeashedOptions, Output};
 use std::io::{self, ErrorKind, IsTerminal};
@@ -17,7 +18,10 @@ pub(crate) fn run(command: &Command) -> Result<(), Failure> {
     let terminal = stdout.is_terminal();
     let out = &mut Output::new(&mut stdout, terminal);
     match command {
-        Command::Latency(options) => latency::run(options, out),
+        Command::Latency(options) => {
+            let server = service_of(options.server.as_deref()).map_err(Failure::Usage)?;
+            latency::run(options, &server, out)
+        }
         Command::Monitor(options) => monitor::run(options, out),
     }
     .map_err(failure)

@@ -27,9 +27,9 @@ Exit status: 0 every event came to every consumer; 1 one did not; 2 wrong usage.
 /// Options of `campanile bench latency`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct LatencyOptions {
-    /// The service: HOST:PORT
-    #[arg(long, short = 's', value_name = "HOST:PORT", default_value = "127.0.0.1:2809")]
-    pub(crate) server: String,
+    /// The service, as for other commands [default: $CAMPANILE_SERVER, that of the context in use, or the local service]
+    #[arg(long, short = 's', value_name = "ADDRESS")]
+    pub(crate) server: Option<String>,
     /// Suppliers, each with its own connection
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) suppliers: u32,

@@ -26,7 +26,13 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    fn new(name: &'static str, state: State, found: impl Into<String>, why: &'static str, mend: &str) -> Self {
+    pub(super) fn new(
+        name: &'static str,
+        state: State,
+        found: impl Into<String>,
+        why: &'static str,
+        mend: &str,
+    ) -> Self {
         let mend = (state != State::Well && !mend.is_empty()).then(|| mend.to_owned());
         Self { name, state, found: found.into(), why, mend }
     }

@@ -1,8 +1,10 @@
-//! `campanile doctor`: what stands between this machine and real time, and the command that mends each of it.
+//! `campanile doctor`: what stands between this machine and real time, and the command that mends each of it; or what stands between here
+//! and an object.
 
 mod findings;
 mod latency;
 mod machine;
+mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -17,6 +19,9 @@ use std::io::{self, IsTerminal, Write as _};
 
 /// Looks at the machine; succeeds if nothing stands in the way.
 pub(crate) fn run(options: &DoctorOptions) -> Result<(), Failure> {
+    if let Some(reference) = &options.reference {
+        return reference::run(options, reference);
+    }
     let machine = Machine::this();
     let mut findings = findings::all(&machine);
     let mut stdout = io::stdout();
@@ -86,7 +91,11 @@ fn describe(findings: &[Finding]) -> String {
 }
 
 fn report(findings: &[Finding], latency: Option<&Latency>, ready: bool) -> Json {
-    let findings: Vec<Json> = findings
+    json!({ "ready": ready, "findings": findings_json(findings), "latency": latency.map(Latency::report) })
+}
+
+fn findings_json(findings: &[Finding]) -> Vec<Json> {
+    findings
         .iter()
         .map(|finding| {
             json!({
@@ -101,6 +110,5 @@ fn report(findings: &[Finding], latency: Option<&Latency>, ready: bool) -> Json 
                 "mend": finding.mend,
             })
         })
-        .collect();
-    json!({ "ready": ready, "findings": findings, "latency": latency.map(Latency::report) })
+        .collect()
 }

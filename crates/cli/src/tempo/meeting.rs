@@ -3,6 +3,7 @@
 use crate::args::MeetOptions;
 use crate::failure::Failure;
 use crate::show;
+pub(super) use crate::show::short_time as time;
 use client::tempo::{Address, Error, MESSAGE_MAX, Node, NodeBuilder};
 use std::io;
 use std::net::IpAddr;
@@ -83,23 +84,6 @@ pub(super) fn failure(error: &Error) -> Failure {
 /// A rate that is announced, or that none is.
 pub(super) fn rate(rate: Option<f64>) -> String {
     rate.map_or_else(|| "-".to_owned(), |rate| format!("{}/s", show::rate(rate)))
-}
-
-/// A time for people, with three digits at most.
-pub(super) fn time(time: Duration) -> String {
-    let nanos = time.as_nanos();
-    let (unit, per_unit) = match nanos {
-        0..1_000 => ("ns", 1),
-        1_000..1_000_000 => ("µs", 1_000),
-        1_000_000..1_000_000_000 => ("ms", 1_000_000),
-        _ => ("s", 1_000_000_000),
-    };
-    let hundredths = nanos * 100 / per_unit;
-    match hundredths {
-        0..1_000 if per_unit > 1 => format!("{}.{:02} {unit}", hundredths / 100, hundredths % 100),
-        0..10_000 if per_unit > 1 => format!("{}.{} {unit}", hundredths / 100, hundredths % 100 / 10),
-        _ => format!("{} {unit}", show::count(hundredths / 100)),
-    }
 }
 
 /// Many, or one.

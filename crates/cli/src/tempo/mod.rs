@@ -9,6 +9,7 @@ mod topics;
 
 use crate::args::TempoCommand;
 use crate::failure::Failure;
+use crate::gauge::What;
 
 /// Does what was asked.
 pub(crate) fn run(command: &TempoCommand) -> Result<(), Failure> {
@@ -17,7 +18,7 @@ pub(crate) fn run(command: &TempoCommand) -> Result<(), Failure> {
         TempoCommand::Sub(options) => subscribe::run(options),
         TempoCommand::Topics(options) => topics::run(options),
         TempoCommand::Probe(options) => probe::run(options),
-        TempoCommand::Hz(options) => gauge::run(options, gauge::What::Rate),
-        TempoCommand::Bw(options) => gauge::run(options, gauge::What::Octets),
+        TempoCommand::Hz(options) => gauge::run(options, What::Rate),
+        TempoCommand::Bw(options) => gauge::run(options, What::Octets),
     }
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod checks;
 mod descriptors;
 mod disconnect;
 mod disk;
@@ -10,6 +11,8 @@ mod filter;
 mod history;
 mod info;
 mod keeping;
+mod lines;
+mod measure;
 mod naming;
 mod on_demand;
 mod persistent;

@@ -427,6 +427,7 @@ impl Administration {
                 self.objects.set_access(rules.clone());
                 Answer::Applied(Ok(()))
             }
+            Command::DeclareChannel(channel) => Answer::Applied(self.objects.declare_channel(channel)),
         };
         let answer = self.answered(waiting, Ok(answer));
         self.send_when_told(answer);

@@ -5,6 +5,7 @@
 //! only reads its clients' words into a [`Query`] or a [`Command`] and puts the [`Answer`] into theirs. With each goes the
 //! [`Principal`](accounts::Principal) who asks.
 
+use crate::config::DeclaredChannel;
 use core::time::Duration;
 
 use engine::{ChannelId, OutboxStats, ProxyKey};
@@ -59,6 +60,8 @@ pub enum Command {
     ApplyTopology(String),
     /// These rules of access hold from now on, also for those who are connected; with none, everything is allowed: [`Answer::Applied`].
     SetAccess(Option<access::Rules>),
+    /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
+    DeclareChannel(DeclaredChannel),
 }
 
 /// What a query or a command is answered.

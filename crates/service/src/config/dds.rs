@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::ConfigError;
+use super::{ConfigError, Undeclarable};
 use crate::doors::dds::JOINS_MAX;
-use crate::doors::tempo::types::idl::{self, IdlError};
 use giop::typecode::TypeCode;
 
 /// Channels that are joined to DDS, which a program has that was built with it (the feature `dds`).
@@ -212,8 +211,9 @@ impl DdsType {
     ///
     /// # Errors
     /// Says where the text is none.
-    pub(crate) fn read(&self) -> Result<TypeCode, IdlError> {
-        idl::read(&self.definition)
+    pub(crate) fn read(&self) -> Result<TypeCode, Undeclarable> {
+        let definitions = idl::read(&self.definition).map_err(Undeclarable::Text)?;
+        definitions.last().map(|last| last.code().clone()).ok_or(Undeclarable::Empty)
     }
 }
 

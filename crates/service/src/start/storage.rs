@@ -10,7 +10,7 @@ use std::time::Instant;
 use super::StartError;
 use super::door_settings;
 use super::limits::{ConnectionsMax, ceilings};
-use crate::config::{Config, DeclaredChannel, DeclaredValue};
+use crate::config::{Config, DeclaredChannel};
 use crate::counters::Counters;
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::lane::io::net::Bell;
@@ -18,7 +18,7 @@ use crate::memory::Memory;
 use crate::overflow;
 use crate::store::{self, Changes, Disk, Found, Reception, Store, StoreOptions};
 use accounts::Accounts;
-use corba::{Declared, Door};
+use corba::Door;
 use engine::{Channel, ChannelId};
 
 /// The store, and what it has.
@@ -148,19 +148,10 @@ fn configure(door: &mut Door, config: &Config) -> Result<(), StartError> {
 
 /// Makes the channels that the configuration declares, or sets those that are there already.
 fn declare_channels(door: &mut Door, channels: &[DeclaredChannel]) -> Result<(), StartError> {
-    for DeclaredChannel { name, properties, lane } in channels {
-        let value = |value: &DeclaredValue| match value {
-            DeclaredValue::Flag(flag) => Declared::Flag(*flag),
-            DeclaredValue::Number(number) => Declared::Number(*number),
-            DeclaredValue::Text(text) => Declared::Text(text.clone()),
-        };
-        let mut properties: Vec<(String, Declared)> =
-            properties.iter().map(|(name, given)| (name.clone(), value(given))).collect();
-        if !lane.is_empty() {
-            let lanes = lane.iter().map(|lane| (lane.priority, lane.static_threads)).collect();
-            properties.push(("ThreadPoolLanes".to_owned(), Declared::Lanes(lanes)));
-        }
-        door.declare_channel(name, &properties).map_err(|why| StartError::Channel { name: name.clone(), why })?;
+    for channel in channels {
+        let DeclaredChannel { name, .. } = channel;
+        let made = door.declare_channel(name, &channel.declared_properties());
+        made.map_err(|why| StartError::Channel { name: name.clone(), why })?;
     }
     Ok(())
 }

@@ -17,6 +17,7 @@ use hashbrown::HashMap;
 
 use crate::admin::effects::Effect;
 use crate::admin::values::{Answer, ChannelStanding, Declined, Query};
+use crate::config::DeclaredChannel;
 use crate::doors::giop::answers::answer_with;
 use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply, Request};
 use crate::doors::giop::outside_naming::OutsideNaming;
@@ -324,6 +325,11 @@ impl Objects {
     /// Makes all that such a text has, or says why not.
     pub(crate) fn apply_topology(&mut self, text: &str) -> Result<(), String> {
         self.door.apply_json(text)
+    }
+
+    /// Makes a channel that is declared, or sets the one that has its name; or says why not.
+    pub(crate) fn declare_channel(&mut self, channel: &DeclaredChannel) -> Result<(), String> {
+        self.door.declare_channel(&channel.name, &channel.declared_properties()).map(|_| ())
     }
 
     // ---- what outlives the process ----

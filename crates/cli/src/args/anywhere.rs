@@ -1,0 +1,92 @@
+//! Options that stand before a command, as `campanile --server HOST ls` has one: they are put behind it, where they are understood.
+
+use clap::{Arg, ArgAction, Command};
+use std::ffi::OsString;
+
+/// Arguments with the options that stand before commands behind them. What cannot be understood so is left as it is, for the parser to tell.
+pub(crate) fn arrange(program: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
+    let Some((name, rest)) = arguments.split_first() else { return arguments };
+    match place(program, rest, &[]) {
+        Some(placed) => std::iter::once(name.clone()).chain(placed).collect(),
+        None => arguments,
+    }
+}
+
+/// `carried`: options that stand before the command.
+fn place(command: &Command, rest: &[OsString], carried: &[OsString]) -> Option<Vec<OsString>> {
+    if !command.has_subcommands() {
+        return are_options_of(command, carried).then(|| [carried, rest].concat());
+    }
+    for (at, word) in rest.iter().enumerate() {
+        if word == "--" {
+            return None;
+        }
+        let (before, from) = rest.split_at(at);
+        let Some(found) = word.to_str().and_then(|word| command.find_subcommand(word)) else { continue };
+        let carried = [carried, before].concat();
+        if let Some(placed) = place(found, from.get(1..).unwrap_or_default(), &carried) {
+            return Some(std::iter::once(word.clone()).chain(placed).collect());
+        }
+    }
+    None
+}
+
+/// Whether words are options that a command has, each with its value.
+fn are_options_of(command: &Command, words: &[OsString]) -> bool {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let Some(word) = word.to_str() else { return false };
+        let (found, has_value) = match word.strip_prefix("--") {
+            Some(long) => {
+                let (name, value) = long.split_once('=').map_or((long, None), |(name, value)| (name, Some(value)));
+                (command.get_arguments().find(|arg| has_long(arg, name)), value.is_some())
+            }
+            None => {
+                let Some(short) = word.strip_prefix('-').and_then(|word| word.chars().next()) else { return false };
+                let is_longer = word.len() > 1 + short.len_utf8();
+                (command.get_arguments().find(|arg| arg.get_short() == Some(short)), is_longer)
+            }
+        };
+        let Some(found) = found else { return false };
+        let takes_value = matches!(found.get_action(), ArgAction::Set | ArgAction::Append);
+        if takes_value && !has_value && words.next().is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+fn has_long(arg: &Arg, name: &str) -> bool {
+    arg.get_long() == Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn options_before_a_command_are_put_behind_it() {
+        for (line, arranged) in [
+            ("campanile --server h:1 ls", "campanile ls --server h:1"),
+            ("campanile -s h:1 --timeout=3 channel create X", "campanile channel create -s h:1 --timeout=3 X"),
+            ("campanile channel --server h:1 create X", "campanile channel create --server h:1 X"),
+            ("campanile --json -s pub sub -n 1", "campanile sub --json -s pub -n 1"),
+            ("campanile -s h:1 pub -- -x=1", "campanile pub -s h:1 -- -x=1"),
+            // Nothing to do, or nothing that can be done.
+            ("campanile ls --server h:1", "campanile ls --server h:1"),
+            ("campanile --help ls", "campanile --help ls"),
+            ("campanile --server ls", "campanile --server ls"),
+            ("campanile --fly ls", "campanile --fly ls"),
+            ("campanile -- ls", "campanile -- ls"),
+            ("campanile", "campanile"),
+            ("campanile pub sub=1", "campanile pub sub=1"),
+        ] {
+            let words = line.split(' ').map(OsString::from).collect();
+            let placed: Vec<String> =
+                arrange(&Cli::command(), words).into_iter().map(|word| word.into_string().unwrap()).collect();
+            assert_eq!(placed.join(" "), arranged);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! How a running service is found.
+
+use super::TlsOptions;
+use campanile::{Settings, SettingsError, Transport};
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::time::Duration;
+
+/// The service that a command talks to: the one that is named, or that of a context or of the environment, or the local one.
+#[derive(Debug, Clone)]
+pub(crate) struct ServerOptions {
+    /// As it is named.
+    pub(crate) server: String,
+    /// For each answer.
+    pub(crate) timeout: Duration,
+    /// What else the environment or a context says.
+    pub(crate) settings: Settings,
+    /// How it is spoken to over TLS, if it is.
+    pub(crate) tls: TlsOptions,
+}
+
+/// What may be said of it.
+#[derive(Debug, Clone, Args)]
+struct Given {
+    /// The service: HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or an IOR file; a factory or a channel [default:
+    /// $CAMPANILE_SERVER, that of the context in use, or the local service]
+    #[arg(long, short = 's', value_name = "ADDRESS")]
+    server: Option<String>,
+    /// The saved context whose service it is, and whose settings count
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Seconds to wait for each answer of the service
+    #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = super::seconds)]
+    timeout: Duration,
+    #[command(flatten)]
+    tls: TlsOptions,
+}
+
+/// The service that is named, or else that of the environment, of the context in use, or the local one.
+pub(crate) fn service_of(server: Option<&str>) -> Result<String, String> {
+    let given =
+        Given { server: server.map(str::to_owned), context: None, timeout: Duration::MAX, tls: TlsOptions::default() };
+    given.resolve(true).map(|options| options.server)
+}
+
+impl Given {
+    fn resolve(self, needs_service: bool) -> Result<ServerOptions, String> {
+        let Self { server, context, timeout, tls } = self;
+        let wrong = |error: SettingsError| error.to_string();
+        let settings = match &context {
+            Some(name) => Settings::of_context(name).map_err(wrong)?,
+            // A service that is named needs nothing else, and is not kept from by a file that nobody asked for.
+            None if server.is_some() => Settings::load().unwrap_or_default(),
+            None => Settings::load().map_err(wrong)?,
+        };
+        if needs_service && server.is_none() && settings.transport == Transport::Dds {
+            return Err("the transport that is set is dds, which has no service: this command talks to one; name it with --server, \
+                        choose another context, or a channel with --channel-name"
+                .to_owned());
+        }
+        let is_local = settings.server == Settings::default().server;
+        let otherwise = || if is_local { client::LOCAL_SERVICE.to_owned() } else { settings.server.clone() };
+        let server = server.unwrap_or_else(otherwise);
+        Ok(ServerOptions { server, timeout, settings, tls })
+    }
+}
+
+impl FromArgMatches for ServerOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = Given::from_arg_matches(matches)?;
+        // A channel that is found by its name may be there without a service.
+        let is_by_name = matches.try_get_one::<String>("channel_name").is_ok_and(|name| name.is_some());
+        given.resolve(!is_by_name).map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for ServerOptions {
+    fn augment_args(command: Command) -> Command {
+        Given::augment_args(command)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Given::augment_args_for_update(command)
+    }
+}

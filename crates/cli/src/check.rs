@@ -1,0 +1,315 @@
+//! `campanile check`: how a service stands, as plug-ins of Nagios and Icinga say it.
+
+use crate::args::{CheckOptions, Threshold};
+use crate::failure::Failure;
+use crate::info::standing::Standing;
+use crate::show;
+use crate::statistics::Statistics;
+use client::{InvokeError, Orb};
+use giop::cdr::{ReadError, Reader, Writer};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::sync::mpsc::channel;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// Consumers that are named.
+const NAMED_MAX: usize = 10;
+/// Octets of the shortest name of a statistic.
+const NAME_BYTES_MIN: usize = 5;
+
+/// How something is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum State {
+    Ok,
+    Warning,
+    Critical,
+    Unknown,
+}
+
+impl State {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::Warning => "WARNING",
+            Self::Critical => "CRITICAL",
+            Self::Unknown => "UNKNOWN",
+        }
+    }
+}
+
+impl From<State> for ExitCode {
+    fn from(state: State) -> Self {
+        Self::from(state as u8)
+    }
+}
+
+/// One of the figures.
+struct Figure {
+    label: &'static str,
+    value: f64,
+    /// Behind the value in performance data: `s` for seconds, `B` for octets, `c` for what only grows.
+    unit: &'static str,
+    threshold: Option<Threshold>,
+    /// What is said of it when it is not well.
+    said: String,
+}
+
+impl Figure {
+    fn state(&self) -> State {
+        let reached = |limit: f64| self.value >= limit && (self.value > 0.0 || limit > 0.0);
+        match self.threshold {
+            Some(Threshold { critical: Some(critical), .. }) if reached(critical) => State::Critical,
+            Some(Threshold { warning, .. }) if reached(warning) => State::Warning,
+            _ => State::Ok,
+        }
+    }
+
+    /// `label=value[unit];warning;critical;min`. What reaches the threshold alerts here, and what is above it there: ranges begin at `@`
+    /// for that only, which few tools read, so that they are as they are commonly written.
+    fn performance(&self) -> String {
+        let number = |value: f64| format!("{}", (value * 1e3).round() / 1e3);
+        let (warning, critical) = match self.threshold {
+            Some(Threshold { warning, critical }) => (number(warning), critical.map(number).unwrap_or_default()),
+            None => (String::new(), String::new()),
+        };
+        format!("{}={}{};{warning};{critical};0", self.label, number(self.value), self.unit)
+    }
+}
+
+/// Says how the service stands, and with which status to end.
+pub(crate) fn run(options: &CheckOptions) -> ExitCode {
+    let (state, text) = match examine(options) {
+        Ok(told) => told,
+        Err((state, why)) => (state, format!("CAMPANILE {} - {}\n", state.word(), why.replace(['|', '\n'], " "))),
+    };
+    // Whoever reads it may have gone; the status is what counts.
+    let _ = io::stdout().write_all(text.as_bytes());
+    state.into()
+}
+
+fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
+    // A service that cannot be reached is the worst there is, and not unknown.
+    let failed = |error: &InvokeError| {
+        let state = match error {
+            InvokeError::BadAddress { .. } | InvokeError::NoChannel { .. } => State::Unknown,
+            _ => State::Critical,
+        };
+        let (Failure::Message(said) | Failure::Usage(said)) = Failure::remote(error, &options.server) else {
+            return (state, error.to_string());
+        };
+        (state, said)
+    };
+    let began = Instant::now();
+    let statistics = Statistics::find(&options.server).map_err(|error| failed(&error))?;
+    statistics.check_channel(&options.server, options.channel).map_err(|error| failed(&error))?;
+    // Another service has no such object.
+    let told = |error: InvokeError| match error.object_is_gone() || error.is("BAD_OPERATION") {
+        true => (State::Unknown, format!("the service at {} does not tell: it is not Campanile", statistics.address)),
+        false => failed(&error),
+    };
+    let before = statistics.consumers().map_err(told)?;
+    let answered = began.elapsed();
+    let (nobody, clock) = channel::<()>();
+    let _ = clock.recv_timeout(options.interval);
+    drop(nobody);
+    let now = statistics.consumers().map_err(told)?;
+    let oldest = oldest(&statistics, options.channel);
+    let keep = |all: Vec<Standing>| -> Vec<Standing> {
+        all.into_iter().filter(|consumer| options.channel.is_none_or(|channel| channel == consumer.channel)).collect()
+    };
+    let (before, now) = (keep(before), keep(now));
+    if options.oldest.is_some() && oldest.is_none() {
+        return Err((State::Unknown, "the service does not tell how long its oldest event waits".to_owned()));
+    }
+    let figures = figures(options, &before, &now, oldest, answered.as_secs_f64());
+    Ok(tell(options, &figures, &now))
+}
+
+fn is_slow(consumer: &Standing, options: &CheckOptions) -> bool {
+    let is_stuck = matches!(consumer.state.as_str(), "failing" | "socket full") && consumer.backlog_events > 0;
+    is_stuck || consumer.backlog_events >= options.slow_events
+}
+
+fn figures(
+    options: &CheckOptions,
+    before: &[Standing],
+    now: &[Standing],
+    oldest: Option<f64>,
+    answered: f64,
+) -> Vec<Figure> {
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
+    let number = |value: u64| value as f64;
+    let count = |test: &dyn Fn(&&Standing) -> bool| number(now.iter().filter(test).count() as u64);
+    let dropped_before = |consumer: &Standing| {
+        let same = |other: &&Standing| (other.channel, other.proxy) == (consumer.channel, consumer.proxy);
+        before.iter().find(same).map_or(consumer.dropped, |before| before.dropped)
+    };
+    let dropped: u64 = now.iter().map(|consumer| consumer.dropped.saturating_sub(dropped_before(consumer))).sum();
+    let dropped_in_all: u64 = now.iter().map(|consumer| consumer.dropped).sum();
+    let backlog: u64 = now.iter().map(|consumer| consumer.backlog_events).sum();
+    let octets: u64 = now.iter().map(|consumer| consumer.backlog_bytes).sum();
+    let (slow, held) = (count(&|consumer| is_slow(consumer, options)), count(&|consumer| consumer.holds.is_some()));
+    let plain = |label, value, unit| Figure { label, value, unit, threshold: None, said: String::new() };
+    let mut figures = vec![
+        Figure { threshold: Some(options.slow), said: format!("{slow} slow"), ..plain("slow", slow, "") },
+        Figure {
+            threshold: Some(options.held),
+            said: format!("suppliers are held for {held}"),
+            ..plain("held", held, "")
+        },
+        Figure {
+            threshold: options.backlog,
+            said: format!("{} events wait", show::count(backlog)),
+            ..plain("backlog", number(backlog), "")
+        },
+    ];
+    if let Some(oldest) = oldest {
+        figures.push(Figure {
+            threshold: options.oldest,
+            said: format!("the oldest waits for {oldest:.1} s"),
+            ..plain("oldest", oldest, "s")
+        });
+    }
+    figures.push(Figure {
+        threshold: Some(options.dropped),
+        said: format!("{} dropped in {:?}", show::count(dropped), options.interval),
+        ..plain("dropped", number(dropped), "")
+    });
+    figures.extend([
+        plain("dropped_total", number(dropped_in_all), "c"),
+        plain("backlog_octets", number(octets), "B"),
+        plain("consumers", number(now.len() as u64), ""),
+        plain("time", answered, "s"),
+    ]);
+    figures
+}
+
+fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[Standing]) -> (State, String) {
+    let state = figures.iter().map(Figure::state).max().unwrap_or(State::Ok);
+    let wrong: Vec<&str> =
+        figures.iter().filter(|figure| figure.state() > State::Ok).map(|figure| figure.said.as_str()).collect();
+    let said = match wrong.as_slice() {
+        [] => format!("{} consumers, none of them slow", show::count(consumers.len())),
+        wrong => wrong.join(", "),
+    };
+    let performance: Vec<String> = figures.iter().map(Figure::performance).collect();
+    let mut text = format!("CAMPANILE {} - {said} | {}\n", state.word(), performance.join(" "));
+    let bad = consumers.iter().filter(|consumer| is_slow(consumer, options) || consumer.holds.is_some());
+    for consumer in bad.clone().take(NAMED_MAX) {
+        // What stands behind a bar is read as performance data.
+        let name = show::clean(&consumer.name).replace('|', "¦");
+        let _ = writeln!(text, "{name}: {}, {} wait", consumer.describe(), show::count(consumer.backlog_events));
+    }
+    let more = bad.count().saturating_sub(NAMED_MAX);
+    if more > 0 {
+        let _ = writeln!(text, "and {} more", show::count(more));
+    }
+    (state, text)
+}
+
+/// For how long the oldest event has waited, of all channels or of one, in seconds, as the monitor and control object tells it.
+fn oldest(statistics: &Statistics, channel: Option<u32>) -> Option<f64> {
+    let orb: &Orb = statistics.object.orb();
+    let monitor = orb.resolve(&format!("corbaloc::{}/TAO_MonitorAndControl", statistics.address)).ok()?;
+    let names = monitor.invoke("get_statistic_names", |_| ()).ok()?;
+    let names = names.read("get_statistic_names", |reader| {
+        let count = reader.seq_len(NAME_BYTES_MIN)?;
+        (0..count).map(|_| reader.text()).collect::<Result<Vec<_>, ReadError>>()
+    });
+    let mut names = names.ok()?;
+    names.retain(|name| name.rsplit('/').next() == Some("OldestEvent"));
+    if let Some(channel) = channel {
+        // Each channel is also called by its number.
+        let factory = names.first()?.split('/').next()?.to_owned();
+        names = vec![format!("{factory}/{channel}/OldestEvent")];
+    }
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+    let ages = names.into_iter().filter_map(|name| {
+        let write = |writer: &mut Writer<'_>| writer.string(&name);
+        let told = monitor.invoke("get_statistic", write).ok()?.read("get_statistic", read_last).ok()??;
+        // 0 means that nothing waits.
+        Some(if told > 0.0 { (now - told).max(0.0) } else { 0.0 })
+    });
+    ages.reduce(f64::max)
+}
+
+/// The value of a `Monitor::Data`, if it is a number.
+fn read_last(reader: &mut Reader<'_>) -> Result<Option<f64>, ReadError> {
+    reader.text()?;
+    if reader.u32()? != 0 {
+        return Ok(None);
+    }
+    let count = reader.seq_len(16)?;
+    for _ in 0..count {
+        reader.u64()?;
+        reader.f64()?;
+    }
+    reader.u32()?;
+    let mut last = 0.0;
+    for _ in ["average", "sum_of_squares", "minimum", "maximum", "last"] {
+        last = reader.f64()?;
+    }
+    Ok(Some(last))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::args::{Cli, Command};
+    use clap::Parser;
+
+    fn options(line: &str) -> CheckOptions {
+        match Cli::try_parse_from(format!("campanile check {line}").split_whitespace()).unwrap().command {
+            Command::Check(options) => options,
+            _ => panic!(),
+        }
+    }
+
+    fn told(line: &str, before: &[Standing], now: &[Standing], oldest: Option<f64>) -> (State, String) {
+        let options = options(line);
+        let figures = figures(&options, before, now, oldest, 0.012);
+        tell(&options, &figures, now)
+    }
+
+    fn consumer(proxy: u32, backlog_events: u64, dropped: u64) -> Standing {
+        Standing { proxy, backlog_events, dropped, name: format!("consumer {proxy}"), ..Standing::default() }
+    }
+
+    #[test]
+    fn thresholds_are_reached_by_what_they_say() {
+        let well = [consumer(1, 999, 3)];
+        let (state, text) = told("--oldest 5,10", &well, &well, Some(4.5));
+        assert_eq!(state, State::Ok);
+        assert_eq!(
+            text,
+            "CAMPANILE OK - 1 consumers, none of them slow | slow=0;1;;0 held=0;1;1;0 backlog=999;;;0 oldest=4.5s;5;10;0 \
+             dropped=0;1;;0 dropped_total=3c;;;0 backlog_octets=0B;;;0 consumers=1;;;0 time=0.012s;;;0\n"
+        );
+        let slow = [consumer(1, 1_000, 5), consumer(2, 0, 0)];
+        let (state, text) = told("--slow 1,2", &well, &slow, None);
+        assert_eq!(state, State::Warning);
+        assert!(text.starts_with("CAMPANILE WARNING - 1 slow, 2 dropped in 1s | slow=1;1;2;0 "), "{text}");
+        assert!(text.ends_with("\nconsumer 1: , 1,000 wait\n"), "{text}");
+        assert_eq!(told("--slow 1,1", &well, &slow, None).0, State::Critical);
+        assert_eq!(told("--slow 2 --dropped 3", &well, &slow, None).0, State::Ok);
+        assert_eq!(told("--slow 2 --dropped 3 --oldest 5,10", &well, &slow, Some(10.0)).0, State::Critical);
+        let failing = [Standing { state: "failing".into(), ..consumer(1, 1, 0) }];
+        assert_eq!(told("", &failing, &failing, None).0, State::Warning);
+    }
+
+    #[test]
+    fn a_name_cannot_add_performance_data() {
+        let odd = [Standing { name: "a | x=1\nb".into(), ..consumer(1, 2_000, 0) }];
+        let (_, text) = told("", &odd, &odd, None);
+        assert_eq!(text.matches('|').count(), 1, "{text}");
+        assert_eq!(text.lines().count(), 2, "{text}");
+    }
+
+    #[test]
+    fn thresholds_that_make_no_sense_are_refused() {
+        for text in ["x", "-1", "5,1", "1,2,3", "NaN", ""] {
+            assert!(text.parse::<Threshold>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! `campanile context …`: services and how to talk to them, by name.
+
+use crate::args::{ContextAddOptions, ContextCommand, EventForm, TransportArg};
+use crate::failure::Failure;
+use crate::json;
+use campanile::settings::{Context, Contexts, contexts_file};
+use campanile::{SettingsError, Transport};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
+
+/// Does what was asked.
+pub(crate) fn run(command: &ContextCommand) -> Result<(), Failure> {
+    let file = contexts_file().map_err(failure)?;
+    let mut contexts = Contexts::load(&file).map_err(failure)?;
+    match command {
+        ContextCommand::Ls { json } => {
+            let text = if *json { as_json(&contexts) } else { lines(&contexts) };
+            return Ok(io::stdout().write_all(text.as_bytes())?);
+        }
+        ContextCommand::Add(options) => add(&mut contexts, options, &file)?,
+        ContextCommand::Use { name, .. } => contexts.select(name.as_deref(), &file).map_err(failure)?,
+        ContextCommand::Rm { name } => contexts.remove(name, &file).map_err(failure)?,
+    }
+    contexts.save(&file).map_err(failure)
+}
+
+fn add(contexts: &mut Contexts, options: &ContextAddOptions, file: &Path) -> Result<(), Failure> {
+    let ContextAddOptions { name, server, transport, event_form, naming, naming_domain, event_domain, is_used } =
+        options;
+    let mut context = contexts.contexts.get(name).cloned().unwrap_or_default();
+    let replace = |place: &mut Option<String>, value: &Option<String>| {
+        if value.is_some() {
+            place.clone_from(value);
+        }
+    };
+    replace(&mut context.server, server);
+    replace(&mut context.naming, naming);
+    replace(&mut context.naming_domain, naming_domain);
+    replace(&mut context.event_domain, event_domain);
+    if let Some(transport) = transport {
+        context.transport = Some(match transport {
+            TransportArg::Notification => Transport::Notification,
+            TransportArg::Dds => Transport::Dds,
+        });
+    }
+    if let Some(form) = event_form {
+        context.event_form = Some(match form {
+            EventForm::Body => campanile::EventForm::Body,
+            EventForm::Alma => campanile::EventForm::Alma,
+        });
+    }
+    if context == Context::default() {
+        return Err(Failure::Usage("a context says something: --server, or --transport".to_owned()));
+    }
+    contexts.set(name, context).map_err(failure)?;
+    if *is_used {
+        contexts.select(Some(name), file).map_err(failure)?;
+    }
+    Ok(())
+}
+
+fn failure(error: SettingsError) -> Failure {
+    match error {
+        SettingsError::Value { .. } => Failure::Usage(error.to_string()),
+        error => Failure::message(error),
+    }
+}
+
+/// What a context says, by the names of its settings.
+fn said(context: &Context) -> Vec<(&'static str, String)> {
+    let transport = context.transport.map(|transport| match transport {
+        Transport::Dds => "dds".to_owned(),
+        _ => "notification".to_owned(),
+    });
+    let form = context.event_form.map(|form| match form {
+        campanile::EventForm::Alma => "alma".to_owned(),
+        _ => "body".to_owned(),
+    });
+    [
+        ("server", context.server.clone()),
+        ("transport", transport),
+        ("event_form", form),
+        ("naming", context.naming.clone()),
+        ("naming_domain", context.naming_domain.clone()),
+        ("event_domain", context.event_domain.clone()),
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some((key, value?)))
+    .collect()
+}
+
+fn lines(contexts: &Contexts) -> String {
+    let width = contexts.contexts.keys().map(String::len).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, context) in &contexts.contexts {
+        let star = if contexts.selected.as_ref() == Some(name) { '*' } else { ' ' };
+        let said: Vec<String> = said(context).iter().map(|(key, value)| format!("{key} {value}")).collect();
+        let _ = writeln!(text, "{star} {name:width$}  {}", said.join(", "));
+    }
+    text
+}
+
+fn as_json(contexts: &Contexts) -> String {
+    let mut text = String::from("{\"selected\":");
+    match &contexts.selected {
+        Some(selected) => json::text(&mut text, selected),
+        None => text.push_str("null"),
+    }
+    text.push_str(",\"contexts\":");
+    json::object(
+        &mut text,
+        contexts.contexts.iter().map(|(name, context)| (name.as_str(), context)),
+        |out, context| {
+            let said = said(context);
+            json::object(out, said.iter().map(|(key, value)| (*key, value)), |out, value| json::text(out, value));
+        },
+    );
+    text.push_str("}\n");
+    text
+}

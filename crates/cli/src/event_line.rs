@@ -1,0 +1,213 @@
+//! Events as lines of JSON, as `campanile sub --json` prints them, read back.
+
+use crate::fields;
+use ::json::typed;
+use client::notify::{Property, StructuredEvent};
+use giop::typecode::{Kind, TypeCode};
+use giop::value::AnyValue;
+use serde_json::{Map, Value as Json};
+use std::collections::HashMap;
+
+/// Types by the names that `sub --json` gives them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names(HashMap<String, TypeCode>);
+
+impl Names {
+    /// Those of a file of IDL.
+    pub(crate) fn of(definitions: &idl::Definitions) -> Self {
+        Self(definitions.iter().map(|known| (known.code().name().to_owned(), known.code().clone())).collect())
+    }
+
+    /// The type that a line names, if it is known or has no name of its own, such as `sequence<octet>`.
+    fn find(&self, name: &str) -> Option<TypeCode> {
+        if let Some(known) = self.0.get(name) {
+            return Some(known.clone());
+        }
+        // A type without a name is what an alias stands for.
+        let definitions = idl::read(&format!("typedef {name} Alias")).ok()?;
+        let alias = definitions.last()?.code();
+        alias.root().content().map(typed::type_of)
+    }
+}
+
+/// A line, taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct EventLine(Map<String, Json>);
+
+impl EventLine {
+    /// # Errors
+    /// It is no event.
+    pub(crate) fn parse(line: &str) -> Result<Self, String> {
+        let Json::Object(object) = serde_json::from_str(line)
+            .map_err(|error| format!("not JSON, as `campanile sub --json` prints it: {error}"))?
+        else {
+            return Err("not an event: a JSON object is expected, as `campanile sub --json` prints it".to_owned());
+        };
+        if object.contains_key("error") {
+            return Err("the event could not be read when it came, and has no fields here".to_owned());
+        }
+        Ok(Self(object))
+    }
+
+    /// Refuses what nothing would become of.
+    pub(crate) fn check_members(&self) -> Result<(), String> {
+        // Those of `record` are among them.
+        const KNOWN: [&str; 10] =
+            ["received", "domain", "type", "name", "header", "fields", "body", "number", "came", "cdr"];
+        match self.0.keys().find(|key| !KNOWN.contains(&key.as_str())) {
+            Some(key) => Err(format!(
+                "an event has no `{}`; it has domain, type, name, header, fields and body, and what filters see is in fields",
+                key.escape_debug()
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it is an Any, which has nothing of a structured event.
+    pub(crate) fn is_any(&self) -> bool {
+        !["domain", "type", "name", "header", "fields"].iter().any(|key| self.0.contains_key(*key))
+    }
+
+    pub(crate) fn text(&self, key: &str) -> Result<Option<String>, String> {
+        match self.0.get(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(format!("`{key}` is not text")),
+        }
+    }
+
+    /// The structured event that it is: what it does not say is as in `event`.
+    pub(crate) fn structured(&self, event: StructuredEvent, names: &Names) -> Result<StructuredEvent, String> {
+        Ok(StructuredEvent {
+            domain: self.text("domain")?.unwrap_or(event.domain),
+            type_name: self.text("type")?.unwrap_or(event.type_name),
+            event_name: self.text("name")?.unwrap_or(event.event_name),
+            variable_header: self.header(event.variable_header)?,
+            filterable_data: self.properties("fields")?.unwrap_or(event.filterable_data),
+            remainder: if self.0.contains_key("body") { self.body(names)? } else { event.remainder },
+        })
+    }
+
+    pub(crate) fn header(&self, otherwise: Vec<Property>) -> Result<Vec<Property>, String> {
+        let mut header = self.properties("header")?.unwrap_or(otherwise);
+        for property in &mut header {
+            // The standard has a type for it, which JSON does not tell.
+            if let ("Priority", Ok(priority)) = (property.name.as_str(), property.value.to_string().parse::<i16>()) {
+                property.value = priority.into();
+            }
+        }
+        Ok(header)
+    }
+
+    fn properties(&self, key: &str) -> Result<Option<Vec<Property>>, String> {
+        match self.0.get(key) {
+            None | Some(Json::Null) => Ok(None),
+            Some(Json::Object(members)) => Ok(Some(
+                members
+                    .iter()
+                    .map(|(name, value)| Property {
+                        name: written_once(name, members).to_owned(),
+                        value: fields::from_json(value),
+                    })
+                    .collect(),
+            )),
+            Some(_) => Err(format!("`{key}` is not an object")),
+        }
+    }
+
+    /// The body: `{"type":…,"value":…}` as a value of that type, if it is known; anything else is the value itself.
+    pub(crate) fn body(&self, names: &Names) -> Result<AnyValue, String> {
+        let Some(json) = self.0.get("body") else { return Ok(AnyValue::default()) };
+        let Some((name, value)) = typed_body(json) else { return Ok(fields::from_json(json)) };
+        // A struct whose type followed from JSON is called so, too.
+        let is_made = name == "Object" && value.is_object();
+        match names.find(name).filter(|_| !is_made) {
+            Some(code) if code.kind() != Kind::Null => {
+                let value = typed::value(value, code.root(), "body").map_err(|error| error.to_string())?;
+                Ok(AnyValue::new(code, value))
+            }
+            _ => Ok(fields::from_json(value)),
+        }
+    }
+
+    /// What is to become a struct: the body if it is one of that name, the only field if it is an object of that name, or else the fields.
+    pub(crate) fn typed_value(&self, declared: &TypeCode) -> Result<Json, String> {
+        if let Some((name, value)) = self.0.get("body").and_then(typed_body)
+            && name == declared.name()
+        {
+            return Ok(value.clone());
+        }
+        match self.0.get("fields") {
+            Some(Json::Object(members)) => match members.get(declared.name()) {
+                Some(only @ Json::Object(_)) if members.len() == 1 => Ok(only.clone()),
+                _ => Ok(Json::Object(members.clone())),
+            },
+            None | Some(Json::Null) if self.is_any() => Ok(Json::Object(self.0.clone())),
+            None | Some(Json::Null) => Ok(Json::Object(Map::new())),
+            Some(_) => Err("`fields` is not an object".to_owned()),
+        }
+    }
+}
+
+fn typed_body(json: &Json) -> Option<(&str, &Json)> {
+    let Json::Object(members) = json else { return None };
+    match (members.len(), members.get("type"), members.get("value")) {
+        (2, Some(Json::String(name)), Some(value)) => Some((name, value)),
+        _ => None,
+    }
+}
+
+/// A name without the `#2` that tells it from an earlier one.
+fn written_once<'n>(name: &'n str, members: &Map<String, Json>) -> &'n str {
+    match name.rsplit_once('#') {
+        Some((first, number))
+            if members.contains_key(first) && number.parse::<u32>().is_ok_and(|number| number > 1) =>
+        {
+            first
+        }
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json;
+
+    #[test]
+    fn a_line_is_read_as_the_event_that_it_shows() {
+        let names = Names::of(&idl::read("struct Wind { float speed; }").unwrap());
+        for line in [
+            r#"{"received":"x","domain":"A","type":"B","name":"c","header":{"Priority":3},"fields":{"a":1.5,"b":[1,2]},"body":null}"#,
+            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{},"body":{"type":"sequence<octet>","value":"cafe"}}"#,
+            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{"a":1,"a#2":2},"body":{"type":"short","value":7}}"#,
+            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{},"body":{"type":"Wind","value":{"speed":1.5}}}"#,
+            r#"{"received":"x","domain":"A","type":"B","name":"","header":{},"fields":{},"body":{"type":"Object","value":{"x":"y"}}}"#,
+        ] {
+            let read = EventLine::parse(line).unwrap();
+            let event = read.structured(StructuredEvent::new("", "", ""), &names).unwrap();
+            let mut again = String::new();
+            json::event(&mut again, "x", &event);
+            assert_eq!(again, line);
+        }
+    }
+
+    #[test]
+    fn what_is_no_event_is_told() {
+        for (line, says) in [
+            ("nonsense", "not JSON"),
+            ("[1]", "not an event"),
+            (r#"{"error":"x","octets":"00"}"#, "could not be read when it came"),
+            (r#"{"domain":3}"#, "`domain` is not text"),
+            (r#"{"fields":[1]}"#, "`fields` is not an object"),
+            (r#"{"type":"x","body":{"type":"octet","value":256}}"#, "body: 256 is out of the range of `octet`"),
+        ] {
+            let read = EventLine::parse(line)
+                .and_then(|line| line.structured(StructuredEvent::new("", "", ""), &Names::default()));
+            let error = read.unwrap_err();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+        let error = EventLine::parse(r#"{"speed":12.5}"#).unwrap().check_members().unwrap_err();
+        assert!(error.contains("no `speed`"), "{error}");
+    }
+}
