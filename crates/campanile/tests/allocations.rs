@@ -1,7 +1,6 @@
 //! Publishing a struct and receiving its octets allocates nothing in the steady state.
 
 #![expect(unsafe_code, reason = "an allocator that counts can only be written so")]
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use campanile::raw::RawConsumer;
 use campanile::{Declared, Event, EventForm, Settings, Supplier};
