@@ -8,6 +8,7 @@ use campanile::{
     TypeCode,
 };
 use service::{Config, Service};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::mpsc::channel;
@@ -171,10 +172,15 @@ fn nested_and_large() {
     }
 }
 
+/// Over DDS a reader for a type that nobody declared is made when its writer is seen: late joiners' events are those that tell. There are
+/// fewer of them, since each type has a writer and a reader there.
 #[test]
 fn thousand_types() {
-    for Stage { settings, service: _service } in stages() {
-        let types: Vec<Declared> = (0..1000)
+    for Stage { mut settings, service: _service } in stages() {
+        let is_dds = settings.transport == Transport::Dds;
+        let count = if is_dds { 100_u32 } else { 1000 };
+        settings.dds.late_joiners = 1;
+        let types: Vec<Declared> = (0..count)
             .map(|number| {
                 let name = format!("T{number}");
                 let members = [("n", TypeCode::primitive(Kind::ULong))];
@@ -182,25 +188,27 @@ fn thousand_types() {
                 Declared::new(&of, None, None).unwrap()
             })
             .collect();
-        if settings.transport == Transport::Dds {
-            // A reader for each type is made when its writer is seen; a hundred of them take a while as it is.
-            continue;
-        }
         let all = RawConsumer::new("Types").settings(settings.clone()).events(&[], true, 16).unwrap();
         let one = RawConsumer::new("Types").settings(settings.clone()).events(&types[7..8], false, 16).unwrap();
         let supplier = RawSupplier::new("Types", &settings).unwrap();
         let publisher = supplier.publisher(PublishOptions::default()).unwrap();
-        for (of, number) in types.iter().zip(0..1000_u32) {
+        for (of, number) in types.iter().zip(0_u32..) {
             publisher.publish(of, &number.to_ne_bytes()).unwrap();
         }
-        for (of, number) in types.iter().zip(0..1000_u32) {
-            let Next::Event(came) = all.next(Some(PATIENCE)) else { panic!("{number} is missing") };
-            assert_eq!((came.name.as_str(), came.cdr), (of.name(), number.to_ne_bytes().to_vec()));
-            assert_eq!(came.type_code, *of.type_code());
+        let mut came = BTreeMap::new();
+        while came.len() < types.len() {
+            let Next::Event(event) = all.next(Some(PATIENCE)) else { panic!("{} of {count} came", came.len()) };
+            assert!(is_dds || event.name == types[came.len()].name(), "{} is out of order", event.name);
+            assert!(came.insert(event.name.clone(), event).is_none(), "one came twice");
+        }
+        for (of, number) in types.iter().zip(0_u32..) {
+            let event = &came[of.name()];
+            assert_eq!(event.cdr, number.to_ne_bytes());
+            assert_eq!(event.type_code.to_string(), of.type_code().to_string());
         }
         let Next::Event(came) = one.next(Some(PATIENCE)) else { panic!("none of its type") };
         assert_eq!(came.cdr, 7_u32.to_ne_bytes());
-        assert_eq!(publisher.close().confirmed, 1000);
+        assert_eq!(publisher.close().confirmed, u64::from(count));
         assert_eq!(one.next(Some(Duration::ZERO)), Next::Late);
     }
 }

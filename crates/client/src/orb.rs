@@ -127,6 +127,8 @@ pub(crate) enum Role {
 }
 
 struct SharedOrb {
+    /// The process that made it: what a process that was forked finds here is its parent's, connections and all.
+    process: u32,
     role: Role,
     address: String,
     options: OrbOptions,
@@ -141,13 +143,16 @@ impl Orb {
     pub(crate) fn of_process(role: Role, address: &str, options: &OrbOptions) -> Self {
         let mut shared = lock(&SHARED);
         shared.retain(|shared| shared.orb.strong_count() > 0);
-        let found = shared.iter().find(|s| s.role == role && s.address == address && s.options == *options);
+        let process = std::process::id();
+        let is_it =
+            |s: &&SharedOrb| s.process == process && s.role == role && s.address == address && s.options == *options;
+        let found = shared.iter().find(is_it);
         if let Some(inner) = found.and_then(|shared| shared.orb.upgrade()) {
             return Self { inner };
         }
         let orb = Self::new(options.clone());
         let (address, options) = (address.to_owned(), options.clone());
-        shared.push(SharedOrb { role, address, options, orb: Arc::downgrade(&orb.inner) });
+        shared.push(SharedOrb { process, role, address, options, orb: Arc::downgrade(&orb.inner) });
         orb
     }
 
