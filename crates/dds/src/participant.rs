@@ -237,7 +237,8 @@ impl Participant {
             .entity
             .describe(builtin, endpoint.handle, nanoseconds(timeout))
             .map_err(|code| endpoint.unknown(code))?;
-        discovered::type_code(&description, self.naming).map_err(|reason| Error::Type { path: endpoint.type_name.clone(), reason })
+        discovered::type_code(&description, self.naming)
+            .map_err(|reason| Error::Type { path: endpoint.type_name.clone(), reason })
     }
 
     fn builtin_of(&self, role: Role) -> &Entity {

@@ -274,7 +274,10 @@ mod tests {
         let id = "IDL:std_msgs/msg/String:1.0";
         assert_eq!(mangled(id, "String", Naming::Ros2), "std_msgs::msg::dds_::String_");
         assert_eq!(repository_id("std_msgs::msg::dds_::String_", Naming::Ros2), id);
-        assert_eq!(mangled("IDL:std_msgs/msg/dds_/String_:1.0", "String_", Naming::Ros2), "std_msgs::msg::dds_::String_");
+        assert_eq!(
+            mangled("IDL:std_msgs/msg/dds_/String_:1.0", "String_", Naming::Ros2),
+            "std_msgs::msg::dds_::String_"
+        );
         assert_eq!(repository_id("demo::Wind", Naming::Ros2), "IDL:demo/Wind:1.0");
     }
 
