@@ -93,8 +93,11 @@ impl Options {
         let _infallible = write!(
             xml,
             "<MaxAutoParticipantIndex>{index_max}</MaxAutoParticipantIndex><LeaseDuration>{} ms</LeaseDuration></Discovery>\
-             <Internal><Watermarks><WhcHigh>{} B</WhcHigh></Watermarks><MaxSampleSize>{} B</MaxSampleSize></Internal>",
-            self.lease_ms, self.writer_bytes_max, self.sample_bytes_max
+             <Internal><Watermarks><WhcHigh>{} B</WhcHigh><WhcHighInit>{} B</WhcHighInit></Watermarks><MaxSampleSize>{} B</MaxSampleSize></Internal>",
+            self.lease_ms,
+            self.writer_bytes_max.max(1024),
+            self.writer_bytes_max.clamp(1024, 30 << 10),
+            self.sample_bytes_max
         );
         if let Some(trace) = &self.trace {
             let file = escaped(&trace.to_string_lossy());

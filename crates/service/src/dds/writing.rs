@@ -8,10 +8,10 @@ use engine::Event;
 use giop::typecode::TypeCode;
 
 use super::events::{self, Found};
-use super::{TOPICS_MAX, qos, topic_of};
+use super::{LOOKS_AFTER, TOPICS_MAX, qos, topic_of};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
-use crate::doors::dds::{Done, ToDds, WritingEnds};
+use crate::doors::dds::{Back, ToDds, WritingEnds};
 use crate::lane::links::post::Post;
 
 /// Types that are remembered: more than there may be topics, since one type may be marshalled in several ways.
@@ -50,22 +50,22 @@ impl Writing {
             bell.silence();
             events.look();
             while let Some(ToDds { event, alternate }) = events.take() {
-                let mut waited = 0;
-                let counts = self.write(&event, alternate, &done, &mut waited);
+                let counts = self.write(&event, alternate, &mut done);
                 // There is room: no more are under way than the ring has places for. Without the lane nobody counts what is left.
-                if done.post(Done { event, counts, waited }).is_err() || done.is_abandoned() {
+                if done.post(Back::Done(event, counts)).is_err() || done.is_abandoned() {
                     return;
                 }
             }
             if events.has_ended() {
                 return;
             }
-            bell.wait(None);
+            // The bell rings a moment before the ring is given up: so it is looked again.
+            bell.wait(Some(LOOKS_AFTER));
         }
     }
 
     /// Writes an event, and says what it counts as.
-    fn write(&mut self, event: &Event, alternate: Option<usize>, done: &Post<Done>, waited: &mut u64) -> Counter {
+    fn write(&mut self, event: &Event, alternate: Option<usize>, done: &mut Post<Back>) -> Counter {
         let (bytes, tag) = match alternate.and_then(|at| event.alternates.get(at)) {
             Some(alternate) => (alternate.bytes.as_slice(), alternate.tag),
             None => (event.bytes.as_slice(), event.tag),
@@ -104,7 +104,11 @@ impl Writing {
             match writer.write(&self.sample) {
                 Ok(()) => return Counter::DdsOut,
                 // Nothing is lost: the channel's events wait for this one meanwhile, unless nobody waits for it any more.
-                Err(WriteError::Slowed) if !done.is_abandoned() => *waited += 1,
+                Err(WriteError::Slowed) if !done.is_abandoned() => {
+                    if done.room() > done.capacity() / 2 {
+                        let _room = done.post(Back::Waits);
+                    }
+                }
                 Err(_) => return Counter::DdsFailed,
             }
         }

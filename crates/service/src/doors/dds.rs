@@ -74,7 +74,7 @@ pub(crate) struct ReadingEnds {
 /// At the thread that writes.
 pub(crate) struct WritingEnds {
     pub(crate) events: Inbox<ToDds>,
-    pub(crate) done: Post<Done>,
+    pub(crate) done: Post<Back>,
     pub(crate) bell: Arc<Bell>,
 }
 
@@ -96,12 +96,12 @@ pub(crate) struct ToDds {
     pub(crate) alternate: Option<usize>,
 }
 
-/// From it: an event has been dealt with, and counts there.
-pub(crate) struct Done {
-    pub(crate) event: Arc<Event>,
-    pub(crate) counts: Counter,
-    /// How often it had to wait for readers.
-    pub(crate) waited: u64,
+/// From it.
+pub(crate) enum Back {
+    /// An event has been dealt with, and counts there.
+    Done(Arc<Event>, Counter),
+    /// An event waits for readers.
+    Waits,
 }
 
 /// Whether a proxy is there.
@@ -136,7 +136,7 @@ struct Join {
     /// Samples that wait for room in the channel.
     unanswered: usize,
     events: Post<ToDds>,
-    done: Inbox<Done>,
+    done: Inbox<Back>,
     /// Events that wait for the writing thread or are with it, and their octets.
     out: usize,
     out_bytes: usize,
@@ -184,7 +184,8 @@ impl Door {
             let (to_lane, samples) = post_to(bell, RING);
             let (spares, spares_at_reader) = post_to(&reader_bell, RING);
             let (events, events_at_writer) = post_to(&writer_bell, RING);
-            let (back, done) = post_to(bell, RING);
+            // Half of it is for events: there is always room for these.
+            let (back, done) = post_to(bell, 2 * RING);
             let ends = ThreadEnds {
                 reading: Some(ReadingEnds { samples: to_lane, spares: spares_at_reader, bell: reader_bell }),
                 writing: Some(WritingEnds { events: events_at_writer, done: back, bell: writer_bell }),
@@ -335,11 +336,14 @@ impl Core {
     /// Lets go of events that were written, and has those go on that waited for room.
     fn take_back_from_dds(&mut self, at: usize) {
         let Some(join) = self.doors.dds.joins.get_mut(at) else { return };
-        while let Some(Done { event, counts, waited }) = join.done.take() {
+        while let Some(back) = join.done.take() {
+            let Back::Done(event, counts) = back else {
+                self.counters.add(Counter::DdsWaited, 1);
+                continue;
+            };
             join.out = join.out.saturating_sub(1);
             join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
             self.counters.add(counts, 1);
-            self.counters.add(Counter::DdsWaited, waited);
             self.lane.release(event);
         }
         if join.has_room()
