@@ -31,7 +31,9 @@ mod time;
 
 pub use admin::drain::Undone;
 pub use admin::program::Liveness;
-pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
+pub use admin::values::{
+    Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, HistoryStanding, PastEvent, Query,
+};
 pub use config::{
     Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
     Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,

@@ -28,7 +28,7 @@ use self::storage::{Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::Undone;
-use crate::admin::inquiry::Inquiry;
+use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
@@ -348,7 +348,9 @@ fn assemble(
     let start = |(kept, directory)| start_keepers(kept, directory, (config, &types), (&bell, &counters), origin);
     let (store, keepers) = kept.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive);
-    let mut roster = roster(config, common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
+    let mut keepers = keepers.unwrap_or_default();
+    let histories = HistoryInquiry::new(keepers.inquirer.take());
+    let mut roster = roster(config, common, &counters, &bell, listeners, keepers)?;
     let threads_max = config.lanes.threads_max.into();
     remarks.extend(start_lanes(&mut door, &mut roster, &published, &counters.of_administration(), threads_max));
     remarks.extend(roster.remarks());
@@ -365,6 +367,7 @@ fn assemble(
         answers: Withheld::default(),
         keeping: Keeping::new(store, Duration::from_millis(config.store.answer_within_ms.into())),
         inquiry: Inquiry::default(),
+        histories,
         leaving: Vec::new(),
         ending: Ending::default(),
         origin,
@@ -442,7 +445,7 @@ fn roster(
     counters: &Counters,
     bell: &Arc<Bell>,
     listeners: Listeners,
-    Keepers { store, overflow }: Keepers,
+    Keepers { store, overflow, .. }: Keepers,
 ) -> io::Result<Roster> {
     let (resolver_bell, resolver) = start_resolver(counters)?;
     let options = RosterOptions {
