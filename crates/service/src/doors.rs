@@ -25,7 +25,7 @@ use engine::{Delivery, Event, Form, OutboxId, Peer, ProxyKey, Questions, Snapsho
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::lane::clock::Clock;
 use crate::lane::intake::{Refused, Ruling};
-use crate::lane::io::datagrams::Datagrams;
+use crate::lane::io::net::Datagrams;
 use crate::lane::io::net::{self, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;

@@ -42,7 +42,7 @@ use crate::counters::{Block, Counter, Counters};
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::doors::{self, Listeners, Objects};
-use crate::lane::io::datagrams::Datagrams;
+use crate::lane::io::net::Datagrams;
 use crate::lane::io::net::{self, Bell};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;

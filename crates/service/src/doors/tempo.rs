@@ -176,6 +176,12 @@ impl Door {
         }
     }
 
+    /// Whether something waits for room for a subscriber.
+    #[cfg(test)]
+    pub(crate) fn is_somebody_blocked(&self) -> bool {
+        self.proxies.values().any(|proxy| proxy.key.is_some() && proxy.blocked.is_some())
+    }
+
     /// A handle for a proxy, which nobody has had before.
     fn new_peer(&mut self) -> Peer {
         let peer = self.next_peer;

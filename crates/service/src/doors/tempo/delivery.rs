@@ -14,7 +14,7 @@ use super::sessions::{Is, Place, Purpose, Session, Sessions};
 use super::streams::Connection;
 use crate::counters::Counter;
 use crate::doors::Tag;
-use crate::lane::io::datagrams::Datagrams;
+use crate::lane::io::net::Datagrams;
 use crate::lane::io::output::{Flushed, Spares};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
@@ -54,6 +54,13 @@ impl Out {
         }
     }
 
+    /// Something is to be sent to a session when the round ends, or it waits for room on the socket: then it goes on when there is some.
+    pub(super) fn note_due(&mut self, token: Token, session: &mut Session) {
+        if matches!(session.place, Place::Datagram(_)) && !core::mem::replace(&mut session.is_due, true) {
+            self.due.push_back(token);
+        }
+    }
+
     /// Whether what a session has sent waits to be read, as far as is known.
     pub(super) fn is_unread(&self, session: &Session) -> bool {
         let Place::Stream(connection) = session.place else { return false };
@@ -80,9 +87,7 @@ pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Fr
             if !session.packets.push(frame, at_once, spares) {
                 return false;
             }
-            if !core::mem::replace(&mut session.is_due, true) {
-                out.due.push_back(to);
-            }
+            out.note_due(to, session);
             true
         }
         Place::Stream(connection) => {
@@ -127,6 +132,13 @@ impl Core {
         if !is_open || !out.has_room(session) {
             if is_open && proxy.blocked.is_none() {
                 session.blocked.push(peer);
+                #[cfg(test)]
+                let is_told = !crate::simulation::goes_wrong(crate::simulation::Break::ForgottenRoom);
+                #[cfg(not(test))]
+                let is_told = true;
+                if is_told {
+                    out.note_due(part.session, session);
+                }
             }
             proxy.blocked = Some(delivery.outbox);
             return Outcome::NoRoom;

@@ -5,13 +5,13 @@
 
 #[cfg(not(test))]
 pub(crate) use self::of_system::{
-    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
-    receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
+    Bell, Datagrams, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener,
+    processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 #[cfg(test)]
 pub(crate) use crate::simulation::sockets::{
-    Bell, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
-    receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
+    Bell, Datagrams, Listener, Poll, Stream, accept, begin_connect, has_unread, listener, prepare_listener,
+    processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 
 #[cfg(not(test))]
@@ -22,6 +22,8 @@ mod of_system {
         Bell, Poll, accept, begin_connect, has_unread, prepare_listener, processor_time, receive, sleep_until,
         system_time_of, waits_of_this_thread, write, write_vectored,
     };
+
+    pub(crate) use crate::lane::io::datagrams::Datagrams;
 
     /// A connection.
     pub(crate) type Stream = std::net::TcpStream;
