@@ -131,6 +131,8 @@ pub(crate) struct Listeners {
     /// The same; datagrams arrive at the same port.
     pub(crate) tempo: Option<Listener>,
     pub(crate) tempo_datagrams: Option<Datagrams>,
+    /// Where datagrams arrive that are sent to a group.
+    pub(crate) tempo_group: Option<Datagrams>,
     /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
     pub(crate) outlive: bool,
 }
@@ -358,9 +360,14 @@ impl Doors {
     /// # Errors
     /// When the poll does not take a socket.
     pub(crate) fn take_datagrams(&mut self, listeners: Option<&mut Listeners>, poll: &Poll) -> io::Result<()> {
-        if let Some(datagrams) = listeners.and_then(|listeners| listeners.tempo_datagrams.take()) {
+        let Some(listeners) = listeners else { return Ok(()) };
+        if let Some(datagrams) = listeners.tempo_datagrams.take() {
             poll.add(&datagrams, Socket::Datagrams(Tag::Tempo), Interest::READ)?;
             self.tempo.out.socket = Some(datagrams);
+        }
+        if let Some(group) = listeners.tempo_group.take() {
+            poll.add(&group, Socket::Group(Tag::Tempo), Interest::READ)?;
+            self.tempo.group = Some(group);
         }
         Ok(())
     }
@@ -568,7 +575,8 @@ impl Worker {
             Socket::Listener(Tag::Tempo) => self.accept_tempo(),
             Socket::Incoming(Tag::Tempo, token) => self.serve_tempo(token, ready),
             Socket::Datagrams(Tag::Tempo) => self.serve_tempo_datagrams(ready),
-            Socket::Outgoing(Tag::Tempo, _) | Socket::Datagrams(_) => {}
+            Socket::Group(Tag::Tempo) => self.serve_tempo_group(),
+            Socket::Outgoing(Tag::Tempo, _) | Socket::Datagrams(_) | Socket::Group(_) => {}
         }
     }
 
@@ -579,8 +587,11 @@ impl Worker {
             Socket::Incoming(Tag::Json, token) => self.core.go_on_with_json(token),
             Socket::Outgoing(Tag::Giop, token) => self.core.begin_connecting(token),
             Socket::Incoming(Tag::Tempo, token) => self.go_on_with_tempo(token),
-            Socket::Bell | Socket::Listener(_) | Socket::Datagrams(_) | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => {
-            }
+            Socket::Bell
+            | Socket::Listener(_)
+            | Socket::Datagrams(_)
+            | Socket::Group(_)
+            | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => {}
         }
     }
 
@@ -600,9 +611,11 @@ impl Worker {
             Socket::Incoming(Tag::Tempo, token) => {
                 core.doors.tempo.out.connections.get_mut(token).map(tempo::streams::Connection::put_off)
             }
-            Socket::Bell | Socket::Listener(_) | Socket::Datagrams(_) | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => {
-                None
-            }
+            Socket::Bell
+            | Socket::Listener(_)
+            | Socket::Datagrams(_)
+            | Socket::Group(_)
+            | Socket::Outgoing(Tag::Json | Tag::Tempo, _) => None,
         }
     }
 
@@ -720,7 +733,7 @@ impl Worker {
 impl Listeners {
     /// CORBA's alone.
     pub(crate) const fn of_giop(giop: Listener) -> Self {
-        Self { giop, json: None, tempo: None, tempo_datagrams: None, outlive: false }
+        Self { giop, json: None, tempo: None, tempo_datagrams: None, tempo_group: None, outlive: false }
     }
 }
 

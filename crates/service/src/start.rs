@@ -1,6 +1,7 @@
 //! Starting and stopping a service.
 
 mod error;
+mod group;
 mod limits;
 mod storage;
 
@@ -20,6 +21,7 @@ use giop::cdr::CharSet;
 use giop::framing;
 
 pub use self::error::StartError;
+use self::group::{bind_shared, join};
 use self::limits::{
     ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, raise_descriptor_limit, reserve_bytes,
 };
@@ -42,8 +44,7 @@ use crate::counters::{Block, Counter, Counters};
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::doors::{self, Listeners, Objects};
-use crate::lane::io::net::Datagrams;
-use crate::lane::io::net::{self, Bell};
+use crate::lane::io::net::{self, Bell, Datagrams};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::links::post::{Post, post_to};
@@ -66,6 +67,9 @@ pub struct Sockets {
     pub giop: Option<TcpListener>,
     /// For lines of JSON. Default: none, and the service listens at `json.listen`, if it is to.
     pub json: Option<TcpListener>,
+    /// For clients of Tempo: connections and datagrams, at one address and port. Default: none, and the service listens at `tempo.listen`, if it
+    /// is to.
+    pub tempo: Option<(TcpListener, UdpSocket)>,
 }
 
 /// A running service. Dropping it stops it.
@@ -136,7 +140,11 @@ impl Service {
             Some(socket) => Some(taken_over(socket)?),
             None => config.json_listen_address()?.map(listen).transpose()?,
         };
-        let tempo = config.tempo_listen_address()?.map(listen_both).transpose()?;
+        let group = config.tempo_group()?;
+        let tempo = match sockets.tempo {
+            Some((listener, datagrams)) => Some((taken_over(listener)?, datagrams)),
+            None => config.tempo_listen_address()?.map(|address| listen_both(address, group)).transpose()?,
+        };
         let (host, port) = config.advertised(address)?;
         let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
         make_room_for_descriptors(&listener, connections_max);
@@ -146,7 +154,8 @@ impl Service {
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
         let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
-        let listeners = Listeners { giop: net::listener(listener), json, tempo, tempo_datagrams, outlive };
+        let tempo_group = tempo_address.zip(group).map(|(own, group)| join(group, own)).transpose()?;
+        let listeners = Listeners { giop: net::listener(listener), json, tempo, tempo_datagrams, tempo_group, outlive };
         let assembled = assemble(&config, listeners, (&host, port), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
         let (is_outside, store_directory) = (assembled.is_outside, assembled.store_directory);
@@ -487,14 +496,19 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> 
 }
 
 /// Listens for connections and for datagrams at one port, and says on which address.
-fn listen_both(address: SocketAddr) -> Result<((TcpListener, SocketAddr), UdpSocket), StartError> {
+fn listen_both(
+    address: SocketAddr,
+    group: Option<SocketAddr>,
+) -> Result<((TcpListener, SocketAddr), UdpSocket), StartError> {
     // A port of the system's choice may be taken for datagrams.
     const TRIES: usize = 16;
     let mut tried = 0;
     loop {
         let (listener, bound) = listen(address)?;
         tried += 1;
-        match UdpSocket::bind(bound) {
+        // Where it listens at all addresses, that of a group is among them.
+        let is_shared = bound.ip().is_unspecified() && group.is_some_and(|group| group.port() == bound.port());
+        match if is_shared { bind_shared(bound) } else { UdpSocket::bind(bound) } {
             Ok(datagrams) => return Ok(((listener, bound), datagrams)),
             Err(_) if address.port() == 0 && tried < TRIES => {}
             Err(error) => return Err(StartError::Listen { address: bound, error }),

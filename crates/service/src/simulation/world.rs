@@ -196,6 +196,7 @@ impl World {
             json: Some(listener(sockets::JSON)?),
             tempo: Some(listener(sockets::TEMPO)?),
             tempo_datagrams: Datagrams::simulated(sockets::TEMPO),
+            tempo_group: None,
             outlive: false,
         };
         let assembled = simulated(&config(lanes, of_tempo.config()), listeners, sockets::SERVICE)

@@ -10,7 +10,7 @@ use tempo::wire::{DATAGRAM, Data, Fragment, Frame, HEADER, Header, PAYLOAD_MAX, 
 use super::Door;
 use super::form::{self, Message};
 use super::packets::Sent;
-use super::sessions::{Is, Place, Purpose, Session, Sessions};
+use super::sessions::{Is, Place, Purpose, Session, Sessions, Way};
 use super::streams::Connection;
 use crate::counters::Counter;
 use crate::doors::Tag;
@@ -122,13 +122,17 @@ impl Core {
     }
 
     fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>]) -> Outcome {
-        let Door { proxies, sessions, out, session: own, topics, .. } = &mut self.doors.tempo;
+        let Door { proxies, sessions, out, session: own, topics, grouped, .. } = &mut self.doors.tempo;
         let Some((peer, proxy)) = delivery.peer.and_then(|peer| Some((peer, proxies.get_mut(&peer)?))) else {
             return Outcome::Gone;
         };
         let Purpose::Consumer(token) = proxy.purpose else { return Outcome::Gone };
         let Some((part, session)) = sessions.both(token) else { return Outcome::Gone };
         let is_open = proxy.key.is_some();
+        if session.way == Way::Group && events.first().is_some_and(|event| grouped.contains(&event.source)) {
+            // It has it from its publisher.
+            return Outcome::Sent;
+        }
         if !is_open || !out.has_room(session) {
             if is_open && proxy.blocked.is_none() {
                 session.blocked.push(peer);

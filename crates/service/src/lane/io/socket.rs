@@ -12,6 +12,8 @@ pub(crate) enum Socket {
     Listener(Tag),
     /// Where datagrams of the clients of a door arrive.
     Datagrams(Tag),
+    /// Where those arrive that are sent to a group which a door has joined.
+    Group(Tag),
     /// A connection that a client made.
     Incoming(Tag, Token),
     /// A connection that was made to a client.
@@ -24,6 +26,7 @@ const DOOR: u32 = 60;
 const BELL: u64 = 0;
 /// Beside the bell, which has neither door nor token.
 const DATAGRAMS: u64 = 1;
+const GROUP: u64 = 2;
 const LISTENER: u64 = 1;
 const INCOMING: u64 = 2;
 
@@ -34,6 +37,7 @@ impl Socket {
         match self {
             Self::Bell => BELL << KIND,
             Self::Datagrams(door) => BELL << KIND | door.number() << DOOR | DATAGRAMS,
+            Self::Group(door) => BELL << KIND | door.number() << DOOR | GROUP,
             Self::Listener(door) => LISTENER << KIND | door.number() << DOOR,
             Self::Incoming(door, token) => INCOMING << KIND | door.number() << DOOR | token.to_bits(),
             Self::Outgoing(door, token) => (INCOMING + 1) << KIND | door.number() << DOOR | token.to_bits(),
@@ -46,6 +50,7 @@ impl Socket {
         let (door, token) = (Tag::numbered(datum >> DOOR & 3), Token::from_bits(datum));
         match datum >> KIND {
             BELL if datum & DATAGRAMS != 0 => Self::Datagrams(door),
+            BELL if datum & GROUP != 0 => Self::Group(door),
             BELL => Self::Bell,
             LISTENER => Self::Listener(door),
             INCOMING => Self::Incoming(door, token),
@@ -69,7 +74,9 @@ mod tests {
         for door in Tag::ALL {
             let of_door =
                 tokens.into_iter().flat_map(|token| [Socket::Incoming(door, token), Socket::Outgoing(door, token)]);
-            for socket in of_door.chain([Socket::Bell, Socket::Listener(door), Socket::Datagrams(door)]) {
+            for socket in
+                of_door.chain([Socket::Bell, Socket::Listener(door), Socket::Datagrams(door), Socket::Group(door)])
+            {
                 assert_eq!(Socket::of_datum(socket.datum()), socket);
             }
         }
