@@ -717,6 +717,7 @@ mod tests {
             "ior_file",
             "topology",
             "outside",
+            "group",
             "main_priority",
             "push_window",
             "memory_bytes",
