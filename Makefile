@@ -27,7 +27,7 @@ build-with-dds:
 # The service for systemd (without DDS: make build, then `make -o build-with-dds install`); then: systemctl daemon-reload, systemctl enable --now campanile.socket
 install: build-with-dds
 	install -D -m 755 $(CAMPANILE) $(DESTDIR)$(PREFIX)/bin/campanile
-	for unit in campanile.service campanile.socket campanile-json.socket; do \
+	for unit in campanile.service campanile.socket campanile-json.socket campanile-tempo.socket; do \
 		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/systemd/$$unit > target/$$unit && \
 		install -D -m 644 target/$$unit $(DESTDIR)$(UNITS)/$$unit || exit 1; \
 	done

@@ -3,6 +3,7 @@
 //! Walked through the OMG's interfaces, so that it works with any service; a service that offers less is shown with less.
 //! How consumers stand comes from Campanile's object `Statistics`, if there is one at the channel's address.
 
+mod history;
 mod people;
 pub(crate) mod standing;
 mod text;
@@ -17,6 +18,7 @@ use client::notify::{
 };
 use client::{InvokeError, Orb};
 use giop::value::AnyValue;
+use history::History;
 use standing::Standing;
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -36,6 +38,8 @@ struct Info {
     /// `None` if the service does not say, or has no proxy to ask.
     offered: Option<Vec<EventType>>,
     subscribed: Option<Vec<EventType>>,
+    /// What is kept of its past.
+    history: Option<History>,
     admins: Vec<Admin>,
     /// Whether the service told how its consumers stand.
     has_standings: bool,
@@ -127,11 +131,12 @@ impl Walk {
         let mut admins = walk.consumer_admins(&channel, &qos)?;
         admins.extend(walk.supplier_admins(&channel, &qos)?);
         Ok(Info {
-            address,
             id,
             type_id: channel.object().type_id().to_owned(),
             reference: channel.object().ior().to_string(),
             admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),
+            history: History::read(&orb, &address, number),
+            address,
             qos,
             admins,
             offered: walk.offered,
@@ -359,6 +364,7 @@ mod tests {
                 admin(Side::Consumers, FilterGroupOperator::And, filtering, consumer),
                 admin(Side::Suppliers, FilterGroupOperator::Or, Filtering::default(), supplier()),
             ],
+            history: Some(History::of(41, 50)),
             has_standings: true,
         }
     }

@@ -9,7 +9,7 @@ use listenfd::ListenFd;
 use service::{Liveness, Sockets};
 use std::ffi::OsStr;
 use std::io;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -19,6 +19,8 @@ use std::time::Duration;
 
 /// What the socket for lines of JSON is called (`FileDescriptorName=json`).
 const JSON: &str = "json";
+/// What the two sockets for clients of Tempo are called.
+const TEMPO: &str = "tempo";
 
 /// Takes over the sockets that were passed to this process. To be called before there is another thread, since it changes the
 /// environment.
@@ -26,6 +28,7 @@ pub(crate) fn sockets(environment: &Environment) -> Result<Sockets, Failure> {
     let mut passed = ListenFd::from_env();
     let mut names = environment.socket_names.as_deref().unwrap_or_default().split(':');
     let mut sockets = Sockets::default();
+    let (mut connections, mut datagrams) = (None, None);
     for at in 0..passed.len() {
         let name = names.next().unwrap_or_default();
         let wrong = |why: &dyn std::fmt::Display| {
@@ -33,16 +36,53 @@ pub(crate) fn sockets(environment: &Environment) -> Result<Sockets, Failure> {
                 "socket {at} that was passed ({name}) cannot be listened on: {why}; write ListenStream=HOST:PORT"
             ))
         };
+        if name == TEMPO
+            && let Ok(Some(socket)) = passed.take_udp_socket(at)
+        {
+            datagrams = Some(socket);
+            continue;
+        }
         let socket = passed.take_tcp_listener(at).and_then(listening).map_err(|error| wrong(&error))?;
-        let place = if name == JSON { &mut sockets.json } else { &mut sockets.giop };
+        let place = match name {
+            JSON => &mut sockets.json,
+            TEMPO => &mut connections,
+            _ => &mut sockets.giop,
+        };
         if place.is_some() {
             return Err(Failure::Usage(format!(
-                "more sockets were passed than can be listened on: one for lines of JSON (FileDescriptorName={JSON}), and one for CORBA"
+                "more sockets were passed than can be listened on: one for lines of JSON (FileDescriptorName={JSON}), two for Tempo \
+                 (FileDescriptorName={TEMPO}), and one for CORBA"
             )));
         }
         *place = socket;
     }
+    sockets.tempo = both(connections, datagrams)?;
     Ok(sockets)
+}
+
+/// The two sockets for Tempo, which have one address.
+fn both(
+    connections: Option<TcpListener>,
+    datagrams: Option<UdpSocket>,
+) -> Result<Option<(TcpListener, UdpSocket)>, Failure> {
+    let both = match (connections, datagrams) {
+        (None, None) => return Ok(None),
+        (Some(connections), Some(datagrams)) => Some((connections, datagrams)),
+        _ => None,
+    };
+    let is_one = |(connections, datagrams): &(TcpListener, UdpSocket)| {
+        connections
+            .local_addr()
+            .ok()
+            .filter(|address| datagrams.local_addr().is_ok_and(|other| other == *address))
+            .is_some()
+    };
+    both.filter(is_one).map(Some).ok_or_else(|| {
+        Failure::Usage(format!(
+            "Tempo (FileDescriptorName={TEMPO}) has two sockets of one address and port: write ListenStream=HOST:PORT and \
+             ListenDatagram=HOST:PORT"
+        ))
+    })
 }
 
 /// A socket that is connected, as `Accept=yes` passes it, is none.

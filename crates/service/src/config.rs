@@ -213,6 +213,9 @@ pub struct Tempo {
     /// Address and port to listen on, for datagrams and for connections; a port alone means the loopback address. Default: none, and no such
     /// client is served.
     pub listen: Option<String>,
+    /// A multicast group or a broadcast address with its port, that the service listens to as well, on the network of `listen`: who announces
+    /// itself there finds it. Default: none.
+    pub group: Option<String>,
     /// Milliseconds between two announcements of the broker, 10 to 60,000. Default 1,000.
     pub period_ms: u16,
     /// Messages that may wait for the turn of one topic, 1 to 1,048,576. Default 1,024. What comes beyond it in datagrams is lost, and
@@ -519,6 +522,7 @@ impl Default for Tempo {
     fn default() -> Self {
         Self {
             listen: None,
+            group: None,
             period_ms: 1_000,
             input_messages: 1_024,
             input_bytes: 1 << 20,
@@ -679,6 +683,7 @@ impl Config {
         self.dds.check()?;
         self.tls.check(self.json.listen.is_some(), self.tempo.listen.is_some())?;
         self.check_access()?;
+        self.tempo_group()?;
         self.tempo_types().map(|_| ())
     }
 
@@ -764,6 +769,7 @@ mod tests {
             "ior_file",
             "topology",
             "outside",
+            "group",
             "main_priority",
             "push_window",
             "memory_bytes",

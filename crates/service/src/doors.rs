@@ -27,9 +27,8 @@ use engine::{Delivery, Event, Form, OutboxId, Peer, ProxyKey, Questions, Snapsho
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::lane::clock::Clock;
 use crate::lane::intake::{Refused, Ruling};
-use crate::lane::io::datagrams::Datagrams;
 use crate::lane::io::entrance::{Arrival, Entrance};
-use crate::lane::io::net::{self, Bell, Listener, Poll};
+use crate::lane::io::net::{self, Bell, Datagrams, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::system::{Interest, Ready};
@@ -154,6 +153,8 @@ pub(crate) struct Listeners {
     pub(crate) dds: Vec<dds::Seat>,
     /// The same with TLS, by door.
     pub(crate) tls: [Option<Listener>; Tag::ALL.len()],
+    /// Where datagrams arrive that are sent to a group.
+    pub(crate) tempo_group: Option<Datagrams>,
     /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
     pub(crate) outlive: bool,
     /// Where there are others than the first: nobody is called there.
@@ -396,9 +397,14 @@ impl Doors {
     /// # Errors
     /// When the poll does not take a socket.
     pub(crate) fn take_datagrams(&mut self, listeners: Option<&mut Listeners>, poll: &Poll) -> io::Result<()> {
-        if let Some(datagrams) = listeners.and_then(|listeners| listeners.tempo_datagrams.take()) {
+        let Some(listeners) = listeners else { return Ok(()) };
+        if let Some(datagrams) = listeners.tempo_datagrams.take() {
             poll.add(&datagrams, Socket::Datagrams(Tag::Tempo), Interest::READ)?;
             self.tempo.out.socket = Some(datagrams);
+        }
+        if let Some(group) = listeners.tempo_group.take() {
+            poll.add(&group, Socket::Group(Tag::Tempo), Interest::READ)?;
+            self.tempo.group = Some(group);
         }
         Ok(())
     }
@@ -633,7 +639,11 @@ impl Worker {
             Socket::Outgoing(Tag::Json, _) => {}
             Socket::Incoming(Tag::Tempo, token) => self.serve_tempo(token, ready),
             Socket::Datagrams(Tag::Tempo) => self.serve_tempo_datagrams(ready),
-            Socket::Outgoing(Tag::Tempo | Tag::Dds, _) | Socket::Datagrams(_) | Socket::Incoming(Tag::Dds, _) => {}
+            Socket::Group(Tag::Tempo) => self.serve_tempo_group(),
+            Socket::Outgoing(Tag::Tempo | Tag::Dds, _)
+            | Socket::Datagrams(_)
+            | Socket::Group(_)
+            | Socket::Incoming(Tag::Dds, _) => {}
         }
     }
 
@@ -657,6 +667,7 @@ impl Worker {
             Socket::Bell
             | Socket::Listener(..)
             | Socket::Datagrams(_)
+            | Socket::Group(_)
             | Socket::Incoming(Tag::Dds, _)
             | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => {}
         }
@@ -681,6 +692,7 @@ impl Worker {
             Socket::Bell
             | Socket::Listener(..)
             | Socket::Datagrams(_)
+            | Socket::Group(_)
             | Socket::Incoming(Tag::Dds, _)
             | Socket::Outgoing(Tag::Json | Tag::Tempo | Tag::Dds, _) => None,
         }
@@ -810,7 +822,17 @@ impl Listeners {
     pub(crate) fn of_giop(giop: Listener) -> Self {
         let (giop, json, tempo, tempo_datagrams) = (Some(giop), None, None, None);
         let tls = [const { None }; Tag::ALL.len()];
-        Self { giop, json, tempo, tempo_datagrams, dds: Vec::new(), tls, outlive: false, own: Vec::new() }
+        Self {
+            giop,
+            json,
+            tempo,
+            tempo_datagrams,
+            tempo_group: None,
+            dds: Vec::new(),
+            tls,
+            outlive: false,
+            own: Vec::new(),
+        }
     }
 }
 

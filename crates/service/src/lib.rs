@@ -34,7 +34,9 @@ mod time;
 
 pub use admin::drain::Undone;
 pub use admin::program::{Liveness, NotReloaded};
-pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
+pub use admin::values::{
+    Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, HistoryStanding, PastEvent, Query,
+};
 pub use config::{
     AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
     DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue,

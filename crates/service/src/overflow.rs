@@ -30,6 +30,7 @@ pub(crate) use self::log::first_of;
 use self::log::{Freed, Log, Read};
 use self::past::{Past, TRIM_EVERY};
 use self::uncached::Desk;
+use crate::admin::values::HistoryStanding;
 use crate::counters::{Block, Counter};
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::lane::io::net::Bell;
@@ -48,6 +49,8 @@ const ROOM_IN: Duration = Duration::from_millis(2);
 const LOOK_IN: Duration = Duration::from_millis(20);
 /// Letters of one lane that may be under way.
 const LETTERS: usize = 4_096;
+/// Channels of which administration may want to know at a time.
+const QUESTIONS: usize = 256;
 /// Lanes that it may have to be told of before it looks.
 const INTRODUCTIONS: usize = 256;
 /// The folder, in that of the store. Whatever is in it goes at the start.
@@ -120,6 +123,15 @@ pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> 
     (Link { letters: to_thread, answers, histories: core::mem::take(&mut to.histories) }, seat)
 }
 
+/// What administration is told of a channel's past.
+pub(crate) type Told = (ChannelId, Option<HistoryStanding>);
+
+/// Administration's end of its link: it asks what is kept of channels' past.
+pub(crate) struct Inquirer {
+    pub(crate) questions: Post<ChannelId>,
+    pub(crate) told: Inbox<Told>,
+}
+
 /// How lanes are introduced.
 pub(crate) struct Reception {
     pub(crate) bell: Arc<Bell>,
@@ -154,12 +166,14 @@ pub(crate) struct Options<'o> {
     /// The types of topics of Tempo, of whose messages channels' past may be asked for the last with each value of a field.
     pub(crate) types: Arc<DeclaredTypes>,
     pub(crate) counters: Arc<Block>,
+    /// Administration's.
+    pub(crate) administration: &'o Arc<Bell>,
 }
 
 /// Starts the thread, with an empty folder for backlogs in that of the store, and one for channels' past. It ends when no lane can post
 /// anything any more.
-pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
-    let Options { directory, history_bytes_max, channels, origin, types, counters } = options;
+pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
+    let Options { directory, history_bytes_max, channels, origin, types, counters, administration } = options;
     let folder = directory.join(FOLDER);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -170,9 +184,13 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
     let (histories, numbers) = Histories::open(directory.join(PAST), history_bytes_max, is_there, &mut past_desk)?;
     let bell = Arc::new(Bell::new()?);
     let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
+    let (asks, questions) = post_to(&bell, QUESTIONS);
+    let (tells, told) = post_to(administration, QUESTIONS);
     let keeper = Keeper {
         folder,
         introductions: introduced,
+        questions,
+        tells: PatientPost::new(tells),
         seats: Vec::new(),
         logs: BTreeMap::new(),
         asked: Vec::new(),
@@ -188,7 +206,8 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<Reception> {
         kept: Freed::default(),
     };
     let thread = Builder::new().name("overflow".into()).spawn(move || keeper.run())?;
-    Ok(Reception { bell, introductions, histories: numbers, thread })
+    let inquirer = Inquirer { questions: asks, told };
+    Ok((Reception { bell, introductions, histories: numbers, thread }, inquirer))
 }
 
 /// A channel on a lane.
@@ -209,6 +228,9 @@ struct Asked {
 struct Keeper {
     folder: PathBuf,
     introductions: Inbox<Seat>,
+    /// Of which channels administration wants to know what is kept.
+    questions: Inbox<ChannelId>,
+    tells: PatientPost<Told>,
     seats: Vec<Seat>,
     /// With what each may have kept.
     logs: BTreeMap<Place, (Log, u64)>,
@@ -235,10 +257,12 @@ impl Keeper {
     fn run(mut self) {
         loop {
             self.introductions.look();
+            self.questions.look();
             self.seats.iter().for_each(|seat| seat.letters.look());
             let more = self.receive();
             let writes = self.write();
             let reads = self.read();
+            self.tell();
             self.free();
             self.past.trim(&self.clock(), &self.counters);
             let is_behind = self.answer();
@@ -446,9 +470,21 @@ impl Keeper {
         self.counters.set(Counter::OverflowBytes, self.kept.bytes);
     }
 
+    /// Tells administration what is kept of channels' past.
+    fn tell(&mut self) {
+        let now = self.clock().utc;
+        for _ in 0..QUESTIONS {
+            let Some(channel) = self.questions.take() else { return };
+            let standing = self.past.standing(channel, now, &mut self.past_desk);
+            self.tells.post((channel, standing));
+        }
+    }
+
     /// Posts the answers for which there was no room. True if there is none for some yet.
     fn answer(&mut self) -> bool {
-        self.seats.iter_mut().map(|seat| seat.answers.post_waiting()).filter(|is_behind| *is_behind).count() > 0
+        let of_seats =
+            self.seats.iter_mut().map(|seat| seat.answers.post_waiting()).filter(|is_behind| *is_behind).count();
+        self.tells.post_waiting() || of_seats > 0
     }
 }
 

@@ -5,6 +5,7 @@
 //! [`crate::lane::io::net`] gives its sockets and [`crate::time`] its clock, and what is around it is the real thing.
 
 mod consumers;
+mod end_points;
 pub(crate) mod network;
 mod obtaining;
 mod pullers;
@@ -66,10 +67,20 @@ pub(crate) enum Break {
     LostLine,
     /// A client's request in JSON is not answered.
     OwedLine,
+    /// A message of Tempo is discarded, and not counted.
+    LostMessage,
+    /// A message of Tempo that is late, or came before, is handed on.
+    LateMessage,
+    /// A connection of Tempo that waits for room in its topic's input is not read when there is some.
+    ForgottenWait,
+    /// A message of Tempo is still charged for when it has had its topic's turn.
+    KeptRoom,
+    /// Who waits for room on the socket for datagrams is not told when there is some.
+    ForgottenRoom,
 }
 
 impl Break {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::OwedAnswer,
         Self::WrongAnswer,
         Self::ForgottenEvents,
@@ -83,6 +94,11 @@ impl Break {
         Self::PulledAgain,
         Self::LostLine,
         Self::OwedLine,
+        Self::LostMessage,
+        Self::LateMessage,
+        Self::ForgottenWait,
+        Self::KeptRoom,
+        Self::ForgottenRoom,
     ];
 }
 

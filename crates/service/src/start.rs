@@ -2,6 +2,7 @@
 
 mod dds;
 mod error;
+mod group;
 mod limits;
 mod storage;
 
@@ -22,6 +23,7 @@ use giop::framing;
 use giop::ior::SecureTransport;
 
 pub use self::error::StartError;
+use self::group::{bind_shared, join};
 use self::limits::{
     ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, raise_descriptor_limit, reserve_bytes,
 };
@@ -30,7 +32,7 @@ use self::storage::{Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::Undone;
-use crate::admin::inquiry::Inquiry;
+use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
@@ -46,8 +48,7 @@ use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::doors::{self, Listeners, Objects};
 use crate::handshakes::{self, Handshakes};
-use crate::lane::io::datagrams::Datagrams;
-use crate::lane::io::net::{self, Bell};
+use crate::lane::io::net::{self, Bell, Datagrams};
 use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::links::post::{Post, post_to};
@@ -71,6 +72,9 @@ pub struct Sockets {
     pub giop: Option<TcpListener>,
     /// For lines of JSON. Default: none, and the service listens at `json.listen`, if it is to.
     pub json: Option<TcpListener>,
+    /// For clients of Tempo: connections and datagrams, at one address and port. Default: none, and the service listens at `tempo.listen`, if it
+    /// is to.
+    pub tempo: Option<(TcpListener, UdpSocket)>,
 }
 
 /// A running service. Dropping it stops it.
@@ -192,7 +196,11 @@ impl Service {
             Some(socket) => Some(taken_over(socket)?),
             None => config.json_listen_address()?.map(listen).transpose()?,
         };
-        let tempo = config.tempo_listen_address()?.map(listen_both).transpose()?;
+        let group = config.tempo_group()?;
+        let tempo = match sockets.tempo {
+            Some((listener, datagrams)) => Some((taken_over(listener)?, datagrams)),
+            None => config.tempo_listen_address()?.map(|address| listen_both(address, group)).transpose()?,
+        };
         let (host, port) = config.advertised(address)?;
         let secure =
             tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
@@ -207,10 +215,12 @@ impl Service {
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
         let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;
+        let tempo_group = tempo_address.zip(group).map(|(own, group)| join(group, own)).transpose()?;
         let giop = giop.map(|(listener, _)| net::listener(listener));
         let [giop_tls, json_tls, tempo_tls] = tls.map(|tls| tls.map(|(listener, _)| net::listener(listener)));
         let tls = [giop_tls, json_tls, tempo_tls, None];
-        let listeners = Listeners { giop, json, tempo, tempo_datagrams, dds: Vec::new(), tls, outlive, own };
+        let listeners =
+            Listeners { giop, json, tempo, tempo_datagrams, tempo_group, dds: Vec::new(), tls, outlive, own };
         let place = Place { host: &host, port, secure };
         let assembled = assemble(&config, listeners, place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
@@ -472,7 +482,9 @@ fn assemble(
     let guarding = (policy, Arc::clone(&tokens));
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
-    let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers.unwrap_or_default())?;
+    let mut keepers = keepers.unwrap_or_default();
+    let histories = HistoryInquiry::new(keepers.inquirer.take());
+    let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers)?;
     let threads_max = config.lanes.threads_max.into();
     remarks.extend(start_lanes(&mut door, &mut roster, &published, &counters.of_administration(), threads_max));
     remarks.extend(roster.remarks());
@@ -489,6 +501,7 @@ fn assemble(
         answers: Withheld::default(),
         keeping: Keeping::new(store, Duration::from_millis(config.store.answer_within_ms.into())),
         inquiry: Inquiry::default(),
+        histories,
         leaving: Vec::new(),
         ending: Ending::default(),
         origin,
@@ -570,7 +583,7 @@ fn roster(
     counters: &Counters,
     bell: &Arc<Bell>,
     listeners: Listeners,
-    Keepers { store, overflow }: Keepers,
+    Keepers { store, overflow, .. }: Keepers,
 ) -> io::Result<Roster> {
     let (resolver_bell, resolver) = start_resolver(counters)?;
     let options = RosterOptions {
@@ -634,14 +647,19 @@ fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> 
 }
 
 /// Listens for connections and for datagrams at one port, and says on which address.
-fn listen_both(address: SocketAddr) -> Result<((TcpListener, SocketAddr), UdpSocket), StartError> {
+fn listen_both(
+    address: SocketAddr,
+    group: Option<SocketAddr>,
+) -> Result<((TcpListener, SocketAddr), UdpSocket), StartError> {
     // A port of the system's choice may be taken for datagrams.
     const TRIES: usize = 16;
     let mut tried = 0;
     loop {
         let (listener, bound) = listen(address)?;
         tried += 1;
-        match UdpSocket::bind(bound) {
+        // Where it listens at all addresses, that of a group is among them.
+        let is_shared = bound.ip().is_unspecified() && group.is_some_and(|group| group.port() == bound.port());
+        match if is_shared { bind_shared(bound) } else { UdpSocket::bind(bound) } {
             Ok(datagrams) => return Ok(((listener, bound), datagrams)),
             Err(_) if address.port() == 0 && tried < TRIES => {}
             Err(error) => return Err(StartError::Listen { address: bound, error }),

@@ -24,6 +24,11 @@ pub(super) fn write_json(out: &mut String, info: &Info) {
             None => out.push_str("null"),
         }
     }
+    out.push_str(",\"history\":");
+    match &info.history {
+        Some(history) => history.write_json(out),
+        None => out.push_str("null"),
+    }
     for (key, side) in [("consumer_admins", Side::Consumers), ("supplier_admins", Side::Suppliers)] {
         let admins: Vec<&Admin> = info.admins.iter().filter(|admin| admin.side == side).collect();
         let _ = write!(out, ",\"{key}\":");
@@ -160,6 +165,7 @@ mod tests {
         assert_eq!(parsed["id"], 3);
         assert_eq!(parsed["admin"]["MaxConsumers"], 5);
         assert_eq!(parsed["offered"][0], "Telescope/Temperature");
+        assert_eq!(parsed["history"]["first"]["number"], 41);
         let admin = &parsed["consumer_admins"][0];
         assert_eq!(admin["filters"][0]["constraints"][0]["constraint"], "$celsius > 30");
         assert_eq!(admin["filters"][0]["constraints"][0]["types"][0], "Telescope/*");

@@ -59,6 +59,38 @@ fn who_asks_for_what_is_no_longer_kept_is_told() {
 }
 
 #[test]
+fn info_tells_where_a_channels_past_begins_and_ends() {
+    let folder = Folder::new("history-info");
+    let serve = serve(&folder);
+    let history =
+        || serde_json::from_str::<serde_json::Value>(&serve.print("info", &["--json"])).unwrap()["history"].take();
+    assert!(history().is_null() && !serve.print("info", &[]).contains("past"), "nothing is kept");
+    channel(&serve, &["set", "0", "HistoryEvents=10"]);
+    serve.print("pub", &["--count", "1", "i={n}"]);
+    // It is on disk soon after it was taken.
+    let until_last_is = |number: u64| {
+        let mut told = history();
+        testing::wait_until(format_args!("event {number} in the past"), || {
+            told = history();
+            told["last"]["number"] == number
+        });
+        told
+    };
+    let one = until_last_is(1);
+    assert_eq!((&one["events"], &one["first"]), (&1.into(), &one["last"]));
+    serve.print("pub", &["--count", "49", "i={n}"]);
+    let history = until_last_is(50);
+    assert_eq!((&history["events"], &history["first"]["number"]), (&10.into(), &41.into()));
+    assert!(history["octets"].as_u64().unwrap() > 50 * 16, "the file has more than is to be kept: {history}");
+    let [first, last] = ["first", "last"].map(|end| history[end]["time"].as_str().unwrap().to_owned());
+    assert!(one["last"]["time"].as_str().unwrap() <= first.as_str() && first <= last, "{history}");
+    let shown = serve.print("info", &[]);
+    assert!(shown.contains(&format!("past        10 events, 41 of {first} to 50 of {last}; ")), "{shown}");
+    // A subscriber gets just these.
+    assert_eq!(numbers(&serve.print("sub", &["--first", "-n", "10", "--field", "i"])), (40..=49).collect::<Vec<_>>());
+}
+
+#[test]
 fn what_was_recorded_is_replayed_as_it_was() {
     let folder = Folder::new("history-replay");
     let serve = serve(&folder);

@@ -4,6 +4,7 @@
 use crate::persistent::{Taker, event, persistent_channel, supplier};
 use crate::restart::Folder;
 use crate::support::{PROGRAM, send_signal, text};
+use client::tempo::{Message, Node};
 use client::{InvokeError, Orb, OrbOptions};
 use giop::exception::Completed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -51,8 +52,8 @@ impl Starter {
         Self { sockets, ear, folder, watchdog: Duration::from_secs(3_600) }
     }
 
-    /// The command of the service's unit, in the surroundings that it asks for. Sockets are passed as descriptors 3 and 4, for
-    /// which they go through 0 and 1.
+    /// The command of the service's unit, in the surroundings that it asks for. Sockets are passed as descriptors 3, 4 and 5,
+    /// for which they go through 0, 1 and 2.
     fn command(&self) -> Command {
         let unit = |key: &str| unit("campanile.service", key);
         assert_eq!((unit("Type").as_str(), unit("StateDirectory").as_str()), ("notify", "campanile"));
@@ -62,11 +63,13 @@ impl Starter {
         let pass = match self.sockets.len() {
             0 => "",
             1 => "3<&0 0</dev/null",
-            _ => "3<&0 4<&1 0</dev/null 1>&2",
+            2 => "3<&0 4<&1 0</dev/null 1>&2",
+            _ => "3<&0 4<&1 5<&2 0</dev/null 1>/dev/null 2>/dev/null",
         };
         command.args(["-c", &format!("export LISTEN_PID=$$; exec {line} {pass}")]);
         let mut ends = self.sockets.iter().map(|(socket, _)| Stdio::from(socket.try_clone().unwrap()));
         command.stdin(ends.next().unwrap_or_else(Stdio::null)).stdout(ends.next().unwrap_or_else(Stdio::piped));
+        ends.next().map(|socket| command.stderr(socket));
         let names: Vec<&str> = self.sockets.iter().map(|(_, name)| name.as_str()).collect();
         command.env("LISTEN_FDS", self.sockets.len().to_string()).env("LISTEN_FDNAMES", names.join(":"));
         command.env("NOTIFY_SOCKET", self.folder.folder().join("notify"));
@@ -245,6 +248,31 @@ fn sockets_are_told_apart_by_their_names_in_whichever_order_they_come() {
 }
 
 #[test]
+fn tempo_has_a_socket_for_connections_and_one_for_datagrams() {
+    let (corba, connections) = (listening(), listening());
+    let of_tempo = connections.local_addr().unwrap();
+    let datagrams = UdpSocket::bind(of_tempo).unwrap();
+    for key in ["ListenStream", "ListenDatagram"] {
+        assert_eq!(unit("campanile-tempo.socket", key), "127.0.0.1:2811");
+    }
+    let name = unit("campanile-tempo.socket", "FileDescriptorName");
+    let starter =
+        Starter::new("tempo", vec![(datagrams.into(), name.clone()), giop(&corba), (connections.into(), name)]);
+    let _running = starter.start();
+    let [subscribing, publishing] = ["tcp", "udp"].map(|scheme| Node::open(&format!("{scheme}://{of_tempo}")).unwrap());
+    let (sender, messages) = channel();
+    let tell = move |message: &Message<'_>| _ = sender.send(message.octets.to_vec());
+    let _subscriber = subscribing.subscriber("A/B").on(tell).unwrap();
+    let publisher = publishing.publisher("A/B").open().unwrap();
+    assert!(publisher.wait_for_subscribers(1, Duration::from_secs(60)));
+    // Whoever was there first: the subscriber may be yet to be known.
+    wait_until("a message", || {
+        publisher.publish(b"gust").unwrap();
+        messages.try_recv().is_ok_and(|message| message == b"gust")
+    });
+}
+
+#[test]
 fn sockets_that_cannot_be_listened_on_are_refused_with_what_is_wrong() {
     let connected = {
         let listener = listening();
@@ -252,7 +280,11 @@ fn sockets_that_cannot_be_listened_on_are_refused_with_what_is_wrong() {
     };
     let udp = UdpSocket::bind((own_loopback(), 0)).unwrap();
     let two = [(); 2].map(|()| giop(&listening())).into_iter().collect();
-    let wrong: [(Vec<(OwnedFd, String)>, &str); 3] = [
+    let [alone, apart] = [(); 2].map(|()| OwnedFd::from(listening()));
+    let elsewhere = UdpSocket::bind((own_loopback(), 0)).unwrap();
+    let wrong: [(Vec<(OwnedFd, String)>, &str); 5] = [
+        (vec![(alone, "tempo".into())], "ListenDatagram=HOST:PORT"),
+        (vec![(apart, "tempo".into()), (elsewhere.into(), "tempo".into())], "of one address and port"),
         (vec![(connected.into(), "giop".into())], "Accept=yes"),
         (vec![(udp.into(), "giop".into())], "ListenStream=HOST:PORT"),
         (two, "more sockets were passed"),
@@ -284,7 +316,7 @@ fn sockets_of_another_process_are_left_alone() {
 fn the_units_are_what_systemd_takes() {
     let folder = Folder::made("units");
     let mut units = Vec::new();
-    for name in ["campanile.service", "campanile.socket", "campanile-json.socket"] {
+    for name in ["campanile.service", "campanile.socket", "campanile-json.socket", "campanile-tempo.socket"] {
         let said =
             std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd").join(name));
         let path = folder.folder().join(name);

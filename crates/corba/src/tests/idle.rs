@@ -176,6 +176,47 @@ fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_
     assert_eq!(after.after(1).len(), 1);
 }
 
+/// A service that is killed leaves its suppliers connected; those of them whose programs are gone by then would stay for ever, too.
+#[test]
+fn a_supplier_that_was_restored_is_let_go_as_others_are_unless_it_goes_on() {
+    for by_default in [false, true] {
+        let mut settings = with_store(2);
+        if by_default {
+            settings.delivery.supplier_linger = Some(Duration::from_secs(100));
+        }
+        let mut scene = Scene::of(settings.clone());
+        if !by_default {
+            let channel = scene.channel.clone();
+            scene.set(&channel, "SupplierLinger", 100 * SECOND);
+        }
+        let (who, _connection) = connected();
+        let (gone, goes_on) = (scene.supplier(&who, &Ior::nil()), scene.supplier(&who, &Ior::nil()));
+        // It was reached, and is not any more.
+        let unreachable = scene.supplier(&who, &client("gone"));
+        scene.after(1_000);
+        let (channel, topology) = (scene.channel.clone(), scene.d.door.topology());
+        let mut after =
+            Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
+        after.d.door.restore(&topology).unwrap();
+        assert_eq!(after.after(60), []);
+        after.push(&goes_on);
+        assert_eq!(after.after(39), []);
+        // From which address it was connected is not known any more.
+        let let_go = after.after(1);
+        assert_eq!(
+            let_go.iter().map(|(proxy, _, idle)| (*proxy, *idle)).collect::<Vec<_>>(),
+            [(proxy_key(&gone), 100), (proxy_key(&unreachable), 100)]
+        );
+        assert_eq!(after.after(59), []);
+        let let_go = after.after(1);
+        assert_eq!(
+            let_go.iter().map(|(proxy, _, idle)| (*proxy, *idle)).collect::<Vec<_>>(),
+            [(proxy_key(&goes_on), 100)]
+        );
+        assert_eq!(after.standing(), []);
+    }
+}
+
 #[test]
 fn an_operator_sees_who_is_idle_since_when_and_disconnects_one_or_all_of_them() {
     let mut scene = Scene::new();

@@ -1,9 +1,14 @@
-//! Asking the lanes how they stand, for whoever wants to know: once for all who want to at that time, since their telling takes
+//! Asking the lanes how they stand, and the thread that keeps channels' past what there is, for whoever wants to know: once for all who want to at that time, since their telling takes
 //! time from the events.
 
-use crate::admin::values::Query;
+use std::collections::BTreeMap;
+
+use engine::ChannelId;
+
+use crate::admin::values::{Answer, Declined, HistoryStanding, Query};
 use crate::admin::waiting::Waiting;
 use crate::lane::links::mail::{Asked, LaneThread, Survey, Surveys};
+use crate::overflow::Inquirer;
 
 /// Who waits for the lanes to tell, and what they have told so far.
 #[derive(Default)]
@@ -49,6 +54,42 @@ impl Inquiry {
         self.untold.retain(|lane| *lane != from);
         let is_last = before > 0 && self.untold.is_empty();
         is_last.then(|| (core::mem::take(&mut self.survey).together(), core::mem::take(&mut self.asking)))
+    }
+}
+
+/// Who waits to be told what is kept of a channel's past. The thread that keeps it is asked once for all who want to know at that time.
+pub(crate) struct HistoryInquiry {
+    /// Without a store nothing is kept.
+    keeper: Option<Inquirer>,
+    waiting: BTreeMap<ChannelId, Vec<Waiting>>,
+}
+
+impl HistoryInquiry {
+    pub(crate) const fn new(keeper: Option<Inquirer>) -> Self {
+        Self { keeper, waiting: BTreeMap::new() }
+    }
+
+    /// Somebody wants to know. It is given back, with the answer, if that is clear at once.
+    pub(super) fn add(&mut self, channel: ChannelId, waiting: Waiting) -> Option<(Waiting, Result<Answer, Declined>)> {
+        let Some(keeper) = &mut self.keeper else { return Some((waiting, Ok(Answer::History(None)))) };
+        if !self.waiting.contains_key(&channel) && keeper.questions.post(channel).is_err() {
+            return Some((waiting, Err(Declined::NoResources)));
+        }
+        self.waiting.entry(channel).or_default().push(waiting);
+        None
+    }
+
+    /// What is posted after this rings.
+    pub(super) fn look(&self) {
+        if let Some(keeper) = &self.keeper {
+            keeper.told.look();
+        }
+    }
+
+    /// Who is to be answered what.
+    pub(super) fn poll(&mut self) -> Option<(Vec<Waiting>, Option<HistoryStanding>)> {
+        let (channel, standing) = self.keeper.as_mut()?.told.take()?;
+        Some((self.waiting.remove(&channel).unwrap_or_default(), standing))
     }
 }
 

@@ -16,7 +16,7 @@ use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
-use crate::admin::inquiry::Inquiry;
+use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::publishing::Publishing;
@@ -71,6 +71,7 @@ pub(crate) struct Administration {
     pub(crate) answers: Withheld,
     pub(crate) keeping: Keeping,
     pub(crate) inquiry: Inquiry,
+    pub(crate) histories: HistoryInquiry,
     /// Lanes that are to end when what was published last is out.
     pub(crate) leaving: Vec<LaneId>,
     pub(crate) ending: Ending,
@@ -250,6 +251,7 @@ impl Administration {
         // What is posted after this rings, if it is not found here already.
         self.orders.look();
         self.roster.look();
+        self.histories.look();
         let found = self.take_letters(LETTERS, answers);
         if found != Found::Nothing || !self.requests.is_empty() || self.has_to_go_on() {
             return found == Found::Stop;
@@ -291,6 +293,11 @@ impl Administration {
                 ToAdministration::Request(request) => self.requests.push(Client::of(&request), request),
                 other => self.serve(from, other, answers),
             }
+        }
+        while let Some((waiting, standing)) = self.histories.poll() {
+            found = Found::Something;
+            let told = |waiting| self.answered(waiting, Ok(Answer::History(standing)));
+            answers.extend(waiting.into_iter().map(told));
         }
         while let Some((request, answered)) = self.analyses.poll() {
             found = Found::Something;
@@ -403,6 +410,12 @@ impl Administration {
             Query::Topology => {
                 let told = self.objects.topology().map(Answer::Topology).ok_or(Declined::TooLarge);
                 return answers.push(self.answered(waiting, told));
+            }
+            Query::History(channel) => {
+                if let Some((waiting, answer)) = self.histories.add(channel, waiting) {
+                    answers.push(self.answered(waiting, answer));
+                }
+                return;
             }
             Query::Consumers | Query::Drops | Query::Channels(_) | Query::Progress => {
                 self.inquiry.add(query, waiting);

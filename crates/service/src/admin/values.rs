@@ -26,6 +26,8 @@ pub enum Query {
     /// How these channels stand, those of them that there are: [`Answer::Channels`]. All lanes are asked, a piece in each of their
     /// rounds.
     Channels(Vec<ChannelId>),
+    /// What is kept of a channel's past: [`Answer::History`].
+    History(ChannelId),
     /// What was dropped: [`Answer::Drops`]. All lanes are asked, a piece in each of their rounds.
     Drops,
     /// How the connected suppliers stand: [`Answer::Suppliers`].
@@ -76,6 +78,8 @@ pub enum Answer {
     Consumers(Vec<ConsumerStanding>),
     /// How channels stand, in the order in which they were named.
     Channels(Vec<ChannelStanding>),
+    /// What is kept of a channel's past; `None` if nothing ever was.
+    History(Option<HistoryStanding>),
     /// What was dropped, consumer by consumer, and what most was dropped of first: 1,024 entries of each lane at most.
     Drops {
         /// The entries.
@@ -126,6 +130,30 @@ pub struct ChannelStanding {
     pub slowest: Vec<(ProxyKey, String)>,
     /// Events that its connected consumers have lost at a limit of their own, of the channel or of its memory.
     pub overflows: u64,
+}
+
+/// What is kept of a channel's past on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HistoryStanding {
+    /// The channel's number.
+    pub channel: ChannelId,
+    /// The first event that a consumer can begin with; `None` if all that there is is older than is to be kept.
+    pub first: Option<PastEvent>,
+    /// The last that is written; `None` if `first` is.
+    pub last: Option<PastEvent>,
+    /// How many events there are from the first to the last.
+    pub events: u64,
+    /// What its files take, in octets: they are removed as wholes, so that some of it may be of events before the first.
+    pub bytes: u64,
+}
+
+/// An event of a channel's past.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PastEvent {
+    /// Its number.
+    pub number: u64,
+    /// When it came: in 100 ns since 15 October 1582, UTC.
+    pub came: u64,
 }
 
 /// What was dropped of one event type for one consumer for one reason.

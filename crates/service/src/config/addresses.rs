@@ -38,6 +38,23 @@ impl Config {
         self.tempo.listen.as_deref().map(|listen| of_door("tempo.listen", listen)).transpose()
     }
 
+    /// The group that the door for Tempo listens to, if any.
+    ///
+    /// # Errors
+    /// When `tempo.group` is not `ADDRESS:PORT`, or there is one and no `tempo.listen`.
+    pub(crate) fn tempo_group(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(group) = &self.tempo.group else { return Ok(None) };
+        let bad = || ConfigError::BadGroup { value: group.clone() };
+        if self.tempo.listen.is_none() {
+            return Err(ConfigError::GroupAlone);
+        }
+        let address: SocketAddr = group.parse().map_err(|_| bad())?;
+        if address.port() == 0 || address.ip().is_unspecified() {
+            return Err(bad());
+        }
+        Ok(Some(address))
+    }
+
     /// The host and port that references carry, given the address that was really bound.
     ///
     /// # Errors

@@ -79,6 +79,13 @@ pub enum ConfigError {
         /// The value found.
         value: String,
     },
+    /// The group for Tempo is not `ADDRESS:PORT` of one.
+    BadGroup {
+        /// The value found.
+        value: String,
+    },
+    /// There is a group for Tempo, and no address from which the service answers.
+    GroupAlone,
     /// An address is not `HOST:PORT`.
     BadAddress {
         /// The key, as in the file.
@@ -125,6 +132,13 @@ impl fmt::Display for ConfigError {
             Self::BadToken { why } => write!(f, "tokens: {why}"),
             Self::BadOutgoing { value } => {
                 write!(f, "outgoing.allow: \"{value}\" is no address and no range of addresses such as \"10.0.0.0/8\"")
+            }
+            Self::BadGroup { value } => write!(
+                f,
+                "tempo.group = \"{value}\" is no multicast or broadcast address with a port; write, for example, 239.1.2.3:2811"
+            ),
+            Self::GroupAlone => {
+                f.write_str("tempo.group needs tempo.listen, from where the service answers those whom it hears there")
             }
             Self::BadAddress { key, value } => {
                 write!(f, "{key} = \"{value}\" is not an address; write HOST:PORT, for example 127.0.0.1:2809")

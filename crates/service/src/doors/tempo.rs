@@ -36,8 +36,8 @@ use core::hash::{BuildHasher, Hasher};
 use std::collections::BinaryHeap;
 use std::hash::RandomState;
 
-use engine::{Peer, Time};
-use hashbrown::HashMap;
+use engine::{Peer, ProxyKey, Time};
+use hashbrown::{HashMap, HashSet};
 use tempo::Nanos;
 use tempo::cookies::Cookies;
 use tempo::presence::Chance;
@@ -49,6 +49,7 @@ use self::sessions::{Proxy, Sessions};
 use self::topics::Topics;
 use super::Tag;
 use crate::lane::io::datagrams::Received;
+use crate::lane::io::net::Datagrams;
 use crate::lane::io::slots::Token;
 
 /// What the door is made with.
@@ -71,6 +72,10 @@ pub(crate) struct Door {
     cookies: Cookies,
     settings: Settings,
     pub(crate) out: Out,
+    /// Where datagrams arrive that are sent to the group that it has joined.
+    pub(crate) group: Option<Datagrams>,
+    /// Proxies of publishers that send to that group: all others there have their messages from themselves.
+    grouped: HashSet<ProxyKey>,
     pub(crate) sessions: Sessions,
     pub(crate) topics: Topics,
     turns: Turns,
@@ -114,6 +119,8 @@ impl Door {
             cookies: Cookies::new((unpredictable(), unpredictable())),
             settings,
             out: Out::default(),
+            group: None,
+            grouped: HashSet::new(),
             sessions: Sessions::default(),
             topics: Topics::default(),
             turns: Turns::default(),
@@ -174,6 +181,12 @@ impl Door {
         {
             self.out.due.push_back(session);
         }
+    }
+
+    /// Whether something waits for room for a subscriber.
+    #[cfg(test)]
+    pub(crate) fn is_somebody_blocked(&self) -> bool {
+        self.proxies.values().any(|proxy| proxy.key.is_some() && proxy.blocked.is_some())
     }
 
     /// A handle for a proxy, which nobody has had before.

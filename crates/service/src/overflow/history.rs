@@ -25,6 +25,7 @@ use crate::time::UtcClock;
 
 mod part;
 mod reader;
+mod standing;
 
 /// A file has about this part of what may be kept altogether, so that not much more is kept than is to be.
 const PARTS: u64 = 64;
@@ -154,6 +155,9 @@ pub(super) struct History {
     pending: VecDeque<Arc<Event>>,
     last: u64,
     readers: HashMap<ProxyKey, Reader>,
+    /// Where the first event is that can be had, as far as somebody asked; and its number, and when it came.
+    beginning: Reader,
+    begins: Option<(u64, u64)>,
     /// Working space.
     buffer: Vec<u8>,
 }
@@ -169,6 +173,8 @@ impl History {
             pending: VecDeque::new(),
             last: 0,
             readers: HashMap::new(),
+            beginning: Reader::default(),
+            begins: None,
             buffer: Vec::new(),
         }
     }
@@ -272,8 +278,7 @@ impl History {
     }
 
     fn trim(&mut self, now: u64) {
-        let HistoryLimits { events, age, .. } = self.limits;
-        let oldest = if age.is_zero() { 0 } else { now.saturating_sub(ticks(age)) };
+        let (HistoryLimits { events, .. }, oldest) = (self.limits, self.oldest(now));
         while let Some(first) = self.parts.front() {
             let is_last = self.parts.len() == 1;
             // The last one stays, so that numbers go on after a restart; what is too old in it is not read.
@@ -286,6 +291,12 @@ impl History {
             }
             self.remove_first();
         }
+    }
+
+    /// What came before is too old to be kept.
+    fn oldest(&self, now: u64) -> u64 {
+        let age = self.limits.age;
+        if age.is_zero() { 0 } else { now.saturating_sub(ticks(age)) }
     }
 
     fn remove_first(&mut self) {

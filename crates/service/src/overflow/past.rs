@@ -11,6 +11,7 @@ use engine::{ChannelId, Event, HistoryLimits, ProxyKey, Recalled, StartFrom};
 use super::history::{Histories, Piece};
 use super::uncached::Desk;
 use super::{AGAIN_IN, Asked, FromOverflow, READ_TRIES};
+use crate::admin::values::HistoryStanding;
 use crate::counters::{Block, Counter};
 use crate::doors::tempo::types::DeclaredTypes;
 use crate::doors::{self, tempo};
@@ -79,6 +80,11 @@ impl Past {
     pub(super) fn drop_channel(&mut self, channel: ChannelId) -> Vec<Arc<Event>> {
         self.is_untold = true;
         self.histories.drop_channel(channel)
+    }
+
+    /// What is kept of a channel's past; nothing if nothing ever was.
+    pub(super) fn standing(&mut self, channel: ChannelId, now: u64, desk: &mut Desk) -> Option<HistoryStanding> {
+        Some(self.histories.get(channel)?.standing(channel, now, desk))
     }
 
     // ---- what is done ----

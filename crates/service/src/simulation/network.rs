@@ -66,6 +66,10 @@ pub(crate) struct Weather {
     pub(crate) window_bytes: usize,
     /// How far the clock goes with each reading.
     pub(crate) reading: Duration,
+    /// How often a datagram is lost, comes twice, or comes behind later ones, of 1,000.
+    pub(crate) lost: u16,
+    pub(crate) doubled: u16,
+    pub(crate) delayed: u16,
 }
 
 impl Weather {
@@ -76,7 +80,13 @@ impl Weather {
         jitter: Duration::ZERO,
         window_bytes: 256 << 10,
         reading: Duration::from_nanos(100),
+        lost: 0,
+        doubled: 0,
+        delayed: 0,
     };
+
+    /// By how much datagrams come late at most that come behind later ones.
+    pub(crate) const DELAYED_BY: Duration = Duration::from_millis(5);
 }
 
 /// What is under way to an end.
@@ -122,6 +132,17 @@ struct Listening {
     waiting: VecDeque<(Id, SocketAddr)>,
 }
 
+/// A socket for datagrams.
+#[derive(Debug)]
+struct Bound {
+    address: SocketAddr,
+    arrived: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// With the time at which each arrives, in any order.
+    under_way: Vec<(Duration, SocketAddr, Vec<u8>)>,
+    /// Those that were lost, and when they would have arrived.
+    lost: Vec<(Duration, Vec<u8>)>,
+}
+
 #[derive(Debug, Default)]
 struct Ringing {
     rings: u64,
@@ -139,6 +160,7 @@ pub(crate) struct Net {
     next: u64,
     ends: BTreeMap<Id, End>,
     listeners: BTreeMap<Id, Listening>,
+    bound: BTreeMap<Id, Bound>,
     bells: BTreeMap<Id, Ringing>,
     polls: BTreeMap<Id, BTreeMap<Id, (Socket, Interest)>>,
     hosts: BTreeMap<SocketAddr, Host>,
@@ -156,6 +178,7 @@ impl Net {
             next: 0,
             ends: BTreeMap::new(),
             listeners: BTreeMap::new(),
+            bound: BTreeMap::new(),
             bells: BTreeMap::new(),
             polls: BTreeMap::new(),
             hosts: BTreeMap::new(),
@@ -184,11 +207,17 @@ impl Net {
                 end.take_in(packet);
             }
         }
+        for socket in self.bound.values_mut() {
+            let mut due: Vec<_> = socket.under_way.extract_if(.., |(due, ..)| *due <= now).collect();
+            due.sort_by_key(|(due, ..)| *due);
+            socket.arrived.extend(due.into_iter().map(|(_, from, datagram)| (from, datagram)));
+        }
     }
 
     /// When the next arrives of what is under way.
     pub(crate) fn next_arrival(&self) -> Option<Duration> {
-        self.ends.values().filter_map(|end| end.under_way.front()).map(|(due, _)| *due).min()
+        let of_ends = self.ends.values().filter_map(|end| end.under_way.front()).map(|(due, _)| *due);
+        of_ends.chain(self.bound.values().flat_map(|socket| &socket.under_way).map(|(due, ..)| *due)).min()
     }
 
     fn id(&mut self) -> Id {
@@ -464,6 +493,67 @@ impl Net {
         registered.filter_map(|(what, (socket, interest))| self.state(*what, *socket, *interest)).collect()
     }
 
+    // ---- datagrams ----
+
+    /// Takes datagrams at an address.
+    pub(crate) fn bind(&mut self, address: SocketAddr) -> Id {
+        let id = self.id();
+        let socket = Bound { address, arrived: VecDeque::new(), under_way: Vec::new(), lost: Vec::new() };
+        self.bound.insert(id, socket);
+        id
+    }
+
+    pub(crate) fn unbind(&mut self, socket: Id) {
+        self.bound.remove(&socket);
+    }
+
+    /// Sends a datagram, which may be lost, come twice, or come behind later ones. Now and then there is no room for it.
+    pub(crate) fn send_datagram(&mut self, socket: Id, to: SocketAddr, datagram: &[u8]) -> Result<(), Trouble> {
+        let from = self.bound.get(&socket).ok_or(Trouble::Reset)?.address;
+        if self.happens(u16::from(self.weather.short_percent)) {
+            return Err(Trouble::WouldBlock);
+        }
+        let copies = 1 + u8::from(self.happens(self.weather.doubled));
+        for _ in 0..copies {
+            let jitter = self.rng.u64(0..=u64::try_from(self.weather.jitter.as_nanos()).unwrap_or(0) / 100);
+            let late = if self.happens(self.weather.delayed) {
+                self.rng.u64(0..u64::try_from(Weather::DELAYED_BY.as_nanos()).unwrap_or(1))
+            } else {
+                0
+            };
+            let due = self.now + self.weather.latency + Duration::from_nanos(jitter + late);
+            let is_lost = copies == 1 && self.happens(self.weather.lost);
+            let Some(receiver) = self.bound.values_mut().find(|receiver| receiver.address == to) else { continue };
+            if is_lost {
+                receiver.lost.push((due, datagram.to_vec()));
+            } else {
+                receiver.under_way.push((due, from, datagram.to_vec()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something happens that does so often, of 1,000.
+    fn happens(&mut self, of_1000: u16) -> bool {
+        of_1000 > 0 && self.rng.u16(0..1_000) < of_1000
+    }
+
+    /// The next datagram that has arrived, and its sender.
+    pub(crate) fn receive_datagram(&mut self, socket: Id) -> Option<(SocketAddr, Vec<u8>)> {
+        self.bound.get_mut(&socket)?.arrived.pop_front()
+    }
+
+    /// Whether one has arrived.
+    pub(crate) fn has_datagrams(&self, socket: Id) -> bool {
+        self.bound.get(&socket).is_some_and(|socket| !socket.arrived.is_empty())
+    }
+
+    /// Those that were lost on the way to a socket, and would have arrived since then.
+    pub(crate) fn lost_since(&self, socket: Id, since: Duration) -> impl Iterator<Item = &[u8]> {
+        let lost = self.bound.get(&socket).into_iter().flat_map(|socket| &socket.lost);
+        lost.filter(move |(due, _)| *due >= since).map(|(_, datagram)| datagram.as_slice())
+    }
+
     /// What a poll has to tell of one thing.
     fn state(&self, what: Id, socket: Socket, interest: Interest) -> Option<Ready> {
         let silent = Ready { socket, readable: false, writable: false, ended: false, broken: false };
@@ -472,6 +562,10 @@ impl Net {
         }
         if self.listeners.contains_key(&what) {
             return (interest.read && self.has_callers(what)).then_some(Ready { readable: true, ..silent });
+        }
+        if let Some(bound) = self.bound.get(&what) {
+            let (readable, writable) = (interest.read && !bound.arrived.is_empty(), interest.write);
+            return (readable || writable).then_some(Ready { readable, writable, ..silent });
         }
         let end = self.ends.get(&what)?;
         let is_broken = matches!(end.phase, Phase::Reset | Phase::Refused) || (end.has_ended && end.is_shut);
@@ -602,6 +696,29 @@ mod tests {
         assert_eq!(net.write(ours, b"hello"), Ok(5));
         net.go_to(net.time() + MILLI);
         assert_eq!(net.write(ours, b"hello"), Err(Trouble::Reset));
+    }
+
+    #[test]
+    fn datagrams_are_lost_doubled_and_overtaken_each_as_a_whole() {
+        let weather = Weather { lost: 100, doubled: 100, delayed: 100, ..Weather::FAIR };
+        let mut net = Net::new(1, weather);
+        let (ours, theirs) = (net.bind(at(1)), net.bind(at(2)));
+        let mut sent = 0..1_000_u16;
+        for number in sent.by_ref() {
+            net.send_datagram(ours, at(2), &number.to_le_bytes()).unwrap();
+            net.go_to(net.time() + Duration::from_micros(100));
+        }
+        net.go_to(net.time() + Weather::DELAYED_BY * 2);
+        let mut came = Vec::new();
+        while let Some((from, datagram)) = net.receive_datagram(theirs) {
+            assert_eq!(from, at(1));
+            came.push(u16::from_le_bytes(datagram.try_into().unwrap()));
+        }
+        let lost = net.lost_since(theirs, Duration::ZERO).count();
+        let overtaken = came.windows(2).filter(|pair| pair[0] > pair[1]).count();
+        let distinct: std::collections::BTreeSet<u16> = came.iter().copied().collect();
+        assert_eq!(distinct.len() + lost, 1_000);
+        assert!(lost > 50 && overtaken > 50 && came.len() > distinct.len() + 50, "{lost} {overtaken} {}", came.len());
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use core::time::Duration;
 use std::io::{self, ErrorKind, IoSlice};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 
 use super::network::{self, Id, Net, Trouble};
 use crate::lane::clock::Clock;
-use crate::lane::io::datagrams::Datagrams;
+use crate::lane::io::datagrams::{self, Received};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{self, Interest, Ready};
 
@@ -15,6 +15,9 @@ pub(crate) const SERVICE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(
 
 /// Where it takes lines of JSON.
 pub(crate) const JSON: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2810);
+
+/// Where it takes connections and datagrams of Tempo.
+pub(crate) const TEMPO: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 2811);
 
 /// An end of a simulated connection, or a listener: closed when it is dropped.
 #[derive(Debug)]
@@ -38,6 +41,13 @@ pub(crate) enum Stream {
 #[derive(Debug)]
 pub(crate) enum Listener {
     System(TcpListener),
+    Simulated(Handle),
+}
+
+/// A socket for datagrams.
+#[derive(Debug)]
+pub(crate) enum Datagrams {
+    System(datagrams::Datagrams),
     Simulated(Handle),
 }
 
@@ -110,6 +120,54 @@ impl Listener {
     }
 }
 
+impl Datagrams {
+    pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
+        datagrams::Datagrams::new(socket).map(Self::System)
+    }
+
+    /// The service's, in this thread's simulation.
+    pub(crate) fn simulated(address: SocketAddr) -> Option<Self> {
+        let id = network::with(|net| net.bind(address))?;
+        Some(Self::Simulated(Handle { id, close: Net::unbind }))
+    }
+
+    pub(crate) fn at_once(&self) -> usize {
+        match self {
+            Self::System(socket) => socket.at_once(),
+            Self::Simulated(_) => 8,
+        }
+    }
+
+    pub(crate) fn receive(&self, into: &mut Received) -> io::Result<bool> {
+        match self {
+            Self::System(socket) => socket.receive(into),
+            Self::Simulated(socket) => {
+                let arrived = core::iter::from_fn(|| network::with(|net| net.receive_datagram(socket.id)).flatten());
+                match into.fill(arrived) {
+                    0 => Err(ErrorKind::WouldBlock.into()),
+                    _ => Ok(network::with(|net| net.has_datagrams(socket.id)).unwrap_or(false)),
+                }
+            }
+        }
+    }
+
+    /// What there is no room for now is sent as a whole, or not at all.
+    pub(crate) fn send(&self, to: SocketAddr, octets: &[u8], size: usize) -> io::Result<()> {
+        match self {
+            Self::System(socket) => socket.send(to, octets, size),
+            Self::Simulated(socket) => {
+                let mut datagrams = octets.chunks(size.max(1));
+                let first = datagrams.next().unwrap_or_default();
+                within(|net| net.send_datagram(socket.id, to, first))?;
+                for datagram in datagrams {
+                    while within(|net| net.send_datagram(socket.id, to, datagram)).is_err() {}
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
 impl Bell {
     pub(crate) fn new() -> io::Result<Self> {
         network::with(Net::new_bell).map_or_else(|| system::Bell::new().map(Self::System), |id| Ok(Self::Simulated(id)))
@@ -175,21 +233,10 @@ macro_rules! source {
     };
 }
 
-impl Source for Datagrams {
-    fn with_system(&self, what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>) -> Option<io::Result<()>> {
-        use std::os::fd::AsFd;
-        Some(what(self.as_fd()))
-    }
-
-    /// There are none in a simulation.
-    fn id(&self) -> Option<Id> {
-        None
-    }
-}
-
 source!(Stream, Self::Simulated(handle) => handle.id);
 source!(Listener, Self::Simulated(handle) => handle.id);
 source!(Bell, Self::Simulated(id) => *id);
+source!(Datagrams, Self::Simulated(handle) => handle.id);
 
 impl<T: Source> Source for &T {
     fn with_system(&self, what: impl FnOnce(std::os::fd::BorrowedFd<'_>) -> io::Result<()>) -> Option<io::Result<()>> {

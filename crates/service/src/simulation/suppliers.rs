@@ -41,6 +41,8 @@ pub(super) struct Pushed {
     pub(super) accepted: BTreeMap<u32, Duration>,
     pub(super) doubtful: BTreeMap<u32, Duration>,
     pub(super) refused: u64,
+    /// They come in datagrams, which may be lost: that has to be counted.
+    pub(super) may_be_lost: bool,
 }
 
 impl Pushed {

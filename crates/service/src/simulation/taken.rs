@@ -74,13 +74,19 @@ impl Taken {
         Ok(())
     }
 
-    /// It has all that was accepted after it was connected, and that it wants, and nothing that nobody pushed.
+    /// It has all that was accepted after it was connected, and that it wants, and nothing that nobody pushed. So many may be missing that were
+    /// lost on their way to it, and so many of what came in datagrams; each if that is known.
     ///
     /// # Errors
     /// Says what is not so.
-    pub(super) fn check<'p>(&self, suppliers: impl Iterator<Item = &'p Pushed>) -> Result<(), String> {
+    pub(super) fn check<'p>(
+        &self,
+        suppliers: impl Iterator<Item = &'p Pushed>,
+        (lost_to_it, lost_by_others): (Option<u64>, Option<u64>),
+    ) -> Result<(), String> {
         let since = self.since.ok_or_else(|| format!("{} is never connected", self.name))?;
-        let (nothing, mut missing) = (BTreeSet::new(), 0);
+        let (nothing, mut missing, mut lost) = (BTreeSet::new(), 0, 0);
+        let excused = lost_to_it.map(|lost| self.excused as u64 + lost);
         for (pushed, number) in suppliers.zip(1..) {
             let got = self.got.get(&number).unwrap_or(&nothing);
             let was_pushed = |event: &u32| pushed.accepted.contains_key(event) || pushed.doubtful.contains_key(event);
@@ -91,12 +97,23 @@ impl Taken {
             let is_missing =
                 |(event, time): &(&u32, &Duration)| **time > since && wanted(event) && !got.contains(event);
             for (event, time) in pushed.accepted.iter().filter(is_missing) {
+                if pushed.may_be_lost {
+                    // What is lost before anything has come, nobody can know of.
+                    lost += u64::from(got.first().is_some_and(|first| first < event));
+                    continue;
+                }
                 missing += 1;
-                if missing > self.excused {
+                if excused.is_some_and(|excused| missing > excused) {
                     return Err(format!("{} misses event {event} of supplier {number}, pushed at {time:?}", self.name));
                 }
             }
         }
-        Ok(())
+        match excused.zip(lost_by_others) {
+            Some((excused, others)) if missing + lost > excused + others => Err(format!(
+                "{} misses {lost} events that came in datagrams, and {missing} others, and {others} are counted as lost",
+                self.name
+            )),
+            _ => Ok(()),
+        }
     }
 }

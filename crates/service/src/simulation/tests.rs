@@ -70,11 +70,13 @@ fn seeds_of_whole_services_keep_every_promise() {
         reached.again += summary.again;
         reached.pulled += summary.pulled;
         reached.lines += summary.lines;
+        reached.messages += summary.messages;
+        reached.lost += summary.lost;
         reached.resets += summary.resets;
     }
     // Runs in which little happens would show little.
-    let Summary { lanes, accepted, delivered, again, pulled, lines, resets, .. } = reached;
-    let all = [lanes, accepted, delivered, again, pulled, lines, resets];
+    let Summary { lanes, accepted, delivered, again, pulled, lines, messages, lost, resets, .. } = reached;
+    let all = [lanes, accepted, delivered, again, pulled, lines, messages, lost, resets];
     assert!(!is_usual || all.iter().all(|count| *count > 50), "{reached:?}");
 }
 

@@ -54,6 +54,22 @@ impl Wire {
         }
     }
 
+    /// Whether something is yet to be written.
+    pub(super) fn has_due(&self) -> bool {
+        !self.due.is_empty()
+    }
+
+    /// Reads so many octets at most, and gives what has come and was not used up.
+    pub(super) fn read_octets(&mut self, most: usize) -> &[u8] {
+        self.receive(most);
+        &self.arrived
+    }
+
+    /// So many octets of what has come are used up.
+    pub(super) fn use_up(&mut self, octets: usize) {
+        self.arrived.drain(..octets);
+    }
+
     /// Reads so many octets at most, and gives the lines that are complete.
     pub(super) fn read_lines(&mut self, most: usize) -> Vec<String> {
         self.receive(most);

@@ -8,6 +8,7 @@ use accounts::{Accounts, Resource};
 use fastrand::Rng;
 
 use super::consumers::{Consumer, Manner};
+use super::end_points::{self, EndPoint};
 use super::network::{self, Id, Net, Weather};
 use super::pullers::Puller;
 use super::suppliers::{Pushed, Supplier};
@@ -15,10 +16,10 @@ use super::talkers::{self, Talker};
 use super::wire::net;
 use super::{BROKEN, Break, LANES, RESOLVER, SPARED, run_lane, sockets};
 use crate::admin::run::Administration;
-use crate::config::{Config, Delivery, Lanes, Limits, Scheduling, TimeDriven};
+use crate::config::{Config, Delivery, Lanes, Limits, Scheduling, Tempo, TimeDriven};
 use crate::counters::{Counter, Counters};
 use crate::doors::{Listeners, Tag};
-use crate::lane::io::net::Listener;
+use crate::lane::io::net::{Datagrams, Listener};
 use crate::lane::links::mail::{Lookup, Resolved, ToAdministration};
 use crate::lane::links::post::{Inbox, Post};
 use crate::lane::run::Worker;
@@ -45,6 +46,9 @@ pub(super) struct Summary {
     pub(super) again: u64,
     pub(super) pulled: u64,
     pub(super) lines: u64,
+    pub(super) messages: u64,
+    /// Messages of end points that were lost on their way.
+    pub(super) lost: u64,
     pub(super) resets: u64,
     /// A sum over all turns: who had it, and when.
     pub(super) trace: u64,
@@ -59,6 +63,7 @@ enum Who {
     Consumer(usize),
     Puller(usize),
     Talker(usize),
+    EndPoint(usize),
 }
 
 struct World {
@@ -74,6 +79,7 @@ struct World {
     consumers: Vec<Consumer>,
     pullers: Vec<Puller>,
     talkers: Vec<Talker>,
+    end_points: Vec<EndPoint>,
     accounts: Arc<Accounts>,
     counters: Counters,
     /// One that is not given a turn for a while, as a thread that is displaced.
@@ -99,13 +105,15 @@ impl Drop for Over {
 /// Says what must not be.
 pub(super) fn run(seed: u64, broken: Option<Break>) -> Result<Summary, String> {
     let mut rng = Rng::with_seed(seed);
-    network::set(Some(Net::new(rng.u64(..), weather(&mut rng))));
+    let mut of_tempo = OfTempo::new(seed);
+    let weather = of_tempo.weather(weather(&mut rng));
+    network::set(Some(Net::new(rng.u64(..), weather)));
     let over = Over;
     // The service's own random numbers.
     fastrand::seed(seed);
     BROKEN.set(broken);
     SPARED.set(0);
-    let mut world = World::new(rng, lanes(seed))?;
+    let mut world = World::new(rng, lanes(seed), &mut of_tempo)?;
     let ran = world.run();
     let summary = world.summary;
     drop(world);
@@ -123,6 +131,36 @@ fn weather(rng: &mut Rng) -> Weather {
         jitter: Duration::from_micros(rng.u64(0..2_000)),
         window_bytes: [600, 4_000, 70_000][rng.usize(0..3)],
         reading: Duration::from_nanos(rng.u64(20..5_000)),
+        ..Weather::FAIR
+    }
+}
+
+/// In one run of three there are end points of Tempo. What is decided for them has numbers of its own: what else the seed decides is the same.
+struct OfTempo {
+    rng: Rng,
+    end_points: usize,
+}
+
+impl OfTempo {
+    fn new(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed ^ 0x7E4D_0001);
+        let end_points = if seed % 3 == 1 { rng.usize(1..6) } else { 0 };
+        Self { rng, end_points }
+    }
+
+    /// What becomes of datagrams. In half of the runs each arrives.
+    fn weather(&mut self, weather: Weather) -> Weather {
+        if self.rng.bool() {
+            return weather;
+        }
+        let [lost, doubled, delayed] = [(); 3].map(|()| self.rng.u16(0..60));
+        Weather { lost, doubled, delayed, ..weather }
+    }
+
+    /// Some have inputs that are soon full.
+    fn config(&mut self) -> Tempo {
+        let input_messages = [2, 8, 4_096][self.rng.usize(0..3)];
+        Tempo { period_ms: end_points::PERIOD_MS, input_messages, ..Tempo::default() }
     }
 }
 
@@ -140,9 +178,10 @@ fn lanes(seed: u64) -> Lanes {
     Lanes { main_period_us: period_us, main_budget_us: budget_us, time_driven, ..whenever }
 }
 
-fn config(lanes: Lanes) -> Config {
+fn config(lanes: Lanes, tempo: Tempo) -> Config {
     Config {
         lanes,
+        tempo,
         limits: Limits { memory_bytes: Some(1 << 30), ..Limits::default() },
         delivery: Delivery { give_up_after_ms: 120_000, ..Delivery::default() },
         ..Config::default()
@@ -150,19 +189,21 @@ fn config(lanes: Lanes) -> Config {
 }
 
 impl World {
-    fn new(mut rng: Rng, lanes: Lanes) -> Result<Self, String> {
+    fn new(mut rng: Rng, lanes: Lanes, of_tempo: &mut OfTempo) -> Result<Self, String> {
         let listener = |address| Listener::simulated(address).ok_or("no simulation");
         let listeners = Listeners {
             giop: Some(listener(sockets::SERVICE)?),
             json: Some(listener(sockets::JSON)?),
-            tempo: None,
-            tempo_datagrams: None,
+            tempo: Some(listener(sockets::TEMPO)?),
+            tempo_datagrams: Datagrams::simulated(sockets::TEMPO),
+            tempo_group: None,
             dds: Vec::new(),
             tls: [const { None }; Tag::ALL.len()],
             outlive: false,
             own: Vec::new(),
         };
-        let assembled = simulated(&config(lanes), listeners, sockets::SERVICE).map_err(|error| error.to_string())?;
+        let assembled = simulated(&config(lanes, of_tempo.config()), listeners, sockets::SERVICE)
+            .map_err(|error| error.to_string())?;
         let Assembled { administrator, administration, counters, .. } = assembled;
         let accounts = administrator.roster.of_simulation();
         let bell = administrator.bell.simulated().ok_or("no simulation")?;
@@ -173,7 +214,11 @@ impl World {
         let consumers = (0..rng.usize(1..6)).map(|number| Consumer::new(number, pool(&mut rng), &mut rng)).collect();
         let pullers = (0..rng.usize(0..4)).map(|number| Puller::new(number, &mut rng)).collect();
         let first = suppliers.len() + 1;
-        let talkers = (0..rng.usize(0..4)).map(|number| Talker::new(number, first + number, &mut rng)).collect();
+        let talkers: Vec<Talker> =
+            (0..rng.usize(0..4)).map(|number| Talker::new(number, first + number, &mut rng)).collect();
+        let first = first + talkers.len();
+        let end_points = 0..of_tempo.end_points;
+        let end_points = end_points.map(|number| EndPoint::new(number, first + number, &mut of_tempo.rng)).collect();
         Ok(Self {
             rng,
             administration: Some(administrator),
@@ -186,6 +231,7 @@ impl World {
             consumers,
             pullers,
             talkers,
+            end_points,
             accounts,
             counters,
             displaced: None,
@@ -194,12 +240,22 @@ impl World {
     }
 
     fn run(&mut self) -> Result<(), String> {
+        let is_over = net(|net| net.time()) + WORK;
         self.until_rest(SOON, WORK)?;
+        if !self.end_points.is_empty() {
+            self.check_nobody_waits(is_over)?;
+            // End points rest only between two announcements; what was lost is found out by these.
+            self.until_rest(WORK, is_over.saturating_sub(net(|net| net.time())))?;
+        }
         self.check_work()?;
+        self.end_points.iter_mut().for_each(EndPoint::leave);
         self.consumers.iter_mut().for_each(Consumer::behave);
         self.talkers.iter_mut().for_each(Talker::behave);
         self.until_rest(Duration::from_secs(40), 4 * LATE)?;
         self.check_end()?;
+        if let Some(stays) = self.end_points.iter().find(|end_point| !end_point.is_done()) {
+            return Err(format!("{} cannot go", stays.taken.name));
+        }
         self.summary.lanes = LANES.with_borrow(|lanes| lanes.len() as u64);
         self.consumers.iter_mut().for_each(Consumer::leave);
         self.pullers.iter_mut().for_each(Puller::leave);
@@ -255,6 +311,7 @@ impl World {
             Who::Consumer(at) => (5, at),
             Who::Puller(at) => (6, at),
             Who::Talker(at) => (7, at),
+            Who::EndPoint(at) => (8, at),
         };
         let now = u64::try_from(net(|net| net.time()).as_nanos()).unwrap();
         let trace = self.summary.trace.rotate_left(7) ^ now ^ (kind << 56) ^ (at as u64) << 48;
@@ -279,8 +336,17 @@ impl World {
         let consumers = (0..self.consumers.len()).filter(|at| self.consumers[*at].is_ready(now)).map(Who::Consumer);
         let pullers = (0..self.pullers.len()).filter(|at| self.pullers[*at].is_ready(now)).map(Who::Puller);
         let talkers = (0..self.talkers.len()).filter(|at| self.talkers[*at].is_ready(now)).map(Who::Talker);
+        let end_points = (0..self.end_points.len()).filter(|at| self.end_points[*at].is_ready(now)).map(Who::EndPoint);
         let others = administration.into_iter().chain(asks.then_some(Who::Resolver));
-        lanes.into_iter().chain(others).chain(suppliers).chain(consumers).chain(pullers).chain(talkers).collect()
+        lanes
+            .into_iter()
+            .chain(others)
+            .chain(suppliers)
+            .chain(consumers)
+            .chain(pullers)
+            .chain(talkers)
+            .chain(end_points)
+            .collect()
     }
 
     fn choose(&mut self, ready: &[Who]) -> Option<Who> {
@@ -312,6 +378,7 @@ impl World {
         let clients = clients.chain(self.consumers.iter().filter_map(|consumer| consumer.next_due(now)));
         let clients = clients.chain(self.pullers.iter().filter_map(Puller::next_due));
         let clients = clients.chain(self.talkers.iter().filter_map(|talker| talker.next_due(now)));
+        let clients = clients.chain(self.end_points.iter().filter_map(EndPoint::next_due));
         let others = self.lookups.iter().map(|(due, ..)| *due).chain(net(|net| net.next_arrival()));
         lanes.into_iter().chain(administration).chain(clients).chain(others).min()
     }
@@ -325,6 +392,7 @@ impl World {
             Who::Consumer(at) => self.consumers[at].step(&mut self.rng)?,
             Who::Puller(at) => self.pullers[at].step(&mut self.rng)?,
             Who::Talker(at) => self.talkers[at].step(&mut self.rng)?,
+            Who::EndPoint(at) => self.end_points[at].step(&mut self.rng)?,
         }
         Ok(())
     }
@@ -367,6 +435,7 @@ impl World {
 
     /// When all have done their work, and before those behave that did not.
     fn check_work(&mut self) -> Result<(), String> {
+        self.end_points.iter_mut().for_each(EndPoint::settle);
         self.summary.accepted = self.pushed().map(|pushed| pushed.accepted.len() as u64).sum();
         self.summary.refused = self.pushed().map(|pushed| pushed.refused).sum();
         if let Some(at) = self.suppliers.iter().position(|supplier| !supplier.is_done()) {
@@ -375,12 +444,62 @@ impl World {
         if let Some(talker) = self.talkers.iter().find(|talker| talker.is_at_work()) {
             return Err(format!("{} is never done", talker.taken.name));
         }
+        self.check_tempo()?;
         let healthy = self.consumers.iter().filter(|consumer| consumer.nature == Manner::Healthy);
         let pullers = self.pullers.iter().map(|puller| &puller.taken);
         let talkers = self.talkers.iter().filter(|talker| talker.nature == talkers::Manner::Healthy);
         let talkers = talkers.filter(|talker| talker.is_there()).map(|talker| &talker.taken);
         let mut all = healthy.map(|consumer| &consumer.taken).chain(pullers).chain(talkers);
-        all.try_for_each(|taken| taken.check(self.pushed()))
+        all.try_for_each(|taken| taken.check(self.pushed(), (Some(0), self.lost())))
+    }
+
+    /// Where all are at rest, and it is not only that the time is over: nobody waits for room that there is.
+    fn check_nobody_waits(&self, is_over: Duration) -> Result<(), String> {
+        let waits = |lane: &Worker| lane.core.doors.tempo.is_somebody_blocked();
+        let is_rest = net(|net| net.time()) < is_over;
+        if is_rest && LANES.with_borrow(|lanes| lanes.iter().flatten().any(waits)) {
+            return Err("a subscriber of Tempo waits for room that there is".into());
+        }
+        Ok(())
+    }
+
+    /// What holds for end points, before they go.
+    fn check_tempo(&mut self) -> Result<(), String> {
+        self.summary.messages = self.end_points.iter().map(|end_point| end_point.messages).sum();
+        self.summary.lost = self.counters.read(Counter::TempoLost);
+        let unreadable = [
+            Counter::TempoUnreadable,
+            Counter::TempoMalformed,
+            Counter::TempoVersions,
+            Counter::TempoUnknownKinds,
+            Counter::TempoByBrokers,
+        ];
+        if let Some(counter) = unreadable.into_iter().find(|counter| self.counters.read(*counter) > 0) {
+            return Err(format!("{} is {}", counter.name(), self.counters.read(counter)));
+        }
+        if let Some(wrong) = self.end_points.iter().find(|end_point| end_point.is_at_work()) {
+            return Err(format!("{} is never done", wrong.taken.name));
+        }
+        if let Some(wrong) = self.end_points.iter().find(|end_point| end_point.was_ignored()) {
+            return Err(format!("{} is never told that the service is there", wrong.taken.name));
+        }
+        let mut there = self.end_points.iter().filter(|end_point| end_point.is_there());
+        there.try_for_each(|end_point| end_point.taken.check(self.pushed(), (end_point.lost(), self.lost())))
+    }
+
+    /// How much of what came in datagrams the service has counted as lost. Nothing if it may have taken somebody for gone who was not, and
+    /// has begun to count anew.
+    fn lost(&self) -> Option<u64> {
+        let gone = self.end_points.iter().map(EndPoint::silent_parts).sum::<u64>();
+        let counters = [
+            Counter::TempoLost,
+            Counter::TempoInputFull,
+            Counter::TempoRefused,
+            Counter::TempoUnbound,
+            Counter::TempoUnproven,
+        ];
+        let counted = counters.map(|counter| self.counters.read(counter)).iter().sum();
+        (self.counters.read(Counter::TempoExpired) <= gone).then_some(counted)
     }
 
     /// When there has been time for everything.
@@ -397,13 +516,14 @@ impl World {
         let pullers = self.pullers.iter().map(|puller| &puller.taken);
         let talkers = self.talkers.iter().filter(|talker| talker.is_there()).map(|talker| &talker.taken);
         let mut all = there.map(|consumer| &consumer.taken).chain(pullers).chain(talkers);
-        all.try_for_each(|taken| taken.check(self.pushed()))
+        all.try_for_each(|taken| taken.check(self.pushed(), (Some(0), self.lost())))
     }
 
     /// What every supplier pushed, by their numbers.
     fn pushed(&self) -> impl Iterator<Item = &Pushed> {
         let talkers = self.talkers.iter().map(|talker| &talker.pushed);
-        self.suppliers.iter().map(|supplier| &supplier.pushed).chain(talkers)
+        let end_points = self.end_points.iter().map(|end_point| &end_point.pushed);
+        self.suppliers.iter().map(|supplier| &supplier.pushed).chain(talkers).chain(end_points)
     }
 
     /// Those whose processes have ended were found.
@@ -428,11 +548,18 @@ impl World {
             Resource::LookupThreads,
             Resource::Handshakes,
             Resource::Analyses,
+            Resource::Announced,
+            Resource::InputBytes,
         ];
         for resource in transient {
             let used = self.accounts.used(resource);
             if used > 0 {
                 return Err(format!("{used} of {} are charged to nobody who is there", resource.name()));
+            }
+        }
+        for level in [Counter::TempoSessions, Counter::TempoAnnounced, Counter::TempoTopics] {
+            if self.counters.read(level) > 0 {
+                return Err(format!("{} is {} when all have gone", level.name(), self.counters.read(level)));
             }
         }
         let kept = |lane: &Worker| lane.core.lane.channels().map(|channel| channel.memory_bytes).sum::<u64>();

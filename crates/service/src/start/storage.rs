@@ -37,6 +37,8 @@ pub(super) struct Keepers {
     pub(super) store: Option<Reception>,
     /// Where they are introduced to the thread of the backlogs on disk.
     pub(super) overflow: Option<overflow::Reception>,
+    /// Where that is asked what is kept of channels' past.
+    pub(super) inquirer: Option<overflow::Inquirer>,
 }
 
 /// Opens the store, if there is to be one. Says what is remarkable about it.
@@ -108,15 +110,16 @@ pub(super) fn start_keepers(
     let limits = config.store_limits();
     let options = StoreOptions { bell, counters: counters.of_store(), origin, events, limits };
     let (store, reception) = Store::start(disk, options)?;
-    let overflow = overflow::start(overflow::Options {
+    let (overflow, inquirer) = overflow::start(overflow::Options {
         directory,
         history_bytes_max: config.store.history_bytes_max,
         channels: &channels,
         origin,
         types: Arc::clone(types),
         counters: counters.of_overflow(),
+        administration: bell,
     })?;
-    Ok((store, Keepers { store: Some(reception), overflow: Some(overflow) }))
+    Ok((store, Keepers { store: Some(reception), overflow: Some(overflow), inquirer: Some(inquirer) }))
 }
 
 /// Tries whether what was configured could be restored.

@@ -1,6 +1,7 @@
 //! The small protocol (docs/tempo.md): end points that are only sockets, and the service as their broker.
 
 mod bounds;
+mod groups;
 pub(crate) mod peers;
 
 use std::net::SocketAddr;

@@ -10,7 +10,7 @@ use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::{Kind, SystemException};
 
 use crate::admin::statistics::reason_name;
-use crate::admin::values::{Answer, Command, ConsumerStanding, Dropped, Query};
+use crate::admin::values::{Answer, Command, ConsumerStanding, Dropped, HistoryStanding, PastEvent, Query};
 use crate::counters::LaneCounters;
 use crate::doors::Wish;
 use crate::lane::tally::DROPPED;
@@ -32,6 +32,7 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_suppliers_behind" => Wish::Query(Query::Suppliers { behind: Some(read_key(args).ok()?) }),
         "get_restored" => Wish::Query(Query::Restored { behind: None }),
         "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
+        "get_history" => Wish::Query(Query::History(read_channel(args).ok()?)),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "get_topology" => Wish::Query(Query::Topology),
@@ -45,6 +46,12 @@ fn read_topology(mut args: Reader<'_>) -> Option<String> {
     let text = core::str::from_utf8(args.octets().ok()?).ok()?;
     args.finish("the arguments").ok()?;
     Some(text.to_owned())
+}
+
+fn read_channel(mut args: Reader<'_>) -> Result<ChannelId, ReadError> {
+    let channel = ChannelId(args.u32()?);
+    args.finish("the arguments")?;
+    Ok(channel)
 }
 
 fn read_key(mut args: Reader<'_>) -> Result<ProxyKey, ReadError> {
@@ -71,9 +78,12 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
             reply.bool(id == ID || id == "IDL:omg.org/CORBA/Object:1.0");
         }
         "_non_existent" | "_not_existent" => reply.bool(false),
-        "get_suppliers_behind" | "get_restored_behind" | "disconnect" | "disconnect_idle" | "apply_topology" => {
-            return Err(raise(Kind::Marshal));
-        }
+        "get_suppliers_behind"
+        | "get_restored_behind"
+        | "get_history"
+        | "disconnect"
+        | "disconnect_idle"
+        | "apply_topology" => return Err(raise(Kind::Marshal)),
         _ => return Err(raise(Kind::BadOperation)),
     }
     Ok(())
@@ -87,6 +97,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Consumers(consumers) => write_consumers(consumers, reply),
         Answer::Drops { drops, beyond } => write_drops(drops, *beyond, reply),
         Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
+        Answer::History(history) => write_history(history.as_ref(), reply),
         Answer::Restored(restored) => write_restored(restored, reply),
         // No client asks for that.
         Answer::Progress => {}
@@ -157,6 +168,17 @@ fn write_restored(restored: &[RestoredStanding], reply: &mut Writer<'_>) {
         reply.bool(heard.is_some());
         reply.u64(u64::try_from(heard.unwrap_or_default().as_millis()).unwrap_or(u64::MAX));
     }
+}
+
+fn write_history(history: Option<&HistoryStanding>, reply: &mut Writer<'_>) {
+    reply.length(history.iter().count());
+    let Some(HistoryStanding { channel, first, last, events, bytes }) = history else { return };
+    reply.u32(channel.0);
+    for event in [first, last] {
+        let PastEvent { number, came } = event.unwrap_or(PastEvent { number: 0, came: 0 });
+        [number, came].into_iter().for_each(|value| reply.u64(value));
+    }
+    [events, bytes].into_iter().for_each(|value| reply.u64(*value));
 }
 
 fn write_suppliers(suppliers: &[(SupplierStanding, String)], reply: &mut Writer<'_>) {

@@ -10,7 +10,7 @@ use tempo::wire::{Announcement, Frame, Header, NAME_MAX, Payload, Report, Role};
 use super::Door;
 use super::delivery::send;
 use super::requests::Asked;
-use super::sessions::{Is, Part, Place, Publisher, Session, Subscriber};
+use super::sessions::{Is, Part, Place, Publisher, Session, Subscriber, Way};
 use super::topics::Name;
 use crate::counters::Counter;
 use crate::lane::io::output::would_block;
@@ -28,28 +28,29 @@ impl Worker {
     #[inline(never)]
     pub(super) fn hear_announcement(
         &mut self,
-        place: Place,
-        address: SocketAddr,
+        (place, address): (Place, SocketAddr),
         header: &Header,
         announcement: &Announcement<'_>,
+        by_group: bool,
     ) {
         let Some((name, says_first)) = Name::read(announcement.name) else {
             return self.core.counters.add(Counter::TempoNamesRefused, 1);
         };
-        let cookies = &self.core.doors.tempo.cookies;
-        let is_proven = match place {
-            Place::Stream(_) => true,
-            Place::Datagram(address) => cookies.is_ours(announcement.returned, address, header.session),
+        let proven = match place {
+            Place::Stream(_) => Some(Way::Single),
+            Place::Datagram(address) => self.core.doors.tempo.way_of(announcement.returned, address, header.session),
         };
-        if !is_proven {
+        let Some(way) = proven else {
             if announcement.given == 0 && self.core.is_there_yet(place, header, announcement.role) {
                 return;
             }
-            return self.core.answer_unproven(address, header, announcement, name);
-        }
+            let way = if by_group { Way::Group } else { Way::Single };
+            return self.core.answer_unproven((address, way), header, announcement, name);
+        };
         let Some(session) = self.session_at(place, address, header.session) else { return };
         if let Some(known) = self.core.doors.tempo.sessions.get_mut(session) {
             known.given = announcement.given;
+            known.way = way;
         }
         self.core.note_announced(session, header.topic, announcement, (name, says_first));
         self.core.forget_session_if_empty(session);
@@ -89,6 +90,13 @@ impl Worker {
 }
 
 impl Door {
+    /// How an address that returns this cookie was met; nothing if it has not proven itself.
+    fn way_of(&self, returned: u64, address: SocketAddr, session: u32) -> Option<Way> {
+        let is_proof = |way: &Way| self.cookies.is_ours(returned, address, way.proof_of(session));
+        let ways = if self.group.is_some() { &[Way::Single, Way::Group][..] } else { &[Way::Single] };
+        ways.iter().copied().find(is_proof)
+    }
+
     /// Has a part looked at when there is something to do for it.
     fn plan(&mut self, part: Token) {
         if let Some(known) = self.sessions.part_mut(part) {
@@ -126,7 +134,13 @@ impl Core {
     }
 
     /// Answers who has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
-    fn answer_unproven(&mut self, from: SocketAddr, header: &Header, asked: &Announcement<'_>, name: Name<'_>) {
+    fn answer_unproven(
+        &mut self,
+        (from, way): (SocketAddr, Way),
+        header: &Header,
+        asked: &Announcement<'_>,
+        name: Name<'_>,
+    ) {
         self.counters.add(Counter::TempoUnproven, 1);
         let now = self.clock.now.0;
         let Door { cookies, sessions, topics, settings, session: own, answers, .. } = &mut self.doors.tempo;
@@ -134,7 +148,7 @@ impl Core {
         if let Some(session) = sessions.numbered(header.session).and_then(|session| sessions.get_mut(session))
             && let Place::Datagram(before) = session.place
             && before.ip() == from.ip()
-            && cookies.is_ours(asked.returned, before, header.session)
+            && cookies.is_ours(asked.returned, before, session.way.proof_of(header.session))
         {
             session.moving = Some(from);
         }
@@ -143,7 +157,7 @@ impl Core {
         let side = known.map(|topic| topic.side_mut(asked.role.counterpart()));
         let summary = side.map(|side| side.summary(sessions, now).0).unwrap_or_default();
         let answer = Announcement {
-            given: cookies.cookie(from, header.session),
+            given: cookies.cookie(from, way.proof_of(header.session)),
             returned: asked.given,
             rate: if asked.role == Role::Subscriber { summary.rates } else { summary.lowest_rate },
             highest_rate: summary.highest_rate,
@@ -402,7 +416,7 @@ impl Core {
         let (to, role, says_first) = (known.session, known.role().counterpart(), known.says_first);
         let Some(topic) = topics.get_mut(known.topic) else { return };
         let (given, returned) = match session.place {
-            Place::Datagram(address) => (cookies.cookie(address, session.number), session.given),
+            Place::Datagram(address) => (cookies.cookie(address, session.way.proof_of(session.number)), session.given),
             Place::Stream(_) => (0, 0),
         };
         let (summary, _) = topic.side_mut(role).summary(sessions, now);

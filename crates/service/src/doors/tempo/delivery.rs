@@ -10,11 +10,11 @@ use tempo::wire::{DATAGRAM, Data, Fragment, Frame, HEADER, Header, PAYLOAD_MAX, 
 use super::Door;
 use super::form::{self, Message};
 use super::packets::Sent;
-use super::sessions::{Is, Place, Purpose, Session, Sessions};
+use super::sessions::{Is, Place, Purpose, Session, Sessions, Way};
 use super::streams::Connection;
 use crate::counters::Counter;
 use crate::doors::Tag;
-use crate::lane::io::datagrams::Datagrams;
+use crate::lane::io::net::Datagrams;
 use crate::lane::io::output::{Flushed, Spares};
 use crate::lane::io::slices::Work;
 use crate::lane::io::slots::{Slots, Token};
@@ -55,6 +55,13 @@ impl Out {
         }
     }
 
+    /// Something is to be sent to a session when the round ends, or it waits for room on the socket: then it goes on when there is some.
+    pub(super) fn note_due(&mut self, token: Token, session: &mut Session) {
+        if matches!(session.place, Place::Datagram(_)) && !core::mem::replace(&mut session.is_due, true) {
+            self.due.push_back(token);
+        }
+    }
+
     /// Whether what a session has sent waits to be read, as far as is known.
     pub(super) fn is_unread(&self, session: &Session) -> bool {
         let Place::Stream(connection) = session.place else { return false };
@@ -81,9 +88,7 @@ pub(super) fn send(out: &mut Out, sessions: &mut Sessions, to: Token, frame: &Fr
             if !session.packets.push(frame, at_once, spares) {
                 return false;
             }
-            if !core::mem::replace(&mut session.is_due, true) {
-                out.due.push_back(to);
-            }
+            out.note_due(to, session);
             true
         }
         Place::Stream(connection) => {
@@ -118,16 +123,27 @@ impl Core {
     }
 
     fn write_tempo(&mut self, delivery: &Delivery, events: &[Arc<Event>]) -> Outcome {
-        let Door { proxies, sessions, out, session: own, topics, .. } = &mut self.doors.tempo;
+        let Door { proxies, sessions, out, session: own, topics, grouped, .. } = &mut self.doors.tempo;
         let Some((peer, proxy)) = delivery.peer.and_then(|peer| Some((peer, proxies.get_mut(&peer)?))) else {
             return Outcome::Gone;
         };
         let Purpose::Consumer(token) = proxy.purpose else { return Outcome::Gone };
         let Some((part, session)) = sessions.both(token) else { return Outcome::Gone };
         let is_open = proxy.key.is_some();
+        if session.way == Way::Group && events.first().is_some_and(|event| grouped.contains(&event.source)) {
+            // It has it from its publisher.
+            return Outcome::Sent;
+        }
         if !is_open || !out.has_room(session) {
             if is_open && proxy.blocked.is_none() {
                 session.blocked.push(peer);
+                #[cfg(test)]
+                let is_told = !crate::simulation::goes_wrong(crate::simulation::Break::ForgottenRoom);
+                #[cfg(not(test))]
+                let is_told = true;
+                if is_told {
+                    out.note_due(part.session, session);
+                }
             }
             proxy.blocked = Some(delivery.outbox);
             return Outcome::NoRoom;

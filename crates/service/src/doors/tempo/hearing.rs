@@ -19,18 +19,29 @@ pub(super) enum Heard {
     Wait(Token),
 }
 
+/// How a frame has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Arrived {
+    /// Nothing else that has arrived waits to be looked at.
+    pub(super) alone: bool,
+    /// It was sent to the group.
+    pub(super) by_group: bool,
+}
+
 impl Worker {
-    /// Does what a frame is for. It is `alone` if nothing else that has arrived waits to be looked at.
-    pub(super) fn hear(&mut self, place: Place, address: SocketAddr, frame: &Frame<'_>, alone: bool) -> Heard {
+    /// Does what a frame is for.
+    pub(super) fn hear(&mut self, place: Place, address: SocketAddr, frame: &Frame<'_>, arrived: Arrived) -> Heard {
         let Frame { header, payload } = frame;
         if header.by_broker {
             self.core.note_broker(address);
             return Heard::Done;
         }
         match payload {
-            Payload::Data(data) => return self.core.hear_data(place, header, data, alone),
+            Payload::Data(data) => return self.core.hear_data(place, header, data, arrived.alone),
             Payload::Probe(probe) => return self.core.hear_probe(place, header, *probe),
-            Payload::Announcement(announcement) => self.hear_announcement(place, address, header, announcement),
+            Payload::Announcement(announcement) => {
+                self.hear_announcement((place, address), header, announcement, arrived.by_group);
+            }
             Payload::Echo(probe) => self.core.hear_echo(place, header, *probe),
             Payload::Report(report) => self.core.hear_report(place, header, *report),
             Payload::Bye(role) => self.core.hear_bye(place, header, *role),

@@ -98,6 +98,10 @@ impl Core {
             Arrival::Late => self.counters.add(Counter::TempoLate, 1),
             Arrival::Repeated => self.counters.add(Counter::TempoRepeated, 1),
         }
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
+            return true;
+        }
         arrival.is_handed_on()
     }
 
@@ -122,6 +126,10 @@ impl Core {
             return self.hand_in_at_once(part, source, header, (content, octets));
         }
         let takes = octets_of(octets.len());
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::LostMessage) {
+            return;
+        }
         let has_room = topic.input.has_room(takes, settings.bounds);
         if !has_room {
             return self.discard(part, Counter::TempoInputFull);
@@ -221,6 +229,10 @@ impl Core {
 
     /// What waited does not any more.
     fn give_room(&self, part: Token, octets: usize) {
+        #[cfg(test)]
+        if crate::simulation::goes_wrong(crate::simulation::Break::KeptRoom) {
+            return;
+        }
         let sessions = &self.doors.tempo.sessions;
         if let Some(session) = sessions.part(part).and_then(|part| sessions.get(part.session)) {
             session.account.give(Resource::InputBytes, octets as u64);
@@ -236,6 +248,10 @@ impl Core {
             return;
         }
         for connection in topic.input.connections.drain(..) {
+            #[cfg(test)]
+            if crate::simulation::goes_wrong(crate::simulation::Break::ForgottenWait) {
+                continue;
+            }
             if let Some(known) = out.connections.get_mut(connection)
                 && known.waits_for.take().is_some()
             {

@@ -9,7 +9,7 @@ use std::io;
 
 use tempo::wire::{DATAGRAM, Frame};
 
-use crate::lane::io::datagrams::Datagrams;
+use crate::lane::io::net::Datagrams;
 use crate::lane::io::output::{Spares, would_block};
 
 /// Octets that one system call sends at most.

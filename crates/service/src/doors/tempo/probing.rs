@@ -8,7 +8,7 @@ use super::delivery::{send, shown};
 use super::hearing::Heard;
 use super::input::Waiting;
 use super::intake::claim_room;
-use super::sessions::{Is, Place};
+use super::sessions::{Is, Place, Way};
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
@@ -70,7 +70,7 @@ impl Core {
         if let Some(publisher) = known.publisher().filter(|_| from == 0) {
             publisher.echoes_left = u32::try_from(subscribers).unwrap_or(u32::MAX);
         }
-        let until = from + PROBES_PER_TURN;
+        let (until, way) = (from + PROBES_PER_TURN, session.way);
         if until < subscribers {
             // The others have it in another turn of the topic.
             let rest = Waiting::probe(priority, part, *probe, until);
@@ -80,7 +80,12 @@ impl Core {
         for at in from..until.min(subscribers) {
             let known = self.doors.tempo.topics.get(topic);
             let Some(subscriber) = known.and_then(|topic| topic.subscribers.parts.get(at)).copied() else { break };
-            self.send_probe(subscriber, (*probe, priority));
+            let door = &self.doors.tempo;
+            let to = door.sessions.part(subscriber).and_then(|part| door.sessions.get(part.session));
+            // Others of a group have its publishers' probes from themselves.
+            if way == Way::Single || to.is_none_or(|to| to.way == Way::Single) {
+                self.send_probe(subscriber, (*probe, priority));
+            }
         }
         if until >= subscribers {
             self.settle_message(part);

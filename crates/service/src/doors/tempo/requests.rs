@@ -9,7 +9,7 @@ use super::Door;
 use super::delivery::shown;
 use super::form::WANT;
 use super::input::Item;
-use super::sessions::{Is, Part, Place, Proxy, Purpose, Session};
+use super::sessions::{Is, Part, Place, Proxy, Purpose, Session, Way};
 use crate::counters::Counter;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
@@ -145,6 +145,7 @@ impl Core {
     fn dismiss_tempo(&mut self, session: Token, peer: Peer) {
         let door = &mut self.doors.tempo;
         let Some(proxy) = door.proxies.remove(&peer) else { return };
+        proxy.key.iter().for_each(|key| _ = door.grouped.remove(key));
         let account = door.sessions.get(session).map(|session| Arc::clone(&session.account));
         if let Some((key, account)) = proxy.key.zip(account) {
             self.dismiss_guest(client(session), key, &account);
@@ -163,8 +164,13 @@ impl Core {
         match made {
             Ok(key) => {
                 proxy.key = Some(key);
+                let (session, is_supplier) = (proxy.session, proxy.purpose == Purpose::Supplier);
                 let blocked = proxy.blocked.take();
-                self.doors.tempo.said.of_proxies = false;
+                let door = &mut self.doors.tempo;
+                door.said.of_proxies = false;
+                if is_supplier && door.sessions.get(session).is_some_and(|session| session.way == Way::Group) {
+                    door.grouped.insert(key);
+                }
                 let parts = self.parts_with(peer);
                 for part in parts {
                     self.let_in(part);
@@ -217,10 +223,11 @@ impl Core {
     fn remove_parts_with(&mut self, peer: Peer) {
         let parts = self.parts_with(peer);
         let door = &mut self.doors.tempo;
-        if let Some(gone) = door.proxies.remove(&peer)
-            && let Some(session) = door.sessions.get_mut(gone.session)
-        {
-            session.forget_supplier(peer);
+        if let Some(gone) = door.proxies.remove(&peer) {
+            gone.key.iter().for_each(|key| _ = door.grouped.remove(key));
+            if let Some(session) = door.sessions.get_mut(gone.session) {
+                session.forget_supplier(peer);
+            }
         }
         for part in parts {
             self.give_up_part(part);

@@ -27,6 +27,26 @@ pub(crate) enum Place {
     Stream(Token),
 }
 
+/// How an end point was met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It has turned to the service.
+    #[default]
+    Single,
+    /// It has announced itself to the group: whatever it publishes, all others there have from itself.
+    Group,
+}
+
+impl Way {
+    /// What a cookie for such a session is made for: it says in which of the ways it was given, since nothing is kept of who has not returned it.
+    pub(crate) const fn proof_of(self, session: u32) -> u32 {
+        match self {
+            Self::Single => session,
+            Self::Group => !session,
+        }
+    }
+}
+
 /// A session of an end point, at one place.
 pub(crate) struct Session {
     pub(crate) number: u32,
@@ -34,6 +54,7 @@ pub(crate) struct Session {
     pub(crate) account: Arc<Account>,
     /// Whom what is done for it is charged to: its address, among those of the lane.
     pub(crate) slice: Token,
+    pub(crate) way: Way,
     /// The cookie that it gave last, to be returned to it.
     pub(crate) given: u64,
     /// An address that may be where it has moved: it has returned the cookie for the former one from there.
@@ -168,6 +189,7 @@ impl Session {
             place,
             account,
             slice,
+            way: Way::default(),
             given: 0,
             moving: None,
             parts: Vec::new(),

@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 
+use super::hearing::Arrived;
 use super::sessions::Place;
 use crate::counters::Counter;
 use crate::doors::Tag;
@@ -23,17 +24,28 @@ impl Worker {
         if !ready.readable {
             return;
         }
+        self.read_datagrams(false);
+    }
+
+    /// Reads what has been sent to the group.
+    #[cold]
+    pub(crate) fn serve_tempo_group(&mut self) {
+        self.read_datagrams(true);
+    }
+
+    fn read_datagrams(&mut self, by_group: bool) {
         let mut received = core::mem::take(&mut self.core.doors.tempo.received);
         let mut all = 0;
         while all < DATAGRAMS_PER_ROUND {
-            let Some(socket) = &self.core.doors.tempo.out.socket else { break };
+            let door = &self.core.doors.tempo;
+            let Some(socket) = (if by_group { &door.group } else { &door.out.socket }) else { break };
             let Ok(more) = socket.receive(&mut received) else { break };
             // Where nothing else has come, and nothing waits, a message need not wait either.
             let is_single = all == 0 && !more && received.is_single();
             let mut count = 0;
             for (from, datagram) in received.iter() {
                 count += 1;
-                self.hear_datagram(from, datagram, is_single);
+                self.hear_datagram(from, datagram, Arrived { alone: is_single, by_group });
             }
             self.core.counters.add(Counter::TempoDatagramsIn, count);
             all += count;
@@ -44,12 +56,13 @@ impl Worker {
         self.core.doors.tempo.received = received;
     }
 
-    fn hear_datagram(&mut self, from: SocketAddr, mut rest: &[u8], is_single: bool) {
+    fn hear_datagram(&mut self, from: SocketAddr, mut rest: &[u8], arrived: Arrived) {
         while !rest.is_empty() {
             match tempo::wire::Frame::read(rest) {
                 Ok((frame, octets)) => {
                     rest = rest.get(octets..).unwrap_or_default();
-                    self.hear(Place::Datagram(from), from, &frame, is_single && rest.is_empty());
+                    let arrived = Arrived { alone: arrived.alone && rest.is_empty(), ..arrived };
+                    self.hear(Place::Datagram(from), from, &frame, arrived);
                 }
                 Err(error) => {
                     self.core.count_unreadable(error);

@@ -8,7 +8,7 @@ use engine::Time;
 use tempo::wire::{Frame, Unreadable};
 
 use super::Door;
-use super::hearing::Heard;
+use super::hearing::{Arrived, Heard};
 use super::sessions::Place;
 use crate::counters::Counter;
 use crate::doors::Tag;
@@ -281,7 +281,7 @@ impl Worker {
             match Frame::read(rest) {
                 Ok((frame, octets)) => {
                     let alone = octets == rest.len();
-                    match self.hear(Place::Stream(token), address, &frame, alone) {
+                    match self.hear(Place::Stream(token), address, &frame, Arrived { alone, by_group: false }) {
                         Heard::Done => done += octets,
                         Heard::Wait(topic) => {
                             self.core.wait_for_input(token, topic);

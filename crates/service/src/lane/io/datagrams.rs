@@ -86,6 +86,21 @@ impl AsFd for Datagrams {
 }
 
 impl Received {
+    /// Takes over what has arrived in a simulation, as much as one system call takes. Says how many datagrams.
+    #[cfg(test)]
+    pub(crate) fn fill(&mut self, datagrams: impl Iterator<Item = (SocketAddr, Vec<u8>)>) -> usize {
+        self.bytes.resize(BATCH_SIZE * BUFFER_BYTES, 0);
+        self.told.clear();
+        for ((addr, datagram), buffer) in datagrams.take(BATCH_SIZE).zip(self.bytes.chunks_exact_mut(BUFFER_BYTES)) {
+            buffer[..datagram.len()].copy_from_slice(&datagram);
+            let mut told = RecvMeta::default();
+            (told.addr, told.len, told.stride) = (addr, datagram.len(), datagram.len());
+            self.told.push(told);
+        }
+        self.count = self.told.len();
+        self.count
+    }
+
     /// Whether it is one datagram, or none.
     pub(crate) fn is_single(&self) -> bool {
         self.iter().nth(1).is_none()

@@ -5,13 +5,13 @@
 
 #[cfg(not(test))]
 pub(crate) use self::of_system::{
-    Bell, Listener, Poll, Tcp, accept, begin_connect, has_unread, listener, prepare_listener, processor_time, receive,
-    sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
+    Bell, Datagrams, Listener, Poll, Tcp, accept, begin_connect, has_unread, listener, prepare_listener,
+    processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 #[cfg(test)]
 pub(crate) use crate::simulation::sockets::{
-    Bell, Listener, Poll, Stream as Tcp, accept, begin_connect, has_unread, listener, prepare_listener, processor_time,
-    receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
+    Bell, Datagrams, Listener, Poll, Stream as Tcp, accept, begin_connect, has_unread, listener, prepare_listener,
+    processor_time, receive, sleep_until, system_time_of, waits_of_this_thread, write, write_vectored,
 };
 
 /// Whether an address is this host's: a socket can have it.
@@ -27,6 +27,8 @@ mod of_system {
         Bell, Poll, accept, begin_connect, has_unread, prepare_listener, processor_time, receive, sleep_until,
         system_time_of, waits_of_this_thread, write, write_vectored,
     };
+
+    pub(crate) use crate::lane::io::datagrams::Datagrams;
 
     /// A connection's socket.
     pub(crate) type Tcp = std::net::TcpStream;

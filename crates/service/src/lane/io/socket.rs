@@ -12,6 +12,8 @@ pub(crate) enum Socket {
     Listener(Tag, Layer),
     /// Where datagrams of the clients of a door arrive.
     Datagrams(Tag),
+    /// Where those arrive that are sent to a group which a door has joined.
+    Group(Tag),
     /// A connection that a client made.
     Incoming(Tag, Token),
     /// A connection that was made to a client.
@@ -36,6 +38,7 @@ const DOOR: u32 = 60;
 const BELL: u64 = 0;
 /// Beside the bell, which has neither door nor token.
 const DATAGRAMS: u64 = 1;
+const GROUP: u64 = 2;
 const LISTENER: u64 = 1;
 const INCOMING: u64 = 2;
 
@@ -47,6 +50,7 @@ impl Socket {
             Self::Bell => BELL << KIND,
             Self::Datagrams(door) => BELL << KIND | door.number() << DOOR | DATAGRAMS,
             Self::Listener(door, layer) => LISTENER << KIND | door.number() << DOOR | layer as u64,
+            Self::Group(door) => BELL << KIND | door.number() << DOOR | GROUP,
             Self::Incoming(door, token) => INCOMING << KIND | door.number() << DOOR | token.to_bits(),
             Self::Outgoing(door, token) => (INCOMING + 1) << KIND | door.number() << DOOR | token.to_bits(),
         }
@@ -58,6 +62,7 @@ impl Socket {
         let (door, token) = (Tag::numbered(datum >> DOOR & 3), Token::from_bits(datum));
         match datum >> KIND {
             BELL if datum & DATAGRAMS != 0 => Self::Datagrams(door),
+            BELL if datum & GROUP != 0 => Self::Group(door),
             BELL => Self::Bell,
             LISTENER => Self::Listener(door, if datum & 1 == Layer::Tls as u64 { Layer::Tls } else { Layer::Plain }),
             INCOMING => Self::Incoming(door, token),
@@ -86,6 +91,7 @@ mod tests {
                 Socket::Listener(door, Layer::Plain),
                 Socket::Listener(door, Layer::Tls),
                 Socket::Datagrams(door),
+                Socket::Group(door),
             ]) {
                 assert_eq!(Socket::of_datum(socket.datum()), socket);
             }

@@ -14,7 +14,7 @@ use crate::store::record::Record;
 use crate::time::UtcClock;
 
 /// What is read, and looked through, at a time.
-const READ_BYTES: u64 = 256 << 10;
+pub(super) const READ_BYTES: u64 = 256 << 10;
 const LOOK_BYTES: u64 = 4 << 20;
 /// Values of a field, or types, of which the last event can be found, and how long such a value may be.
 const KEYS_MAX: usize = 16_384;
@@ -58,7 +58,7 @@ struct Looking {
 
 impl History {
     /// The number of the first event that is kept.
-    fn first(&self) -> u64 {
+    pub(super) fn first(&self) -> u64 {
         let of_pending = self.pending.front().and_then(|event| event.number()).map(NonZeroU64::get);
         let there = self.parts.front().map(|part| part.first).or(of_pending).unwrap_or(self.last + 1);
         match self.limits.events {
@@ -70,7 +70,7 @@ impl History {
     /// A consumer begins.
     pub(in crate::overflow) fn begin(&mut self, consumer: ProxyKey, start: StartFrom, now: u64) {
         let (first, behind) = (self.first(), self.last + 1);
-        let oldest = (!self.limits.age.is_zero()).then(|| now.saturating_sub(ticks(self.limits.age)));
+        let oldest = (!self.limits.age.is_zero()).then(|| self.oldest(now));
         let mut reader = Reader { next: first, since: oldest, ..Reader::default() };
         let since = |time: u64| Some(oldest.map_or(time, |oldest| oldest.max(time)));
         match start {

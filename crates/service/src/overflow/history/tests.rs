@@ -13,6 +13,7 @@ use engine::StartFrom;
 
 use super::part::FOOTER;
 use super::*;
+use crate::admin::values::PastEvent;
 use crate::store::record::Record;
 
 const CLOCK: UtcClock = UtcClock { lane: Time(0), utc: 1 << 50 };
@@ -103,8 +104,12 @@ const READER: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(9) };
 
 /// The numbers that a consumer gets that begins somewhere, by pieces of so many octets.
 fn numbers(histories: &mut Histories, start: StartFrom, bytes: usize) -> Vec<u64> {
+    numbers_at(histories, start, bytes, Time(0) + Duration::from_secs(1_000))
+}
+
+fn numbers_at(histories: &mut Histories, start: StartFrom, bytes: usize, now: Time) -> Vec<u64> {
     let history = histories.get(ChannelId(0)).unwrap();
-    history.begin(READER, start, CLOCK.utc_time(Time(0)) + 10_000_000_000);
+    history.begin(READER, start, CLOCK.utc_time(now));
     let mut numbers = Vec::new();
     loop {
         let Some(piece) = history.read(READER, (bytes, false), (&CLOCK, &|_, _| None), &mut Desk::default()).unwrap()
@@ -154,6 +159,45 @@ fn what_was_kept_is_read_again_by_pieces_of_any_size_from_anywhere() {
         let last = folder.files().pop().unwrap();
         let length = fs::metadata(&last).unwrap().len();
         OpenOptions::new().write(true).open(&last).unwrap().set_len(length - FOOTER as u64).unwrap();
+    }
+}
+
+/// What is told is looked for step by step, and remembered; a consumer that begins looks anew.
+#[test]
+fn where_the_past_begins_is_told_as_a_consumer_finds_it() {
+    let of_age = HistoryLimits { age: Duration::from_secs(300), ..HistoryLimits::default() };
+    let of_events = HistoryLimits { events: 700, ..HistoryLimits::default() };
+    let of_both = HistoryLimits { events: 200, ..of_age };
+    for (at, limits) in [of_age, of_events, of_both].into_iter().enumerate() {
+        let folder = Folder::new(&format!("standing-{at}"));
+        let (mut histories, next) = folder.open();
+        let mut engine = Engine::new(limits, next);
+        let mut random = fastrand::Rng::with_seed(7);
+        let mut came = Vec::new();
+        for round in 0..60 {
+            if round == 30 {
+                histories.finish(&CLOCK, &mut Desk::default()).unwrap();
+                (histories, _) = folder.open();
+            }
+            for _ in 0..random.usize(1..40) {
+                engine.publish(&mut histories, 1, random.usize(10..3_000));
+                came.push(CLOCK.utc_time(engine.now));
+            }
+            // Sometimes nothing comes for long.
+            engine.now = engine.now + Duration::from_secs(random.choice([0, 20, 200, 400]).unwrap());
+            histories.trim(CLOCK.utc_time(engine.now));
+            if random.bool() {
+                continue;
+            }
+            let found = numbers_at(&mut histories, StartFrom::First, 10 << 20, engine.now);
+            let history = histories.get(ChannelId(0)).unwrap();
+            let told = history.standing(ChannelId(0), CLOCK.utc_time(engine.now), &mut Desk::default());
+            let event = |number: &u64| PastEvent { number: *number, came: came[usize::try_from(*number).unwrap() - 1] };
+            let ends = [found.first(), found.last()].map(|end| end.map(event));
+            assert_eq!([told.first, told.last], ends, "{limits:?}, round {round}");
+            assert_eq!(told.events, found.len() as u64);
+            assert!(told.bytes > 0);
+        }
     }
 }
 

@@ -1,0 +1,117 @@
+//! The service in a multicast group, or at a broadcast address, on the loopback network.
+
+use std::net::{IpAddr, Ipv4Addr, UdpSocket};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::time::Duration;
+
+use client::tempo::{Message, Node, Publisher, Subscriber};
+use service::{Config, ConfigError, StartError};
+use testing::{NextInTime, PATIENCE};
+
+use super::start_as;
+use crate::peers::wait_until;
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// A port that nobody has at the moment.
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Whether this machine carries multicast on its loopback network, tried without any code of ours.
+fn carries_multicast() -> bool {
+    let group = Ipv4Addr::new(239, 255, 77, 3);
+    let try_it = || -> std::io::Result<()> {
+        let receiver = UdpSocket::bind((group, 0))?;
+        receiver.set_read_timeout(Some(Duration::from_secs(5)))?;
+        receiver.join_multicast_v4(&group, &Ipv4Addr::LOCALHOST)?;
+        let sender = UdpSocket::bind("127.0.0.1:0")?;
+        sender.send_to(b"?", (group, receiver.local_addr()?.port()))?;
+        receiver.recv(&mut [0; 1]).map(drop)
+    };
+    try_it().is_ok()
+}
+
+/// An end point whose channel is an address.
+fn node(address: &str) -> Node {
+    let node = Node::builder(address).unwrap().period(Duration::from_millis(50));
+    let node = if address.contains("127.0.0.1") { node } else { node.interface(LOOPBACK) };
+    node.open().unwrap()
+}
+
+/// A subscriber, and what it gets.
+fn listen(node: &Node) -> (Subscriber, Receiver<String>) {
+    let (sender, messages) = channel();
+    // The test may have ended.
+    let tell = move |message: &Message<'_>| _ = sender.send(String::from_utf8_lossy(message.octets).into_owned());
+    (node.subscriber("A/B").on(tell).unwrap(), messages)
+}
+
+fn meets(publisher: &Publisher, subscribers: u32) {
+    assert!(publisher.wait_for_subscribers(subscribers, PATIENCE), "waited for {subscribers} subscribers");
+}
+
+/// What is published in the group the service passes on to others, and others' messages to the group; and nobody gets anything twice.
+fn share(group: &str) {
+    let service = start_as(|config| config.tempo.group = Some(group.into()));
+    let (in_group, at_service) = (format!("udp://{group}"), format!("udp://{}", service.tempo_address().unwrap()));
+    let [near, far, third] = [&in_group, &at_service, &in_group].map(|address| node(address));
+    let (near_subscriber, near_messages) = listen(&near);
+    let (far_subscriber, far_messages) = listen(&far);
+    let [near_publisher, far_publisher] =
+        [&third, &node(&at_service)].map(|node| node.publisher("A/B").open().unwrap());
+    // The one in the group has the subscriber there, and the service, which speaks for both of them; the other one has the service.
+    meets(&near_publisher, 3);
+    meets(&far_publisher, 2);
+    wait_until("all know of each other", || {
+        near_subscriber.report().publishers == 3 && far_subscriber.report().publishers == 2
+    });
+    for number in 0..100 {
+        near_publisher.publish(format!("near {number}").as_bytes()).unwrap();
+        far_publisher.publish(format!("far {number}").as_bytes()).unwrap();
+    }
+    for messages in [&near_messages, &far_messages] {
+        let mut got: Vec<String> = (0..200).map(|_| messages.next_in_time()).collect();
+        let of = |who: &str| (0..100).map(move |number| format!("{who} {number}")).collect::<Vec<_>>();
+        let is_near = |text: &String| text.starts_with("near");
+        let far: Vec<String> = got.extract_if(.., |text| !is_near(text)).collect();
+        assert_eq!((got, far), (of("near"), of("far")), "{group}");
+    }
+    // A last one, behind which nothing can come that came before.
+    far_publisher.publish(b"the end").unwrap();
+    assert_eq!([&near_messages, &far_messages].map(|messages| messages.next_in_time()), ["the end"; 2]);
+    near_publisher.publish(b"the end").unwrap();
+    assert_eq!([&near_messages, &far_messages].map(|messages| messages.next_in_time()), ["the end"; 2]);
+    assert_eq!(near_messages.try_recv(), Err(TryRecvError::Empty));
+    wait_until("the group's publisher hears of all that got its messages", || near_publisher.report().received >= 202);
+}
+
+#[test]
+fn end_points_that_announce_themselves_to_a_broadcast_address_are_heard_by_the_service() {
+    share(&format!("127.255.255.255:{}", free_port()));
+}
+
+#[test]
+fn end_points_that_announce_themselves_to_a_multicast_group_are_heard_by_the_service() {
+    if !carries_multicast() {
+        println!("no multicast on this machine's loopback network: only broadcast is tried");
+        return;
+    }
+    share(&format!("239.255.77.4:{}", free_port()));
+}
+
+#[test]
+fn a_group_has_an_address_a_port_and_a_service_that_answers() {
+    let refused = |group: &str, listen: Option<&str>| {
+        let mut config = Config { listen: "127.0.0.1:0".into(), ..Config::default() };
+        (config.tempo.group, config.tempo.listen) = (Some(group.into()), listen.map(Into::into));
+        match service::Service::start(config).unwrap_err() {
+            StartError::Config(error) => error,
+            other => panic!("{other}"),
+        }
+    };
+    assert!(matches!(refused("239.1.2.3:2811", None), ConfigError::GroupAlone));
+    for wrong in ["239.1.2.3", "2811", "239.1.2.3:0", "0.0.0.0:2811", "group.example.org:2811"] {
+        assert!(matches!(refused(wrong, Some("0")), ConfigError::BadGroup { .. }), "{wrong}");
+    }
+}
