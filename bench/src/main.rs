@@ -25,6 +25,7 @@ mod pipeline;
 mod relay;
 mod report;
 mod spin;
+mod tls;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -85,6 +86,7 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Crash(options) => crash::run(options, out),
         Command::Durable(options) => durable::run(options, out),
         Command::History(options) => history::run(options, out),
+        Command::Tls(options) => tls::run(options, out),
         Command::Overflow(options) => overflow::run(options, out),
         Command::PathsLoad(options) => experiments::load::run(options, out),
         Command::PathsLatency(options) => experiments::latency::run(options, out),

@@ -38,6 +38,9 @@ pub(crate) enum Command {
     /// A consumer that comes late to a channel that keeps its past
     #[command(after_help = crate::history::EXAMPLES)]
     History(crate::history::HistoryOptions),
+    /// What TLS costs an event, beside a bare relay
+    #[command(after_help = crate::tls::EXAMPLES)]
+    Tls(crate::tls::TlsOptions),
     /// A consumer that sleeps while events go on coming, and gets them all when it wakes
     #[command(after_help = crate::overflow::EXAMPLES)]
     Overflow(crate::overflow::OverflowOptions),

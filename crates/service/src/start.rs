@@ -41,7 +41,7 @@ use crate::admin::run::{Administration, Ending, LINES, Log, Withheld};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
 use crate::asked_to_stop::AskedToStop;
-use crate::config::{ClientCertificates, Config, ConnectionReliability, Ends, NarrowCodeSet, Tls};
+use crate::config::{ClientCertificates, Config, ConfigError, ConnectionReliability, Ends, NarrowCodeSet, Tls};
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::giop::outgoing::Calls;
 use crate::doors::giop::outside_naming::OutsideNaming;
@@ -174,24 +174,16 @@ impl Service {
         let outlive = sockets.giop.is_some();
         let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
         let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
-        let [giop_tls, json_tls, tempo_tls] = config.tls_listen_addresses()?;
-        // Where nothing is in the clear, whoever opened a socket meant this one.
-        let (given, given_for_tls) = if config.tls.required { (None, sockets.giop) } else { (sockets.giop, None) };
-        let giop = match given {
-            Some(socket) => Some(taken_over(socket)?),
-            None if config.tls.required => None,
-            None => Some(listen(config.listen_address()?)?),
-        };
-        let giop_tls = match given_for_tls {
-            Some(socket) => Some(taken_over(socket)?),
-            None => giop_tls.map(listen).transpose()?,
-        };
-        let tls = [giop_tls, json_tls.map(listen).transpose()?, tempo_tls.map(listen).transpose()?];
+        let (giop, tls) = open_doors(&config, sockets.giop)?;
         let tls_addresses = [0, 1, 2].map(|door: usize| tls.get(door)?.as_ref().map(|(_, address)| *address));
         let first = giop.as_ref().or(tls.first().and_then(Option::as_ref));
         let Some((any, address)) = first.map(|(listener, address)| (listener, *address)) else {
             return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
+        if config.tls.required && sockets.json.is_some() {
+            let why = "tls.required: the socket that was passed for lines of JSON is in the clear; use tls.json_listen";
+            return Err(ConfigError::Tls { why }.into());
+        }
         let json = match sockets.json {
             Some(socket) => Some(taken_over(socket)?),
             None => config.json_listen_address()?.map(listen).transpose()?,
@@ -633,6 +625,26 @@ fn start_handshakes(
         }
     })?;
     Ok(handshakes::Reception { bell, introductions })
+}
+
+/// A socket that listens, and on which address.
+type Bound = (TcpListener, SocketAddr);
+
+/// Listens for CORBA clients in the clear, unless nothing is, and with TLS by door. `given` is a socket that somebody has opened.
+fn open_doors(config: &Config, given: Option<TcpListener>) -> Result<(Option<Bound>, [Option<Bound>; 3]), StartError> {
+    let [giop_tls, json_tls, tempo_tls] = config.tls_listen_addresses()?;
+    // Where nothing is in the clear, whoever opened a socket meant that for TLS.
+    let (given, given_for_tls) = if config.tls.required { (None, given) } else { (given, None) };
+    let giop = match given {
+        Some(socket) => Some(taken_over(socket)?),
+        None if config.tls.required => None,
+        None => Some(listen(config.listen_address()?)?),
+    };
+    let giop_tls = match given_for_tls {
+        Some(socket) => Some(taken_over(socket)?),
+        None => giop_tls.map(listen).transpose()?,
+    };
+    Ok((giop, [giop_tls, json_tls.map(listen).transpose()?, tempo_tls.map(listen).transpose()?]))
 }
 
 /// Listens, and says on which address.

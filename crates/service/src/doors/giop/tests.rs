@@ -70,6 +70,40 @@ fn door() -> Door {
     })
 }
 
+/// What all lanes of a test have alike.
+fn common(published: &Arc<ArcSwap<Published>>, accounts: &Arc<Accounts>, share: Share) -> Common {
+    Common {
+        published: Arc::clone(published),
+        doors: crate::doors::Settings {
+            json: crate::doors::json::Settings {
+                limits: json::Limits::default(),
+                request_bytes_min: 0,
+                tokens: Arc::default(),
+            },
+            tempo: crate::config::Config::default().tempo_settings(0),
+            tempo_types: Arc::default(),
+            giop: Settings {
+                policy: Arc::default(),
+                framing: framing::Limits::default(),
+                request_bytes_min: 16 << 10,
+                connect_timeout: Duration::from_secs(5),
+                tls: crate::doors::giop::outgoing::Calls::Plain,
+                silence: Duration::from_secs(30),
+                address_outlives: false,
+            },
+        },
+        accounts: Arc::clone(accounts),
+        reserve: Arc::new(Reserve::new(64 << 20)),
+        memory: Arc::new(engine::SharedRoom::new(1 << 30, 75)),
+        backlogs: Arc::new(engine::SharedRoom::new(1 << 30, 75)),
+        message_completion: Duration::from_secs(60),
+        share,
+        main_discipline: engine::Discipline::default(),
+        keeps_expired: false,
+        origin: Instant::now(),
+    }
+}
+
 impl Bench {
     fn new() -> Self {
         Self::with_unread_max(256 << 20)
@@ -113,36 +147,7 @@ impl Bench {
                 links: Vec::new(),
             },
             counters: counters.of_main(None),
-            common: Common {
-                published: Arc::clone(&published),
-                doors: crate::doors::Settings {
-                    json: crate::doors::json::Settings {
-                        limits: json::Limits::default(),
-                        request_bytes_min: 0,
-                        tokens: Arc::default(),
-                    },
-                    tempo: crate::config::Config::default().tempo_settings(0),
-                    tempo_types: Arc::default(),
-                    giop: Settings {
-                        policy: Arc::default(),
-                        framing: framing::Limits::default(),
-                        request_bytes_min: 16 << 10,
-                        connect_timeout: Duration::from_secs(5),
-                        tls: crate::doors::giop::outgoing::Calls::Plain,
-                        silence: Duration::from_secs(30),
-                        address_outlives: false,
-                    },
-                },
-                accounts: Arc::clone(&accounts),
-                reserve: Arc::new(Reserve::new(64 << 20)),
-                memory: Arc::new(engine::SharedRoom::new(1 << 30, 75)),
-                backlogs: Arc::new(engine::SharedRoom::new(1 << 30, 75)),
-                message_completion: Duration::from_secs(60),
-                share,
-                main_discipline: engine::Discipline::default(),
-                keeps_expired: false,
-                origin: Instant::now(),
-            },
+            common: common(&published, &accounts, share),
         });
         Self {
             lane: lane.unwrap(),

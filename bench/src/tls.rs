@@ -1,0 +1,360 @@
+//! `campanile-bench tls`: what TLS costs one event, beside a bare relay.
+//!
+//! One supplier publishes an event, waits until it is answered and until the consumer has it, and goes on; both are this process. Between
+//! them is a service in the clear, a service over TLS, or a thread that knows nothing but records and passes on what is in them: the least
+//! that anybody in the middle does who speaks TLS with both sides. Blocks of events take turns, so that all have the same machine.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Instant;
+
+use ::tls::{ClientEnd, Clients, Identity, ServerEnd, Session, Trust, sealed_bytes_max};
+use client::notify::{StructuredEvent, StructuredProxyPushConsumer};
+use client::{
+    Activation, ConsumerOptions, InvokeError, Orb, OrbOptions, OrbTls, Servant, ServantError, SimpleConsumer,
+    SimpleSupplier, SupplierOptions,
+};
+use giop::cdr::{Reader, Writer};
+use giop::ior::{Ior, Profile, SecureTransport};
+use giop::value::AnyValue;
+use load::table::Table;
+use serde::Serialize;
+
+use crate::campanile::Campanile;
+use crate::hop::Peers;
+use crate::latency::ratio;
+use crate::output::write_json;
+use crate::persistent::Folder;
+use crate::report::{Aim, judge, table_of_aims};
+use crate::{BenchError, Machine, Output, ReportOptions};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  campanile-bench tls --quick            a few seconds
+  campanile-bench tls --payload 4096 --json";
+
+/// What TLS may make of the latency in the clear, and the service of that of a bare relay.
+const OF_CLEAR_MAX: f64 = 1.35;
+const OF_RELAY_MAX: f64 = 1.1;
+/// Events of one block.
+const BLOCK: usize = 250;
+/// Events of the first block of each that are not counted.
+const WARM_UP: usize = 500;
+
+/// Options of `campanile-bench tls`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TlsOptions {
+    /// 2,000 events of each
+    #[arg(long)]
+    quick: bool,
+    /// Events of each contender
+    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with = "quick")]
+    events: usize,
+    /// Octets of an event's payload
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    payload: usize,
+    #[command(flatten)]
+    report: ReportOptions,
+}
+
+/// The whole report: the one JSON object.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Always `tls`.
+    benchmark: &'static str,
+    machine: Machine,
+    payload: usize,
+    events: usize,
+    /// From the beginning of the push until the consumer has it, in µs: of a service in the clear, of one over TLS, and of the bare relay.
+    clear: Figures,
+    tls: Figures,
+    relay: Figures,
+    of_clear: f64,
+    of_relay: f64,
+    aims: Vec<Aim>,
+}
+
+/// Of one contender.
+#[derive(Debug, Default, Clone, Copy, Serialize)]
+struct Figures {
+    p50_ns: u64,
+    p99_ns: u64,
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let events = if options.quick { 2_000 } else { options.events };
+    let folder = Folder::new("tls", None)?;
+    let files = Files::write(&folder)?;
+    let service = Campanile::start_configured(Some(&files.config))?;
+    let reference = service.factory()?.object().ior().clone();
+    let event = StructuredEvent {
+        remainder: AnyValue::from("x".repeat(options.payload).as_str()),
+        ..StructuredEvent::new("Bench", "Tls", "")
+    };
+    let mut contenders = [
+        Contender::service(&reference, OrbOptions::default())?,
+        Contender::service(&reference, files.orb())?,
+        Contender::relay(&files)?,
+    ];
+    for contender in &mut contenders {
+        for _ in 0..WARM_UP {
+            contender.pass(&event)?;
+        }
+        contender.taken.clear();
+    }
+    for _ in 0..events.div_ceil(BLOCK) {
+        for contender in &mut contenders {
+            for _ in 0..BLOCK {
+                contender.pass(&event)?;
+            }
+        }
+    }
+    let [clear, tls, relay] = contenders.each_mut().map(Contender::figures);
+    let (of_clear, of_relay) = (ratio(tls.p50_ns, clear.p50_ns), ratio(tls.p50_ns, relay.p50_ns));
+    let aim = |aim: String, found: f64, most: f64| Aim { aim, found: format!("{found:.2}"), met: Some(found <= most) };
+    let aims = vec![
+        aim(format!("p50 over TLS at most {OF_CLEAR_MAX} × that in the clear"), of_clear, OF_CLEAR_MAX),
+        aim(format!("p50 over TLS at most {OF_RELAY_MAX} × that of a bare relay over TLS"), of_relay, OF_RELAY_MAX),
+    ];
+    let report = Report {
+        benchmark: "tls",
+        machine: Machine::describe(),
+        payload: options.payload,
+        events,
+        clear,
+        tls,
+        relay,
+        of_clear,
+        of_relay,
+        aims,
+    };
+    write_json(&report, &options.report, out)?;
+    if !options.report.json {
+        let mut table = Table::new(["", "p50 in µs", "p99 in µs"]);
+        for (name, figures) in [("service, in the clear", clear), ("service, TLS", tls), ("bare relay, TLS", relay)] {
+            table.row([name.into(), micros(figures.p50_ns).into(), micros(figures.p99_ns).into()]);
+        }
+        table.write(out)?;
+        table_of_aims(&report.aims).write(out)?;
+    }
+    judge(&report.aims)
+}
+
+fn micros(ns: u64) -> String {
+    format!("{:.1}", ratio(ns, 1_000))
+}
+
+/// What both sides show each other, and the service's configuration.
+struct Files {
+    authority: PathBuf,
+    certificate: PathBuf,
+    key: PathBuf,
+    config: PathBuf,
+}
+
+impl Files {
+    fn write(folder: &Folder) -> Result<Self, BenchError> {
+        let wrong = |why: String| BenchError::Io { doing: "making certificates", source: std::io::Error::other(why) };
+        let certified = rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()]);
+        let certified = certified.map_err(|error| wrong(error.to_string()))?;
+        // It vouches for itself, so it is its own authority.
+        let files = Self {
+            authority: folder.file("certificate.pem"),
+            certificate: folder.file("certificate.pem"),
+            key: folder.file("key.pem"),
+            config: folder.file("tls.toml"),
+        };
+        let config = format!(
+            "[store]\ndirectory = \"none\"\n[tls]\nlisten = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nca = {:?}\n",
+            files.certificate, files.key, files.authority, files.authority
+        );
+        for (path, text) in [
+            (&files.certificate, certified.cert.pem()),
+            (&files.key, certified.signing_key.serialize_pem()),
+            (&files.config, config),
+        ] {
+            std::fs::write(path, text).map_err(BenchError::io("writing certificates"))?;
+        }
+        Ok(files)
+    }
+
+    fn orb(&self) -> OrbOptions {
+        let tls = OrbTls::trusting(&self.authority).with_identity(&self.certificate, &self.key);
+        OrbOptions { tls: Some(tls), ..OrbOptions::default() }
+    }
+
+    fn ends(&self) -> Result<(ServerEnd, ClientEnd), BenchError> {
+        let wrong = |error: ::tls::LoadError| BenchError::Io {
+            doing: "reading certificates",
+            source: std::io::Error::other(error.to_string()),
+        };
+        let identity = || Identity::read(&self.certificate, &self.key).map_err(wrong);
+        let trust = Trust::read(Path::new(&self.authority), None).map_err(wrong)?;
+        let server = ServerEnd::new(identity()?, Clients::Required(trust.clone())).map_err(wrong)?;
+        let client = ClientEnd::new(trust, true, Some(identity()?)).map_err(wrong)?;
+        Ok((server, client))
+    }
+}
+
+fn setup(doing: &'static str) -> impl Fn(InvokeError) -> BenchError {
+    move |error| BenchError::Setup { doing: doing.into(), reason: error.to_string() }
+}
+
+/// How a supplier pushes, and what keeps its consumer there.
+enum Way {
+    Service(SimpleSupplier, #[expect(dead_code, reason = "it is the consumer")] SimpleConsumer),
+    Relay(StructuredProxyPushConsumer, #[expect(dead_code, reason = "it is the consumer")] Activation),
+}
+
+struct Contender {
+    way: Way,
+    arrived: Receiver<Instant>,
+    taken: Vec<u64>,
+}
+
+/// A consumer that only says when it was pushed to.
+struct Stamps(Sender<Instant>);
+
+impl Servant for Stamps {
+    fn type_id(&self) -> &str {
+        "IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0"
+    }
+
+    fn invoke(&self, operation: &str, _: &mut Reader<'_>, _: &mut Writer<'_>) -> Result<(), ServantError> {
+        if operation == "push_structured_event" {
+            let _ = self.0.send(Instant::now());
+        }
+        Ok(())
+    }
+}
+
+impl Contender {
+    fn service(reference: &Ior, orb: OrbOptions) -> Result<Self, BenchError> {
+        let (sender, arrived) = channel();
+        let (url, wrong) = (reference.to_string(), setup("connecting to the service"));
+        let options = ConsumerOptions { orb: orb.clone(), ..ConsumerOptions::default() };
+        let consumer = SimpleConsumer::connect(&url, None, options, move |_| {
+            let _ = sender.send(Instant::now());
+            Ok(())
+        });
+        let consumer = consumer.map_err(&wrong)?;
+        let options = SupplierOptions { orb, ..SupplierOptions::default() };
+        let supplier = SimpleSupplier::connect_with(&url, None, options).map_err(&wrong)?;
+        Ok(Self { way: Way::Service(supplier, consumer), arrived, taken: Vec::new() })
+    }
+
+    fn relay(files: &Files) -> Result<Self, BenchError> {
+        let (sender, arrived) = channel();
+        let orb = Orb::new(files.orb());
+        let wrong = setup("connecting to the relay");
+        let activation = orb.activate(Arc::new(Stamps(sender))).map_err(&wrong)?;
+        let mut reference = activation.reference().ior().clone();
+        let consumer = reference.iiop().and_then(|profile| profile.secure_transport()).map_or(0, |secure| secure.port);
+        let port = relay(files, consumer)?;
+        for profile in &mut reference.profiles {
+            if let Profile::Iiop(profile) = profile {
+                profile.host = Ipv4Addr::LOCALHOST.to_string();
+                profile.components.retain(|component| component.tag != giop::ior::tag::SSL_SEC_TRANS);
+                let options = SecureTransport::PROTECTION;
+                let secure = SecureTransport { supports: options, requires: options, port };
+                profile.components.push(secure.to_component());
+            }
+        }
+        let proxy = StructuredProxyPushConsumer::unchecked(Orb::new(files.orb()).object(reference));
+        Ok(Self { way: Way::Relay(proxy, activation), arrived, taken: Vec::new() })
+    }
+
+    fn pass(&mut self, event: &StructuredEvent) -> Result<(), BenchError> {
+        let began = Instant::now();
+        match &self.way {
+            Way::Service(supplier, _) => supplier.publish(event),
+            Way::Relay(proxy, _) => proxy.push_structured_event(event),
+        }
+        .map_err(setup("publishing"))?;
+        let arrived = self.arrived.recv().unwrap_or(began);
+        let taken = arrived.saturating_duration_since(began).as_nanos();
+        self.taken.push(u64::try_from(taken).unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    fn figures(&mut self) -> Figures {
+        self.taken.sort_unstable();
+        let at = |per_cent: usize| self.taken.get(self.taken.len() * per_cent / 100).copied().unwrap_or(0);
+        Figures { p50_ns: at(50), p99_ns: at(99) }
+    }
+}
+
+/// Starts a thread that passes on what is in the records between one who connects and that port. Says where it listens.
+fn relay(files: &Files, to: u16) -> Result<u16, BenchError> {
+    let (server, client) = files.ends()?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(BenchError::io("listening as a relay"))?;
+    let port = listener.local_addr().map_err(BenchError::io("listening as a relay"))?.port();
+    thread::spawn(move || {
+        // Whoever waits for it notices that it has ended.
+        let _ = relay_one(&listener, SocketAddr::from((Ipv4Addr::LOCALHOST, to)), &server, &client);
+    });
+    Ok(port)
+}
+
+fn relay_one(
+    listener: &TcpListener,
+    to: SocketAddr,
+    server: &ServerEnd,
+    client: &ClientEnd,
+) -> Result<(), Box<dyn core::error::Error>> {
+    let (supplier, _) = listener.accept()?;
+    let mut supplier = Side::shaken(supplier, server.session()?)?;
+    let mut consumer = Side::shaken(TcpStream::connect(to)?, client.session("127.0.0.1")?)?;
+    let peers = Peers::new()?;
+    peers.watch(&supplier.tcp, 0)?;
+    peers.watch(&consumer.tcp, 1)?;
+    let (mut read, mut plain, mut sealed) = (vec![0; 64 << 10], Vec::new(), vec![0; sealed_bytes_max(64 << 10)]);
+    peers.serve(|from| {
+        let (from, to) = if from == 0 { (&mut supplier, &mut consumer) } else { (&mut consumer, &mut supplier) };
+        let count = match from.tcp.read(&mut read) {
+            Ok(0) => return Ok(false),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
+            Err(_) => return Ok(false),
+        };
+        plain.clear();
+        let arrived = read.get_mut(..count).unwrap_or_default();
+        let opened = from.session.take_in(arrived, |octets| plain.extend_from_slice(octets), &mut Vec::new());
+        if opened.is_err() || plain.is_empty() {
+            return Ok(opened.is_ok());
+        }
+        let Ok(octets) = to.session.seal(&plain, &mut sealed) else { return Ok(false) };
+        Ok(to.tcp.write_all(sealed.get(..octets).unwrap_or_default()).is_ok())
+    })?;
+    Ok(())
+}
+
+/// One side of the relay.
+struct Side {
+    tcp: TcpStream,
+    session: Session,
+}
+
+impl Side {
+    fn shaken(mut tcp: TcpStream, mut session: Session) -> Result<Self, Box<dyn core::error::Error>> {
+        tcp.set_nodelay(true)?;
+        let (mut read, mut count, mut out) = (vec![0; 16 << 10], 0, Vec::new());
+        loop {
+            session.take_in(read.get_mut(..count).unwrap_or_default(), |_| (), &mut out)?;
+            tcp.write_all(&out)?;
+            out.clear();
+            if !session.is_handshaking() {
+                return Ok(Self { tcp, session });
+            }
+            count = tcp.read(&mut read)?;
+            if count == 0 {
+                return Err("the handshake was broken off".into());
+            }
+        }
+    }
+}
