@@ -29,15 +29,18 @@ mod start;
 mod store;
 mod time;
 
+pub use accounts::Principal;
 pub use admin::drain::Undone;
-pub use admin::program::Liveness;
-pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Query};
+pub use admin::program::{Asker, Liveness};
+pub use admin::statistics::{reason_name, state_name};
+pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Figures, Query};
 pub use config::{
     Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
+    Delivery, Discipline, Http, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
     StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable,
 };
-pub use counters::{Counter, Counters, LaneCounters};
+pub use corba::{Declared, ListedChannel, RestoredStanding, Settable, SupplierStanding};
+pub use counters::{Counter, Counters, HttpTally, LaneCounters};
 pub use lane::scheduling::run_at_fifo;
 pub use start::{Service, Sockets, StartError, Stopper};
 pub use store::kept::{KeptError, KeptEvent, KeptStore};
