@@ -7,6 +7,7 @@ use crate::logger;
 use crate::show;
 use crate::signals::{Waiter, Wake};
 use crate::supervisor::{self, Supervisor};
+use console::Console;
 use service::{Config, Service, Sockets, Undone};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -50,7 +51,12 @@ fn serve_on(
     let address = address.or_else(|| config.listen_address().ok());
     let remark = choose_store(&mut config, environment, address).unwrap_or_default();
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
-    let service = Service::start_on(config, sockets).map_err(|error| match error.is_of_configuration() {
+    let service = Service::start_on(config.clone(), sockets).map_err(|error| match error.is_of_configuration() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::message(error),
+    })?;
+    // Until the service has ended: whoever watches it sees how it ends.
+    let console = Console::start(&config, &service).map_err(|error| match error.is_of_configuration() {
         true => Failure::Usage(error.to_string()),
         false => Failure::message(error),
     })?;
@@ -61,6 +67,7 @@ fn serve_on(
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
     let json = service.json_address().map_or_else(String::new, |address| format!("; lines of JSON at {address}"));
     let tempo = service.tempo_address().map_or_else(String::new, |address| format!("; Tempo at {address}"));
+    let http = console.as_ref().map_or_else(String::new, |http| format!("; HTTP at http://{}/", http.address()));
     let kept =
         service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
@@ -77,7 +84,9 @@ fn serve_on(
     }
     loop {
         match waiter.wait(None) {
-            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{kept}\n")),
+            Some(Wake::Done) => {
+                say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{http}{kept}\n"))
+            }
             Some(Wake::HangUp) => log::info!(
                 "SIGHUP changes nothing: the configuration is read at the start, and the log goes to standard error"
             ),
@@ -96,6 +105,7 @@ fn serve_on(
         }
     });
     let undone = service.drain(limit);
+    drop(console);
     let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());
     if undone.is_loss() { Err(Failure::Undelivered(told(&undone))) } else { Ok(()) }
 }
@@ -142,8 +152,19 @@ fn say(text: &str) {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, tempo_listen, log: _ } =
-        options;
+    let ServeOptions {
+        listen,
+        advertise,
+        config,
+        ior_file,
+        topology,
+        data,
+        naming,
+        json_listen,
+        tempo_listen,
+        http,
+        log: _,
+    } = options;
     let mut settings = match config {
         Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
         None => Config::default(),
@@ -171,6 +192,9 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     }
     if tempo_listen.is_some() {
         settings.tempo.listen.clone_from(tempo_listen);
+    }
+    if http.is_some() {
+        settings.http.listen.clone_from(http);
     }
     Ok(settings)
 }
@@ -229,6 +253,7 @@ mod tests {
             data: Some("x".into()),
             json_listen: None,
             tempo_listen: Some("2811".into()),
+            http: Some("2812".into()),
             naming: Some("corbaloc::names.example.org/NameService".into()),
             log: LogLevel::Info,
         };
@@ -239,6 +264,7 @@ mod tests {
         assert_eq!(settings.topology.as_deref(), Some(Path::new("x.json")));
         assert_eq!(settings.store.directory.as_deref(), Some(Path::new("x")));
         assert_eq!(settings.tempo.listen.as_deref(), Some("2811"));
+        assert_eq!(settings.http.listen.as_deref(), Some("2812"));
         assert_eq!(settings.naming.outside.as_deref(), Some("corbaloc::names.example.org/NameService"));
     }
 
