@@ -87,6 +87,12 @@ impl Access {
         if self.token.is_none() {
             return Err(Forbidden::ReadOnly);
         }
+        self.check_site(headers)?;
+        if self.shows_token(headers) { Ok(()) } else { Err(Forbidden::Token) }
+    }
+
+    /// Whether a page of another site has a browser ask, as far as that says so.
+    pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
         let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
         let of_own_page = |origin: &str| {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -94,10 +100,7 @@ impl Access {
         };
         let origin_is_own = text(ORIGIN.as_str()).is_none_or(of_own_page);
         let site_is_own = text("sec-fetch-site").is_none_or(|site| ["same-origin", "none"].contains(&site));
-        if !origin_is_own || !site_is_own {
-            return Err(Forbidden::CrossSite);
-        }
-        if self.shows_token(headers) { Ok(()) } else { Err(Forbidden::Token) }
+        if origin_is_own && site_is_own { Ok(()) } else { Err(Forbidden::CrossSite) }
     }
 }
 

@@ -35,10 +35,10 @@ pub(crate) async fn health(shared: &Shared, is_readiness: bool) -> Result<(), St
 }
 
 /// The arguments behind `?`.
-struct Arguments<'a>(Vec<(&'a str, String)>);
+pub(crate) struct Arguments<'a>(Vec<(&'a str, String)>);
 
 impl<'a> Arguments<'a> {
-    fn read(query: &'a str) -> Result<Self, Failure> {
+    pub(crate) fn read(query: &'a str) -> Result<Self, Failure> {
         let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let value = decoded(value).ok_or_else(|| Failure::Bad(format!("{name} is not UTF-8 in %-signs")))?;
@@ -47,11 +47,11 @@ impl<'a> Arguments<'a> {
         Ok(Self(pairs.collect::<Result<_, Failure>>()?))
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
     }
 
-    fn number<T: core::str::FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
+    pub(crate) fn number<T: core::str::FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
         let read = |text: &str| text.parse().map_err(|_| Failure::Bad(format!("{name} is to be a number")));
         self.text(name).map(read).transpose()
     }
@@ -97,12 +97,24 @@ pub(crate) async fn tell(routes: &Routes, path: &str, query: &str, by: Principal
             consumer(shared, key, by).await?
         }
         ["suppliers"] => suppliers(shared, &arguments, by).await?,
+        ["constraint"] => constraint(arguments.text("text").unwrap_or_default()),
         ["drops"] => drops(shared, by).await?,
         ["topology"] => match shared.ask(by, Query::Topology).await? {
             Told::Topology(text) => http::whole(http::JSON, text),
             _ => return Err(Failure::NotFound),
         },
         _ => return Err(Failure::NotFound),
+    })
+}
+
+/// Whether a text is a constraint; if not, what is wrong at which column, counted from 1.
+fn constraint(text: &str) -> Answer {
+    http::json(&match filter::Constraint::parse(text, &filter::Limits::default()) {
+        Ok(constraint) => {
+            let reads: Vec<String> = constraint.paths().iter().map(ToString::to_string).collect();
+            json!({ "valid": true, "steps_worst": constraint.cost().worst, "always": constraint.always(), "reads": reads })
+        }
+        Err(error) => json!({ "valid": false, "column": error.column(), "reason": error.reason().to_string() }),
     })
 }
 
@@ -194,7 +206,7 @@ fn reasons(of: impl Fn(DiscardReason) -> u64) -> Value {
 }
 
 /// How many there were, their sum, and the bounds below which a half and 99 of 100 of them lie.
-fn latency(latency: &engine::Latency) -> Value {
+pub(crate) fn latency(latency: &engine::Latency) -> Value {
     let count = latency.count();
     let bound = |per_cent: u64| {
         let mut buckets = latency.cumulative();

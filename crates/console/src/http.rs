@@ -1,5 +1,6 @@
 //! Answers, and the bodies of requests, in hyper's words.
 
+use core::cell::Cell;
 use core::convert::Infallible;
 use core::future::poll_fn;
 use core::pin::Pin;
@@ -32,13 +33,32 @@ pub(crate) struct Live {
 
 /// How many live streams are open, for whoever counts them.
 pub(crate) struct Open {
-    streams: core::cell::Cell<u32>,
+    streams: Cell<u32>,
+    watchers: Cell<u32>,
     tally: HttpTally,
+}
+
+/// That of one who watches events.
+pub(crate) struct Watcher(Rc<Open>);
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.watchers.set(self.0.watchers.get().saturating_sub(1));
+    }
 }
 
 impl Open {
     pub(crate) fn new(tally: HttpTally) -> Rc<Self> {
-        Rc::new(Self { streams: core::cell::Cell::new(0), tally })
+        Rc::new(Self { streams: Cell::new(0), watchers: Cell::new(0), tally })
+    }
+
+    /// One more watches events, unless so many do.
+    pub(crate) fn take_watcher(self: &Rc<Self>, most: u32) -> Option<Watcher> {
+        let watchers = self.watchers.get();
+        (watchers < most).then(|| {
+            self.watchers.set(watchers + 1);
+            Watcher(Rc::clone(self))
+        })
     }
 
     pub(crate) fn streams(&self) -> u32 {

@@ -13,10 +13,12 @@ mod http;
 mod live;
 mod metrics;
 mod openmetrics;
+mod pages;
 mod routes;
 mod server;
 mod shared;
 mod stream;
+mod watching;
 
 use core::fmt;
 use std::io;

@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use service::{Counter, Principal};
 use tokio::sync::mpsc;
 
-use crate::api::{channel_json, consumer_json};
+use crate::api::{Arguments, channel_json, consumer_json, latency};
 use crate::http::{self, Answer, Body, Live};
 use crate::metrics::{STATES, state_of};
 use crate::routes::{Client, Failure, Routes};
 use crate::shared::{Channel, Standing};
+use crate::watching::{self, Wanted};
 
 /// What the text is.
 const KIND: &str = "text/event-stream";
@@ -24,6 +25,9 @@ const EVERY: Duration = Duration::from_secs(1);
 const STREAMS_MAX: u32 = 32;
 /// Messages that wait for a client to read. It is told nothing while they are all full: what it gets is as things stand then.
 const WAITING_MAX: usize = 2;
+/// Browsers that may watch events at once, and events that wait for each to read; what is beyond is left out, and counted in the next.
+const WATCHERS_MAX: u32 = 4;
+const EVENTS_WAITING_MAX: usize = 128;
 /// Consumers of which each message tells: the slowest.
 const CONSUMERS: usize = 20;
 /// Channels of which each message tells.
@@ -47,7 +51,7 @@ const COUNTERS: [Counter; 12] = [
 
 /// Tells how everything stands until the client has enough.
 pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Answer, Failure> {
-    let (to, from) = stream(routes)?;
+    let (to, from) = stream(routes, WAITING_MAX)?;
     let shared = Rc::clone(&routes.shared);
     tokio::task::spawn_local(async move {
         loop {
@@ -65,22 +69,54 @@ pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Ans
     Ok(answer(routes, from, client))
 }
 
+/// Tells of a channel's events as they come, until the client has enough.
+pub(crate) async fn watch(routes: &Routes, client: Client, query: &str) -> Result<Answer, Failure> {
+    let arguments = Arguments::read(query)?;
+    let channel = arguments.number("channel")?.unwrap_or(0);
+    let constraint = arguments.text("constraint").filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    if let Some(Err(error)) =
+        constraint.as_deref().map(|text| filter::Constraint::parse(text, &filter::Limits::default()))
+    {
+        return Err(Failure::Bad(format!("not a constraint: {error}")));
+    }
+    let seat = routes.open.take_watcher(WATCHERS_MAX).ok_or_else(|| {
+        routes.tally.add(Counter::HttpStreamsRefused, 1);
+        Failure::Busy(format!("{WATCHERS_MAX} watch events already, and no more can"))
+    })?;
+    let (to, from) = stream(routes, EVENTS_WAITING_MAX)?;
+    let wanted = Wanted { service: routes.shared.service.listens, channel, constraint };
+    let (events, gone) = (to.clone(), to);
+    let connected = tokio::task::spawn_blocking(move || watching::begin(wanted, events)).await;
+    let consumer = connected.map_err(|error| Failure::Refused(error.to_string()))?.map_err(Failure::Refused)?;
+    tokio::task::spawn_local(async move {
+        while !gone.is_closed() && !consumer.has_ended() {
+            // Something now and then, so that a client that is gone is noticed.
+            let _ = tokio::time::timeout(EVERY, gone.closed()).await;
+            let _ = gone.try_send(Bytes::from_static(b": still here\n\n"));
+        }
+        // It takes leave of the service, which may take a moment.
+        let _ = tokio::task::spawn_blocking(move || drop(consumer)).await;
+        drop(seat);
+    });
+    Ok(answer(routes, from, client))
+}
+
 /// Both ends of a stream, if there may be another.
-pub(crate) fn stream(routes: &Routes) -> Result<(mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>), Failure> {
+fn stream(routes: &Routes, waiting_max: usize) -> Result<(mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>), Failure> {
     if routes.open.streams() >= STREAMS_MAX {
         routes.tally.add(Counter::HttpStreamsRefused, 1);
         return Err(Failure::Busy(format!("{STREAMS_MAX} live streams are open, and no more can be")));
     }
-    Ok(mpsc::channel(WAITING_MAX))
+    Ok(mpsc::channel(waiting_max))
 }
 
-pub(crate) fn answer(routes: &Routes, from: mpsc::Receiver<Bytes>, client: Client) -> Answer {
+fn answer(routes: &Routes, from: mpsc::Receiver<Bytes>, client: Client) -> Answer {
     let live = Live::new(from, client.watch, Rc::clone(&routes.open));
     http::answer(StatusCode::OK, KIND, Body::Live(live))
 }
 
 /// A message of a stream.
-pub(crate) fn message(event: &str, data: &Value) -> Bytes {
+fn message(event: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
 }
 
@@ -108,6 +144,8 @@ fn standing_json(standing: &Standing) -> Value {
         let events_in = channel.stats.map_or(0, |stats| stats.traffic.events_in);
         (core::cmp::Reverse(channel.backlog_events), core::cmp::Reverse(events_in), channel.listed.id)
     });
+    let mut all = engine::Latency::default();
+    standing.channels.iter().filter_map(|channel| channel.stats).for_each(|stats| all.join(&stats.traffic.latency));
     json!({
         "at_ms": u64::try_from(standing.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(0),
         "counters": COUNTERS.iter().map(counter).collect::<serde_json::Map<_, _>>(),
@@ -117,6 +155,11 @@ fn standing_json(standing: &Standing) -> Value {
         "channels_total": standing.channels.len(),
         "backlog_events": standing.channels.iter().map(|channel| channel.backlog_events).sum::<u64>(),
         "backlog_bytes": standing.channels.iter().map(|channel| channel.backlog_bytes).sum::<u64>(),
+        "latency": {
+            "bounds_ns": engine::Latency::BOUNDS_NS,
+            "cumulative": all.cumulative().map(|(_, so_far)| so_far).collect::<Vec<u64>>(),
+            "all": latency(&all),
+        },
         "slowest": told
             .map(|outbox| consumer_json(outbox, standing.names.get(&outbox.key), standing.now))
             .collect::<Value>(),

@@ -14,6 +14,7 @@ use crate::api;
 use crate::http::{self, Answer, Open};
 use crate::live;
 use crate::metrics;
+use crate::pages;
 use crate::shared::Shared;
 use crate::stream::Watch;
 
@@ -85,6 +86,9 @@ impl Routes {
             "/healthz" | "/readyz" | "/metrics" if !is_reading => return Err(Failure::Method("GET, HEAD")),
             _ => {}
         }
+        if is_reading && let Some(file) = pages::find(&path) {
+            return Ok(file);
+        }
         let has_token = self.access.shows_token(request.headers());
         let by = Principal::Operator { address: client.from, has_token };
         if path == "/metrics" {
@@ -97,8 +101,12 @@ impl Routes {
         let Some(path) = path.strip_prefix("/api/v1/") else { return Err(Failure::NotFound) };
         if is_reading {
             self.access.check_reading(request.headers())?;
-            if path == "live" {
-                return live::tell(self, client, by);
+            // A page of another site could not read it, and is to occupy nothing.
+            self.access.check_site(request.headers())?;
+            match path {
+                "live" => return live::tell(self, client, by),
+                "events" => return live::watch(self, client, request.uri().query().unwrap_or_default()).await,
+                _ => {}
             }
             return api::tell(self, path, request.uri().query().unwrap_or_default(), by).await;
         }
