@@ -130,7 +130,7 @@ fn millis(at: SystemTime) -> u128 {
 
 fn service(routes: &Routes, standing: &Standing) -> Value {
     let about = &routes.shared.service;
-    let behind = standing.consumers.iter().filter(|outbox| state_of(outbox) != "keeping_up").count();
+    let behind = standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) != "keeping_up").count();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "address": about.address,
@@ -233,7 +233,7 @@ pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&String>, now: Ti
         "channel": outbox.key.channel.0,
         "proxy": outbox.key.proxy.0,
         "name": name,
-        "state": state_of(outbox),
+        "state": state_of(outbox, now),
         "doing": service::state_name(outbox.state),
         "backlog_events": outbox.backlog_events,
         "backlog_bytes": outbox.backlog_bytes,
@@ -261,8 +261,8 @@ async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> 
     let wanted = |outbox: &&OutboxStats| {
         let in_state = match state.as_deref() {
             None | Some("") => true,
-            Some("slow") => state_of(outbox) != "keeping_up",
-            Some(state) => state_of(outbox) == state,
+            Some("slow") => state_of(outbox, standing.now) != "keeping_up",
+            Some(state) => state_of(outbox, standing.now) == state,
         };
         in_state && channel.is_none_or(|channel| outbox.key.channel.0 == channel)
     };

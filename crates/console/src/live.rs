@@ -134,10 +134,13 @@ fn standing_json(standing: &Standing) -> Value {
             "events_in": of(Counter::EventsIn), "delivered": of(Counter::Delivered), "dropped": of(Counter::Dropped),
         })
     };
-    let slow = |outbox: &&OutboxStats| state_of(outbox) != "keeping_up";
+    let slow = |outbox: &&OutboxStats| state_of(outbox, standing.now) != "keeping_up";
     let told = standing.consumers.iter().filter(slow).take(CONSUMERS);
     let states = STATES.map(|state| {
-        (state.to_owned(), json!(standing.consumers.iter().filter(|outbox| state_of(outbox) == state).count()))
+        (
+            state.to_owned(),
+            json!(standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) == state).count()),
+        )
     });
     let mut busiest: Vec<&Channel> = standing.channels.iter().collect();
     busiest.sort_by_key(|channel| {

@@ -5,7 +5,9 @@
 //! `http.channels_max`; what they leave out is summed up in gauges, since a sum over those that are left out falls when one of them is
 //! not left out any more.
 
-use engine::{DiscardReason, Latency, OutboxState, OutboxStats};
+use core::time::Duration;
+
+use engine::{DiscardReason, Latency, OutboxState, OutboxStats, Time};
 use service::{Counter, reason_name};
 
 use crate::openmetrics::{Kind, Labels, Seconds, Text};
@@ -212,7 +214,7 @@ const OF_CHANNELS: [OfChannel; 11] = [
         channel.stats.map_or(0, |stats| stats.traffic.delivered_bytes)
     }),
     ("campanile_channel_consumers", Kind::Gauge, "", "Connected consumers.", |channel| channel.consumers),
-    ("campanile_channel_consumers_behind", Kind::Gauge, "", "Of these, those for which events wait.", |channel| {
+    ("campanile_channel_consumers_behind", Kind::Gauge, "", "Of these, those that do not keep up.", |channel| {
         channel.behind
     }),
     (
@@ -237,7 +239,7 @@ const OF_CHANNELS: [OfChannel; 11] = [
     }),
 ];
 
-fn age(since: Option<engine::Time>, now: engine::Time) -> u64 {
+fn age(since: Option<Time>, now: Time) -> u64 {
     since.map_or(0, |since| u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX))
 }
 
@@ -245,16 +247,22 @@ fn age(since: Option<engine::Time>, now: engine::Time) -> u64 {
 pub(crate) const STATES: [&str; 7] =
     ["keeping_up", "behind", "socket_full", "retrying", "suspended", "holding", "disconnected"];
 
+/// How old an event has to be, that a consumer has yet to get, for it to count as behind.
+const BEHIND_AFTER: Duration = Duration::from_secs(1);
+
 /// Which of them it is in: the worst that is true.
-pub(crate) fn state_of(outbox: &OutboxStats) -> &'static str {
+pub(crate) fn state_of(outbox: &OutboxStats, now: Time) -> &'static str {
+    // What waits for its `StartTime` is early.
+    let is_due = outbox.backlog_events > outbox.delayed;
     match outbox.state {
         OutboxState::Disconnected => "disconnected",
         _ if outbox.holds.is_some() => "holding",
         OutboxState::Suspended => "suspended",
         OutboxState::BackingOff => "retrying",
         OutboxState::NoRoom => "socket_full",
-        // What was sent and is not answered yet is nothing to wait for.
-        OutboxState::Active if outbox.backlog_events > u64::from(outbox.in_flight) => "behind",
+        OutboxState::Active if is_due && outbox.oldest.is_some_and(|since| now.since(since) >= BEHIND_AFTER) => {
+            "behind"
+        }
         OutboxState::Active => "keeping_up",
     }
 }
@@ -315,7 +323,7 @@ fn write_consumers(text: &mut Text, standing: &Standing, most: usize) {
     let help = "What it is doing: the worst that is true.";
     text.family("campanile_consumer_state", Kind::StateSet, "", help);
     for (labels, outbox) in &of {
-        let is = state_of(outbox);
+        let is = state_of(outbox, now);
         for state in STATES {
             let labels = [labels.as_slice(), &[("campanile_consumer_state", state)]].concat();
             text.sample("", &labels, u8::from(is == state));
@@ -332,7 +340,7 @@ type OfOthers = (&'static str, &'static str, fn(&OutboxStats) -> u64);
 fn write_others(text: &mut Text, standing: &Standing, others: &[OutboxStats]) {
     text.family("campanile_consumers", Kind::Gauge, "", "Connected consumers, by what they are doing.");
     for state in STATES {
-        let count = standing.consumers.iter().filter(|outbox| state_of(outbox) == state).count();
+        let count = standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) == state).count();
         text.sample("", &[("state", state)], count);
     }
     text.family("campanile_other_consumers", Kind::Gauge, "", "Consumers that are not told of one by one.");

@@ -16,6 +16,8 @@ use service::{
 };
 use tokio::sync::Mutex;
 
+use crate::metrics::state_of;
+
 /// How long what was said counts as new.
 const FRESH_FOR: Duration = Duration::from_millis(500);
 /// How long a store that could not write counts as one that cannot.
@@ -200,7 +202,7 @@ impl Asks {
             return Err(Declined::Stopping);
         };
         let Figures { now, outboxes: mut consumers, channels, .. } = figures.joined();
-        let channels = put_together(listed, &channels, &consumers);
+        let channels = put_together(listed, &channels, &consumers, now);
         consumers.sort_unstable_by_key(slowness);
         let first = consumers.iter().take(self.named).map(|outbox| outbox.key).collect();
         let names = self.names(by, first)?;
@@ -242,7 +244,12 @@ pub(crate) fn slowness(outbox: &OutboxStats) -> impl Ord + use<> {
     (trouble, Reverse(outbox.backlog_events), Reverse(outbox.backlog_bytes), outbox.key)
 }
 
-fn put_together(listed: Vec<ListedChannel>, stats: &[ChannelStats], consumers: &[OutboxStats]) -> Vec<Channel> {
+fn put_together(
+    listed: Vec<ListedChannel>,
+    stats: &[ChannelStats],
+    consumers: &[OutboxStats],
+    now: Time,
+) -> Vec<Channel> {
     let stats: HashMap<ChannelId, ChannelStats> = stats.iter().map(|stats| (stats.channel, *stats)).collect();
     let channel = |listed: ListedChannel| Channel {
         stats: stats.get(&listed.id).copied(),
@@ -260,7 +267,7 @@ fn put_together(listed: Vec<ListedChannel>, stats: &[ChannelStats], consumers: &
         channel.consumers += 1;
         channel.backlog_events += outbox.backlog_events;
         channel.backlog_bytes += outbox.backlog_bytes;
-        channel.behind += u64::from(outbox.backlog_events > u64::from(outbox.in_flight));
+        channel.behind += u64::from(state_of(outbox, now) != "keeping_up");
         channel.oldest = channel.oldest.into_iter().chain(outbox.oldest).min();
     }
     channels

@@ -2,17 +2,21 @@
 
 use std::net::TcpListener;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use client::notify::{
     ClientType, EventChannelFactory, Property, StructuredEvent, StructuredProxyPullSupplier,
     StructuredProxyPushSupplier, find_channel,
 };
-use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
+use client::{ConsumerOptions, ObjectRef, Orb, OrbOptions, SimpleConsumer, SimpleSupplier};
 use console::Console;
 use giop::cdr::Writer;
 use giop::ior::Ior;
 use giop::url::Corbaloc;
 use service::{Answer, Config, ConsumerStanding, Http, Query, Service};
+use testing::EndInTime;
 
 pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
 
@@ -41,6 +45,22 @@ impl Rig {
 
     pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.console.address())
+    }
+
+    /// Events that somebody takes, until it is dropped.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let url = self.service.corbaloc("NotificationService");
+        let channel = self.named_channel("Weather");
+        let consumer = SimpleConsumer::connect(&url, Some(channel), ConsumerOptions::default(), |_| Ok(())).unwrap();
+        let supplier = self.supplier(Some(channel));
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let going = Arc::clone(&goes_on);
+        let thread = thread::spawn(move || {
+            while going.load(Ordering::Relaxed) {
+                supplier.publish(&temperature(20.5, "north")).unwrap();
+            }
+        });
+        Traffic { goes_on, thread: Some(thread), _consumer: consumer }
     }
 
     fn found(&self) -> ObjectRef {
@@ -102,6 +122,20 @@ impl Rig {
     pub(crate) fn consumers_of(&self, channel: i32) -> Vec<ConsumerStanding> {
         let Ok(Answer::Consumers(all)) = self.service.ask(Query::Consumers) else { panic!("no answer") };
         all.into_iter().filter(|consumer| i64::from(consumer.outbox.key.channel.0) == i64::from(channel)).collect()
+    }
+}
+
+/// Somebody who publishes as fast as may be, and somebody who takes it.
+pub(crate) struct Traffic {
+    goes_on: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    _consumer: SimpleConsumer,
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.goes_on.store(false, Ordering::Relaxed);
+        self.thread.take().into_iter().for_each(EndInTime::end_in_time);
     }
 }
 

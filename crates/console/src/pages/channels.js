@@ -49,7 +49,7 @@ function proxyLine(channel, proxy, view) {
   const gone = proxy.client ? (proxy.client.suspended ? "suspended" : "connected") : "not connected";
   const line = item([
     el("b", {}, `proxy ${proxy.id}`), `${KINDS[proxy.events] ?? proxy.events}, ${proxy.pull ? "pull" : "push"}`,
-    el("span", { class: "detail" }, [proxy.name, gone, proxy.selection?.types].filter(Boolean).join("  ")),
+    el("span", { class: "detail" }, [proxy.name, gone].filter(Boolean).join("  ")),
   ], null, () => view.showProxy(channel, proxy));
   return line;
 }
@@ -133,9 +133,9 @@ export const view = {
           line("Latency", `half within ${took(standing.latency.p50_below_ns)}, 99 % within ${took(standing.latency.p99_below_ns)}`),
           line("Profile", profile),
         ].flat()) : null,
-        el("p"), el("h2", {}, "Settings"), settings(own), el("p"), el("h2", {}, "Limits"), settings(limits),
+        el("h2", {}, "Settings"), settings(own), el("h2", {}, "Limits"), settings(limits),
         ...filters.slice(0, 50).map((filter) => el("p", { class: "detail" }, `filter ${filter.id}: ${(filter.constraints ?? []).map((constraint) => constraint.text ?? JSON.stringify(constraint)).join("; ")}`)),
-        el("p"), el("div", { class: "acts" },
+        el("h2", {}, "What can be done"), el("div", { class: "acts" },
           el("button", { type: "button", onclick: () => setQos({ channel: id }, `channel ${id}`) }, "Set QoS"),
           el("button", { type: "button", onclick: () => { location.hash = `#events/${id}`; } }, "Watch its events")));
     } catch (error) { toast(error.message, true); }
@@ -153,7 +153,7 @@ export const view = {
         line("Client", proxy.client ? (proxy.client.suspended ? "suspended" : "connected") : "not connected"),
         line("Types", proxy.types ? proxy.types.map((type) => `${type.domain}/${type.name}`).join(", ") : "all"),
       ].flat()),
-      el("p"), el("h2", {}, "Settings"), settings(proxy.settings), el("p"),
+      el("h2", {}, "Settings"), settings(proxy.settings), el("h2", {}, "What can be done"),
       el("div", { class: "acts" },
         el("button", { type: "button", onclick: () => setQos({ channel, proxy: proxy.id }, `proxy ${proxy.id} of channel ${channel}`) }, "Set QoS"),
         el("button", { type: "button", class: "hurts", onclick: disconnects }, "Disconnect")));

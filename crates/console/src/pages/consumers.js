@@ -66,7 +66,8 @@ export const view = {
         { title: "99 % within", number: true, cell: (consumer) => took(consumer.latency.p99_below_ns) },
         { title: "Dropped", number: true, sort: "dropped", cell: (consumer) => count(consumer.dropped) },
         { title: "Why, and what is being done", wide: true, cell: reason },
-        { title: "", cell: (consumer) => actions(consumer, again) },
+        // Those that keep up are opened for that.
+        { title: "", cell: (consumer) => (consumer.state === "keeping_up" ? "" : actions(consumer, again)) },
       ],
     }));
   },

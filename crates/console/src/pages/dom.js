@@ -89,6 +89,7 @@ export function reason(consumer) {
 
 /** A number beside a bar that says how much of the most it is. */
 export function bar(value, most) {
+  if (!value) return "";
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("class", "bar");
   svg.setAttribute("aria-hidden", "true");

@@ -4,7 +4,7 @@ import { count, el, rate, show, table, took } from "/dom.js";
 import { Plot } from "/plots.js";
 import { get } from "/service.js";
 
-const rounds = new Plot("Rounds a second", ["all lanes"], rate);
+const rounds = new Plot("Rounds a second", ["all lanes"], rate, 10);
 let last = null;
 let speeds = new Map();
 

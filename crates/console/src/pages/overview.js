@@ -4,10 +4,10 @@ import { age, badge, bar, bytes, count, el, level, rate, reason, show, table, to
 import { actions, openConsumer, press } from "/dialogs.js";
 import { Plot } from "/plots.js";
 
-const rates = new Plot("Events a second", ["in", "delivered", "dropped", "refused"], rate);
-const waiting = new Plot("Events that wait", ["all consumers"], (number) => number >= 1e6 ? `${(number / 1e6).toFixed(1)} M` : count(Math.round(number)));
-const latencies = new Plot("From arrival until taken", ["half within", "99 % within"], took);
-const lanes = new Plot("Octets in a second", ["in"], (number) => `${bytes(Math.round(number))}`);
+const rates = new Plot("Events a second", ["in", "delivered", "dropped", "refused"], rate, 10);
+const waiting = new Plot("Events that wait", ["all consumers"], (number) => number >= 1e6 ? `${(number / 1e6).toFixed(1)} M` : count(Math.round(number)), 10);
+const latencies = new Plot("From arrival until taken", ["half within", "99 % within"], took, 1e6);
+const lanes = new Plot("Octets in a second", ["in"], (number) => bytes(Math.round(number)), 1024, Array.from({ length: 40 }, (_, power) => 2 ** power));
 let last = null;
 export let perSecond = {};
 
@@ -57,7 +57,7 @@ export const view = {
     this.slowest = el("div");
     this.busiest = el("div");
     show(main, this.verdict, this.figures, el("div", { class: "plots" }, rates.element, waiting.element, latencies.element, lanes.element),
-      el("h2", {}, "Slowest consumers"), this.slowest, el("p"), el("h2", {}, "Channels"), this.busiest);
+      el("h2", {}, "Slowest consumers"), this.slowest, el("h2", {}, "Channels"), this.busiest);
     if (last) this.tell(last);
   },
   tell(now) {

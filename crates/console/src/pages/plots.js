@@ -3,12 +3,16 @@
 import { el } from "/dom.js";
 
 const KEPT = 300;
+/** Seconds that are shown at least. */
+const SPAN = 60;
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const all = new Set();
 
-/** A plot of some series; `add(seconds, values)` draws the next point of each. */
+/** A plot of some series, of which the axis reaches `least` at least, in steps of one of the `increments`; `add(seconds, values)` draws the next point of each. */
 export class Plot {
-  constructor(title, names, shown) {
+  constructor(title, names, shown, least = 1, increments) {
+    this.least = least;
+    this.increments = increments;
     this.names = names;
     this.shown = shown;
     this.data = [[], ...names.map(() => [])];
@@ -23,11 +27,15 @@ export class Plot {
 
   draw() {
     this.plot?.destroy();
+    this.plot = null;
+    if (!this.data[0].length || !this.box.clientWidth) return;
     const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 }, font: "11px system-ui" };
     this.plot = new uPlot({
       width: Math.max(200, this.box.clientWidth), height: 170, legend: { show: false }, cursor: { y: false, points: { size: 5 } },
-      scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high ?? 0) > 0 ? high * 1.1 : 1] } },
-      axes: [{ ...axis, values: "{HH}:{mm}:{ss}", space: 70 }, { ...axis, size: 62, values: (_, marks) => marks.map(this.shown) }],
+      scales: {
+        y: { range: (_, low, high) => [0, Math.max(this.least, (high ?? 0) * 1.1)] },
+      },
+      axes: [{ ...axis, values: "{HH}:{mm}:{ss}", space: 75 }, { ...axis, size: 66, ...(this.increments ? { incrs: this.increments } : {}), values: (_, marks) => marks.map(this.shown) }],
       series: [{}, ...this.names.map((name, at) => ({ label: name, stroke: colour("abcd"[at]), width: 1.5, points: { show: false } }))],
     }, this.data, this.box);
   }
@@ -38,6 +46,8 @@ export class Plot {
   }
 
   add(seconds, values) {
+    // Nothing is known of the time before.
+    if (!this.data[0].length) { this.data[0].push(seconds - SPAN); this.data.slice(1).forEach((series) => series.push(null)); }
     this.data[0].push(seconds);
     values.forEach((value, at) => {
       this.data[at + 1].push(value ?? null);

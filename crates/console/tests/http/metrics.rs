@@ -97,7 +97,9 @@ fn a_channel_tells_of_what_came_and_went_and_was_dropped_for_whom() {
     let id = channel.to_string();
     let labels = [("channel", id.as_str())];
     let of = |samples: &[Sample], name: &str| value(samples, &format!("campanile_channel_{name}"), &labels);
-    let samples = scrape_until(&rig, "all to be in", |samples| of(samples, "events_in_total") == Some(10.0));
+    let samples = scrape_until(&rig, "all to be in", |samples| {
+        of(samples, "events_in_total") == Some(10.0) && of(samples, "consumers_behind") == Some(1.0)
+    });
     assert_eq!(of(&samples, "delivered_total"), Some(0.0));
     assert_eq!((of(&samples, "consumers"), of(&samples, "consumers_behind")), (Some(1.0), Some(1.0)));
     assert!(of(&samples, "events_in_bytes_total").unwrap() > 10.0 * 40.0);
