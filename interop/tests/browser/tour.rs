@@ -44,6 +44,7 @@ fn an_operator_finds_who_is_slow_among_a_thousand_and_does_something_about_it() 
             (browser.text(".figure"), browser.text("[aria-label='From arrival until taken'] .legend"));
         events.contains("/s") && !events.starts_with('0') && latency.contains('s') && !latency.contains('–')
     });
+    browser.await_true("document.querySelector('[data-points]').dataset.points > 6");
     browser.picture("overview");
     browser.press("4");
     browser.await_text("tbody", "lane");

@@ -32,7 +32,7 @@ export function bytes(number) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let at = 0;
   while (number >= 1024 && at < units.length - 1) { number /= 1024; at += 1; }
-  return `${at ? number.toFixed(1) : number} ${units[at]}`;
+  return `${Number.isInteger(number) ? number : number.toFixed(1)} ${units[at]}`;
 }
 
 /** A time that has passed, in milliseconds. */

@@ -54,6 +54,7 @@ export class Plot {
       this.values[at].textContent = value === undefined || value === null ? "–" : this.shown(value);
     });
     if (this.data[0].length > KEPT) this.data.forEach((series) => series.shift());
+    this.element.dataset.points = this.data[0].length;
     if (this.box.isConnected) { if (this.plot) this.plot.setData(this.data); else this.draw(); }
   }
 }
