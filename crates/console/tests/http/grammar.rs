@@ -77,12 +77,15 @@ fn belongs(family: &str, kind: &str, sample: &Sample) -> bool {
     }
 }
 
+/// Bounds with what is below each, and how many there are.
+type Histogram = (Vec<(f64, f64)>, Option<f64>);
+
 /// Of each histogram the buckets rise, and the last is the count.
 fn check(family: &Family) {
     if family.kind != "histogram" {
         return;
     }
-    let mut of: BTreeMap<BTreeMap<String, String>, (Vec<(f64, f64)>, Option<f64>)> = BTreeMap::new();
+    let mut of: BTreeMap<BTreeMap<String, String>, Histogram> = BTreeMap::new();
     for sample in &family.samples {
         let mut labels = sample.labels.clone();
         let le = labels.remove("le");

@@ -7,12 +7,11 @@
 
 use core::time::Duration;
 
-use corba::{Declared, ListedChannel, Settable};
 use engine::{ChannelId, ChannelStats, OutboxStats, ProxyId, ProxyKey, Time};
 
 use crate::admin::statistics;
 use crate::counters::LaneCounters;
-use crate::doors::{RestoredStanding, SupplierStanding};
+use crate::doors::{Declared, ListedChannel, RestoredStanding, Settable, SupplierStanding};
 
 /// What somebody wants to know. It changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
