@@ -25,6 +25,9 @@ want /usr/bin/omniidl omniidl
 want /usr/include/omniORB4/CORBA.h libomniorb4-dev
 want /usr/include/COS/CosNotifyChannelAdmin.hh libcos4-dev
 want /usr/share/idl/omniORB/COS/CosNotifyChannelAdmin.idl omniorb-idl
+want /usr/bin/chromium chromium
+want /usr/bin/chromedriver chromium-driver
+want /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 if ! command -v javac >/dev/null 2>&1; then missing="$missing default-jdk-headless"; fi
 if ! command -v mvn >/dev/null 2>&1; then missing="$missing maven"; fi
 

@@ -63,6 +63,7 @@ Examples:
   campanile serve --listen 0.0.0.0:2809 --advertise notify.example.org
   campanile serve --json-listen 2810
   campanile serve --tempo-listen 2811
+  campanile serve --http 2812
   campanile serve --config campanile.toml --ior-file /run/campanile.ior
   campanile serve --topology plant.json
   campanile serve --data /var/lib/campanile
@@ -381,6 +382,9 @@ pub(crate) struct ServeOptions {
     /// Also take publishers and subscribers of Tempo here, over UDP and TCP; a port alone is on the loopback address
     #[arg(long, value_name = "[HOST:]PORT")]
     pub(crate) tempo_listen: Option<String>,
+    /// Also serve metrics, the API and the console here, over HTTP; a port alone is on the loopback address
+    #[arg(long, value_name = "[HOST:]PORT")]
+    pub(crate) http: Option<String>,
     /// Serve CORBA clients over TLS at this address, too; needs --tls-certificate and --tls-key
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) tls_listen: Option<String>,

@@ -8,6 +8,7 @@ use crate::reload::reload;
 use crate::show;
 use crate::signals::{Waiter, Wake};
 use crate::supervisor::{self, Supervisor};
+use console::Console;
 use service::{Config, LogConfig, Service, Sockets, Undone};
 use std::io::{self, IsTerminal, Write};
 use std::net::SocketAddr;
@@ -78,7 +79,12 @@ fn serve_on(
     let remark = choose_store(&mut config, environment, address).unwrap_or_default();
     let (limit, naming) = (config.shutdown_drain(), config.naming.outside.clone());
     let mut running = config.clone();
-    let service = Service::start_on(config, sockets).map_err(|error| match error.is_of_configuration() {
+    let service = Service::start_on(config.clone(), sockets).map_err(|error| match error.is_of_configuration() {
+        true => Failure::Usage(error.to_string()),
+        false => Failure::message(error),
+    })?;
+    // Until the service has ended: whoever watches it sees how it ends.
+    let console = Console::start(&config, &service).map_err(|error| match error.is_of_configuration() {
         true => Failure::Usage(error.to_string()),
         false => Failure::message(error),
     })?;
@@ -91,6 +97,7 @@ fn serve_on(
     let tempo = service.tempo_address().map_or_else(String::new, |address| format!("; Tempo at {address}"));
     let doors = ["", " for lines of JSON", " for Tempo"].into_iter().zip(service.tls_addresses());
     let tls: String = doors.filter_map(|(door, address)| Some(format!("; TLS{door} at {}", address?))).collect();
+    let http = console.as_ref().map_or_else(String::new, |http| format!("; HTTP at http://{}/", http.address()));
     let kept =
         service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
@@ -108,7 +115,7 @@ fn serve_on(
     loop {
         match waiter.wait(None) {
             Some(Wake::Done) => {
-                say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{tls}{kept}\n"))
+                say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{http}{tls}{kept}\n"))
             }
             Some(Wake::HangUp) => {
                 let has_certificates = service.reload_tls().unwrap_or_else(|error| {
@@ -136,6 +143,7 @@ fn serve_on(
         }
     });
     let undone = service.drain(limit);
+    drop(console);
     let _ = io::stdout().write_all(summary(&counters.snapshot(), started, io::stdout().is_terminal()).as_bytes());
     if undone.is_loss() { Err(Failure::Undelivered(told(&undone))) } else { Ok(()) }
 }
@@ -190,8 +198,8 @@ fn log_of(options: &ServeOptions, otherwise: LogConfig) -> LogConfig {
 }
 
 fn config(options: &ServeOptions) -> Result<Config, Failure> {
-    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, json_listen, tempo_listen, .. } =
-        options;
+    let ServeOptions { listen, advertise, config, ior_file, topology, data, naming, .. } = options;
+    let ServeOptions { json_listen, tempo_listen, http, .. } = options;
     let mut settings = match config {
         Some(path) => Config::read(path).map_err(|error| Failure::Usage(error.to_string()))?,
         None => Config::default(),
@@ -219,6 +227,9 @@ fn config(options: &ServeOptions) -> Result<Config, Failure> {
     }
     if tempo_listen.is_some() {
         settings.tempo.listen.clone_from(tempo_listen);
+    }
+    if http.is_some() {
+        settings.http.listen.clone_from(http);
     }
     let ServeOptions { tls_listen, tls_certificate, tls_key, tls_client_ca, tls_ca, .. } = options;
     let tls = &mut settings.tls;
@@ -298,6 +309,7 @@ mod tests {
             tls_key: Some("key.pem".into()),
             tls_client_ca: None,
             tls_ca: None,
+            http: Some("2812".into()),
             naming: Some("corbaloc::names.example.org/NameService".into()),
             log: None,
             log_format: None,
@@ -310,6 +322,7 @@ mod tests {
         assert_eq!(settings.topology.as_deref(), Some(Path::new("x.json")));
         assert_eq!(settings.store.directory.as_deref(), Some(Path::new("x")));
         assert_eq!(settings.tempo.listen.as_deref(), Some("2811"));
+        assert_eq!(settings.http.listen.as_deref(), Some("2812"));
         assert_eq!(settings.naming.outside.as_deref(), Some("corbaloc::names.example.org/NameService"));
     }
 

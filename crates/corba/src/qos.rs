@@ -19,7 +19,7 @@ mod topics;
 mod tests;
 
 pub use self::declared::Declared;
-pub(super) use self::declared::declare;
+pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::write_null;
 pub(super) use self::property::{

@@ -67,6 +67,8 @@ pub struct Config {
     pub lanes: Lanes,
     /// Lines of JSON, a way in for scripts.
     pub json: Json,
+    /// Metrics, the API and the console, over HTTP.
+    pub http: Http,
     /// The small protocol for publishers and subscribers, over UDP and TCP.
     pub tempo: Tempo,
     /// Channels that are joined to DDS.
@@ -203,6 +205,30 @@ pub struct Json {
     /// Octets of a line, 1 KiB to 16 MiB. Default 256 KiB. A client that sends a longer one is told so, and its connection is
     /// closed.
     pub line_bytes_max: u32,
+}
+
+/// Metrics, the API and the console, over HTTP. Nothing is encrypted. What changes something needs the token.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// Address and port to listen on; a port alone means the loopback address. Default: none, and nothing is served. Another address than
+    /// a loopback one needs a token, without which nothing is told there.
+    pub listen: Option<String>,
+    /// File whose first line is the token: 16 to 256 visible characters of ASCII. Default: none, and nothing can be changed over HTTP.
+    pub token_file: Option<PathBuf>,
+    /// Names by which browsers and scrapers may call this host, beside those of the loopback address and the listening address: a request
+    /// for another name is refused, since a page of another site may have a browser send it. Default: none.
+    pub hosts: Vec<String>,
+    /// Consumers that the metrics tell of by name, 0 to 10,000. Default 100: those with the largest backlogs. The others are summed up.
+    pub consumers_max: u32,
+    /// Channels that the metrics tell of by number, 1 to 10,000. Default 1,000: those with the lowest. The others are summed up.
+    pub channels_max: u32,
+    /// Connections that may be open at once, 1 to 1,024. Default 64. More are closed at once.
+    pub connections_max: u32,
+    /// Milliseconds in which a request has to be complete, 100 to 600,000. Default 5,000. Else its connection is closed.
+    pub request_within_ms: u32,
+    /// Milliseconds in which an answer has to be read, 100 to 600,000. Default 10,000. Else its connection is closed.
+    pub answer_within_ms: u32,
 }
 
 /// Tempo, the small protocol for publishers and subscribers, over UDP and TCP. It has no security: nothing is encrypted, and nobody is asked
@@ -488,6 +514,7 @@ impl Default for Config {
             channels: Vec::new(),
             compatibility: Compatibility::default(),
             json: Json::default(),
+            http: Http::default(),
             tempo: Tempo::default(),
             dds: Dds::default(),
             tls: Tls::default(),
@@ -508,6 +535,21 @@ impl Default for Compatibility {
             default_admins_or: false,
             monitor_control: false,
             factory_name: "NotifyEventChannelFactory".into(),
+        }
+    }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self {
+            listen: None,
+            token_file: None,
+            hosts: Vec::new(),
+            consumers_max: 100,
+            channels_max: 1_000,
+            connections_max: 64,
+            request_within_ms: 5_000,
+            answer_within_ms: 10_000,
         }
     }
 }
@@ -662,6 +704,11 @@ impl Config {
             ("tempo.input_messages", u64::from(self.tempo.input_messages), 1, 1 << 20),
             ("tempo.input_bytes", u64::from(self.tempo.input_bytes), 1024, 1 << 30),
             ("tempo.topics_max", u64::from(self.tempo.topics_max), 64, 1 << 24),
+            ("http.consumers_max", u64::from(self.http.consumers_max), 0, 10_000),
+            ("http.channels_max", u64::from(self.http.channels_max), 1, 10_000),
+            ("http.connections_max", u64::from(self.http.connections_max), 1, 1_024),
+            ("http.request_within_ms", u64::from(self.http.request_within_ms), 100, 600_000),
+            ("http.answer_within_ms", u64::from(self.http.answer_within_ms), 100, 600_000),
             ("json.line_bytes_max", u64::from(self.json.line_bytes_max), 1024, 16 << 20),
             ("tls.handshake_ms", u64::from(self.tls.handshake_ms), 100, 600_000),
             ("tempo.types (entries)", self.tempo.types.len() as u64, 0, TYPES_MAX as u64),
@@ -787,6 +834,7 @@ mod tests {
             "may",
             "on",
             "types",
+            "token_file",
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }

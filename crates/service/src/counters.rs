@@ -493,6 +493,40 @@ counters! {
     RegistrationsLimit = "registrations_limit_reached",
     /// Reconnection callbacks: claims not granted because the client had its share.
     RegistrationsShare = "registrations_share_reached",
+    /// Connections to the HTTP port that were accepted.
+    HttpConnectionsAccepted = "http_connections_accepted",
+    /// Of these, those that are open now.
+    HttpConnectionsOpen = "http_connections_open",
+    /// Connections to the HTTP port that were closed at once, since `http.connections_max` were open.
+    HttpConnectionsRefused = "http_connections_refused",
+    /// Requests over HTTP that were read.
+    HttpRequests = "http_requests",
+    /// Connections to the HTTP port that were closed since what came was no HTTP, or its head had more than 16 KiB or 64 fields.
+    HttpMalformed = "http_malformed",
+    /// Connections to the HTTP port that were closed since a request was not complete within `http.request_within_ms`.
+    HttpSlowRequests = "http_slow_requests",
+    /// Connections to the HTTP port that were closed since an answer was not read within `http.answer_within_ms`.
+    HttpSlowReaders = "http_slow_readers",
+    /// Connections to the HTTP port that were closed since nothing was asked on them for a minute.
+    HttpIdleClosed = "http_idle_closed",
+    /// Requests over HTTP refused since they were sent to another host's name: a page of another site may have a browser do that.
+    HttpHostsRefused = "http_hosts_refused",
+    /// Requests over HTTP refused since they came from a page of another site.
+    HttpCrossSiteRefused = "http_cross_site_refused",
+    /// Requests over HTTP refused for want of the token.
+    HttpUnauthorized = "http_unauthorized",
+    /// Requests over HTTP for what there is not, or by a method that it does not have.
+    HttpNotFound = "http_not_found",
+    /// Requests over HTTP whose bodies or arguments were too large or made no sense.
+    HttpBodiesRefused = "http_bodies_refused",
+    /// Requests over HTTP that administration declined, or did not answer in time.
+    HttpDeclined = "http_declined",
+    /// Live streams over HTTP that are open now.
+    HttpStreamsOpen = "http_streams_open",
+    /// Live streams over HTTP that were refused since as many were open as may be.
+    HttpStreamsRefused = "http_streams_refused",
+    /// Changes that were asked for over HTTP and made.
+    HttpCommands = "http_commands",
 }
 
 impl Counter {
@@ -537,12 +571,14 @@ impl Counter {
     }
 
     /// Whether it is a maximum: that of the service is the greatest of all threads, and not the sum.
-    const fn is_maximum(self) -> bool {
+    #[must_use]
+    pub const fn is_maximum(self) -> bool {
         matches!(self, Self::CycleMax | Self::TurnsWaitingMax)
     }
 
     /// Whether it is a level, which is 0 again when the thread that had it has ended.
-    const fn is_level(self) -> bool {
+    #[must_use]
+    pub const fn is_level(self) -> bool {
         matches!(
             self,
             Self::ConnectionsOpen
@@ -559,6 +595,8 @@ impl Counter {
                 | Self::HistoryEvents
                 | Self::HistoryBytes
                 | Self::StoreDiskBytes
+                | Self::HttpConnectionsOpen
+                | Self::HttpStreamsOpen
         )
     }
 
@@ -628,7 +666,8 @@ const RESOLVER: usize = 3;
 const STORE: usize = 4;
 const OVERFLOW: usize = 5;
 const HANDSHAKES: usize = 6;
-const FIRST_SEAT: usize = 7;
+const HTTP: usize = 7;
+const FIRST_SEAT: usize = 8;
 
 /// The block of a lane of a pool, until the lane ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -679,6 +718,12 @@ impl Counters {
         self.block(HANDSHAKES)
     }
 
+    /// What the thread that serves HTTP counts by. There is one at most.
+    #[must_use]
+    pub fn of_http(&self) -> HttpTally {
+        HttpTally(self.block(HTTP))
+    }
+
     /// Gives a lane that begins a block. Nothing if all are taken.
     pub(crate) fn seat(&self, lane: u16, priority: i16) -> Option<(Seat, Arc<Block>)> {
         let is_free = |block: &Arc<Block>| block.lane.load(Ordering::Relaxed) == 0;
@@ -727,6 +772,22 @@ impl Counters {
         let mut lanes: Vec<LaneCounters> = lanes.collect();
         lanes.sort_by_key(|lane| lane.id);
         lanes
+    }
+}
+
+/// What the thread that serves HTTP has counted.
+#[derive(Debug, Clone)]
+pub struct HttpTally(Arc<Block>);
+
+impl HttpTally {
+    /// Adds to a counter.
+    pub fn add(&self, counter: Counter, amount: u64) {
+        self.0.add(counter, amount);
+    }
+
+    /// Sets a counter that is a level.
+    pub fn set(&self, counter: Counter, amount: u64) {
+        self.0.set(counter, amount);
     }
 }
 

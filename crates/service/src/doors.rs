@@ -41,9 +41,10 @@ use corba::Guest;
 use corba::remarks::with_lines;
 
 /// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
-/// log lines a request caused; how a supplier stands.
+/// log lines a request caused; how a supplier stands; what a property is set to, and whose; a channel in a list.
 pub(crate) use corba::{
-    ANSWER_BYTES_MAX, Creations, Farewell, RestoredStanding, SupplierStanding, Unpublished, remarks::Remarks,
+    ANSWER_BYTES_MAX, Creations, Declared, Farewell, ListedChannel, RestoredStanding, Settable, SupplierStanding,
+    Unpublished, remarks::Remarks,
 };
 
 /// The objects that clients of whichever door name. Today they are all with one door.

@@ -32,18 +32,21 @@ mod start;
 mod store;
 mod time;
 
+pub use accounts::Principal;
 pub use admin::drain::Undone;
-pub use admin::program::{Liveness, NotReloaded};
+pub use admin::program::{Asker, Liveness, NotReloaded};
+pub use admin::statistics::{reason_name, state_name};
 pub use admin::values::{
-    Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, HistoryStanding, PastEvent, Query,
+    Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Figures, HistoryStanding, PastEvent, Query,
 };
 pub use config::{
     AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
     DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, IdlError, Json, Lanes, Limits, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
+    Delivery, Discipline, Http, IdlError, Json, Lanes, Limits, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
     OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit,
 };
-pub use counters::{Counter, Counters, LaneCounters};
+pub use corba::{Declared, ListedChannel, RestoredStanding, Settable, SupplierStanding};
+pub use counters::{Counter, Counters, HttpTally, LaneCounters};
 pub use lane::scheduling::run_at_fifo;
 pub use start::{Service, Sockets, StartError, Stopper};
 pub use store::kept::{KeptError, KeptEvent, KeptStore};

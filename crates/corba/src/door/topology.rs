@@ -95,7 +95,7 @@ impl Door {
     }
 
     /// Without its admins, proxies and filters.
-    fn exported_channel_alone(&self, channel: &Channel) -> t::Channel {
+    pub(super) fn exported_channel_alone(&self, channel: &Channel) -> t::Channel {
         let id = channel.id();
         let nonces = self.nonces.get(&id);
         t::Channel {
@@ -120,7 +120,7 @@ impl Door {
         settings_to(patch, pool.as_ref())
     }
 
-    fn exported_admin(&self, channel: ChannelId, admin: &Admin) -> t::Admin {
+    pub(super) fn exported_admin(&self, channel: ChannelId, admin: &Admin) -> t::Admin {
         let (side, key) = (admin.side, crate::table::AdminKey { channel, side: admin.side, admin: admin.id });
         let target = FilterTarget::Admin { channel, side, admin: admin.id };
         t::Admin {
@@ -134,12 +134,15 @@ impl Door {
     }
 
     fn exported_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
+        // Clients of other doors are there as long as their connections.
+        let is_guest = proxy.peer.is_some_and(|peer| peer >= Guest::FIRST_PEER);
+        if is_guest { None } else { self.described_proxy(channel, proxy) }
+    }
+
+    /// The same of whichever proxy.
+    pub(super) fn described_proxy(&self, channel: ChannelId, proxy: &Proxy) -> Option<t::Proxy> {
         let key = ProxyKey { channel, proxy: proxy.id };
         let kind = self.kinds.get(&key)?;
-        // Clients of other doors are there as long as their connections.
-        if proxy.peer.is_some_and(|peer| peer >= Guest::FIRST_PEER) {
-            return None;
-        }
         let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
         let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
             reference: client.map(|client| reference_to(&self.references, &client.address.ior)),

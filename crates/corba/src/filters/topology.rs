@@ -85,6 +85,12 @@ impl Door {
         by_channel
     }
 
+    /// The filters of one channel.
+    pub(crate) fn exported_filters_of(&self, channel: ChannelId) -> Vec<t::Filter> {
+        let filters = self.filters.objects.iter().filter(|(_, filter)| filter.channel == channel);
+        filters.map(|(id, filter)| filter.exported(*id)).collect()
+    }
+
     /// A filter that clients know, and its channel.
     pub(crate) fn exported_filter(&self, id: FilterId) -> Option<(ChannelId, t::Filter)> {
         let filter = self.filters.objects.get(&id)?;

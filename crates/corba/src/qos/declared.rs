@@ -3,6 +3,7 @@
 use super::pools::lanes_value;
 use super::property::{Domain, Place, Property, PropertyValue, Wanted, Wire};
 use super::tables::{ADMIN, QOS};
+use crate::table::Level;
 use core::fmt;
 use giop::value::Value;
 
@@ -34,12 +35,24 @@ impl fmt::Display for Declared {
 }
 
 /// Adds properties to what is wanted of a channel, or says what is wrong with the first that cannot be had.
-pub(crate) fn declare(mut wanted: Wanted, properties: &[(String, Declared)]) -> Result<Wanted, String> {
+pub(crate) fn declare(wanted: Wanted, properties: &[(String, Declared)]) -> Result<Wanted, String> {
+    declare_for(wanted, Place::Channel, properties)
+}
+
+/// The same of what has properties at whichever level.
+pub(crate) fn declare_at(wanted: Wanted, level: Level, properties: &[(String, Declared)]) -> Result<Wanted, String> {
+    declare_for(wanted, super::place(level), properties)
+}
+
+fn declare_for(mut wanted: Wanted, place: Place, properties: &[(String, Declared)]) -> Result<Wanted, String> {
     for (name, declared) in properties {
         let known = QOS.iter().chain(ADMIN).find(|property| property.name == name);
         let property = known.ok_or_else(|| format!("there is no property {name}"))?;
-        if !property.is_available(Place::Channel) {
-            return Err(format!("{name} is no property of channels"));
+        if !property.is_available(place) {
+            return Err(match place {
+                Place::Channel => format!("{name} is no property of channels"),
+                _ => format!("{name} is no property of this object"),
+            });
         }
         property.set(&mut wanted, &value(property, declared)).map_err(|_| {
             let (low, high) = property.range(wanted.most);

@@ -129,8 +129,8 @@ impl Lane {
             Verdict::Passed => self.admit_chosen(supplier, known, draft, (forms, &mut steps)),
             Verdict::Ask(questions) => Admission::Undecided(draft, questions),
             Verdict::Dropped => {
+                self.count_accepted(supplier, &draft);
                 self.abandon_event(draft);
-                self.counters.events_accepted += 1;
                 self.counters.events_filtered_in += 1;
                 Admission::Accepted { destinations: 0 }
             }
@@ -232,9 +232,14 @@ impl Lane {
         let weight = draft.weight();
         let mut plan = Plan { known, destinations: 0, bridges: 0, is_kept, weight, charge: 0, hold: None };
         let admission = match self.plan(&mut plan, supplier, &draft) {
-            Some(refusal) => self.refuse(draft, refusal),
+            Some(refusal) => {
+                if let Some(state) = self.channels.get_mut(supplier.channel).filter(|_| !supplier.handed_over) {
+                    state.traffic.refused += 1;
+                }
+                self.refuse(draft, refusal)
+            }
             None => {
-                self.count_accepted(supplier);
+                self.count_accepted(supplier, &draft);
                 if has_history {
                     self.number_event(supplier.channel, &mut draft, is_kept);
                 }
@@ -250,10 +255,16 @@ impl Lane {
         admission
     }
 
-    fn count_accepted(&mut self, supplier: &Supplier) {
-        let count =
-            if supplier.handed_over { &mut self.counters.taken_over } else { &mut self.counters.events_accepted };
-        *count += 1;
+    fn count_accepted(&mut self, supplier: &Supplier, event: &Event) {
+        if supplier.handed_over {
+            self.counters.taken_over += 1;
+            return;
+        }
+        self.counters.events_accepted += 1;
+        if let Some(state) = self.channels.get_mut(supplier.channel) {
+            state.traffic.events_in += 1;
+            state.traffic.event_bytes_in += event.bytes.len() as u64;
+        }
     }
 
     fn refuse(&mut self, draft: Draft, refusal: Refusal) -> Admission {

@@ -8,7 +8,7 @@ use core::cmp::Reverse;
 use hashbrown::HashSet;
 
 use super::commons::SharedRoom;
-use super::counters::ChannelStats;
+use super::counters::{ChannelStats, Traffic};
 use super::destinations::Destinations;
 use super::history::History;
 use super::overflow::Depot;
@@ -47,6 +47,8 @@ pub(super) struct ChannelState {
     pub(super) history: Option<Box<History>>,
     /// Replies withheld for whatever reason.
     pub(super) held: u64,
+    /// What its events came to here.
+    pub(super) traffic: Traffic,
     /// Slots of outboxes that were found to be the laggard since the channel last had room.
     pub(super) laggards: Vec<u32>,
     pub(super) known_laggard: Option<Laggard>,
@@ -199,6 +201,7 @@ impl ChannelState {
             depot: Depot::new(elsewhere),
             history: None,
             held: 0,
+            traffic: Traffic::default(),
             laggards: Vec::new(),
             known_laggard: None,
             is_listed_short: false,
@@ -274,6 +277,12 @@ impl ChannelState {
     }
 
     pub(super) fn stats(&self) -> ChannelStats {
-        ChannelStats { channel: self.id, events: self.all.events, memory_bytes: self.all.used_bytes, held: self.held }
+        ChannelStats {
+            channel: self.id,
+            events: self.all.events,
+            memory_bytes: self.all.used_bytes,
+            held: self.held,
+            traffic: self.traffic,
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! What a lane counts: for the whole of it, for each outbox, for each channel.
 
+use super::latency::Latency;
 use crate::{ChannelId, OutboxId, Peer, ProxyKey, Time};
 
 /// Why an event was dropped for a consumer.
@@ -163,6 +164,39 @@ pub struct Counters {
     pub taken_over: u64,
 }
 
+/// What one channel's events came to on a lane.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Events taken in of suppliers.
+    pub events_in: u64,
+    /// Octets of their bodies.
+    pub event_bytes_in: u64,
+    /// Events refused.
+    pub refused: u64,
+    /// Events delivered, counted once for each consumer.
+    pub delivered: u64,
+    /// Octets of their bodies.
+    pub delivered_bytes: u64,
+    /// Events dropped for consumers, by reason.
+    pub discards: Discards,
+    /// How long those that were delivered were under way.
+    pub latency: Latency,
+}
+
+impl Traffic {
+    /// Adds what came to pass on another lane.
+    pub fn join(&mut self, other: &Self) {
+        let Self { events_in, event_bytes_in, refused, delivered, delivered_bytes, discards, latency } = other;
+        self.events_in += events_in;
+        self.event_bytes_in += event_bytes_in;
+        self.refused += refused;
+        self.delivered += delivered;
+        self.delivered_bytes += delivered_bytes;
+        self.discards.join(discards);
+        self.latency.join(latency);
+    }
+}
+
 /// What an outbox is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OutboxState {
@@ -203,6 +237,10 @@ pub struct OutboxStats {
     pub pulls_waiting: u32,
     /// How many events were delivered.
     pub delivered: u64,
+    /// Octets of their bodies, as they arrived.
+    pub delivered_bytes: u64,
+    /// How long they were under way.
+    pub latency: Latency,
     /// How many events were dropped, by reason.
     pub discards: Discards,
     /// How many times deliveries have failed in a row; 0 if the last did not.
@@ -227,6 +265,8 @@ pub struct Holding {
 /// How one channel is doing on a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelStats {
+    /// What came in and went out since the lane has the channel.
+    pub traffic: Traffic,
     /// The channel.
     pub channel: ChannelId,
     /// Events held, each counted once.

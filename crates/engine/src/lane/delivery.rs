@@ -383,11 +383,20 @@ impl Lane {
                 *if is_refused { &mut counters.handovers_refused } else { &mut counters.handovers_dropped } += 1;
                 return;
             }
-            outbox.discards.add(reason, 1);
             let event_type = self.events.event_type(event);
             self.drops.count(outbox.key, event_type, reason, &mut self.types);
         }
-        self.counters.discards.add(reason, 1);
+        self.count_discards(slot, reason, 1);
+    }
+
+    /// Counts events that are dropped for a consumer.
+    pub(super) fn count_discards(&mut self, slot: u32, reason: DiscardReason, events: u64) {
+        self.counters.discards.add(reason, events);
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        outbox.discards.add(reason, events);
+        if let Some(state) = self.channels.get_mut(outbox.channel) {
+            state.traffic.discards.add(reason, events);
+        }
     }
 
     /// Puts an outbox among those that can begin a delivery, if it can.
@@ -428,9 +437,29 @@ impl Lane {
     fn conclude(&mut self, slot: u32, event: EventAt, how: Settlement) {
         match how {
             Settlement::Dropped(reason) => self.note_discard(slot, reason, event),
-            Settlement::Delivered | Settlement::Unwanted => self.settle(slot, event, how),
+            Settlement::Delivered => {
+                self.note_delivered(slot, event);
+                self.settle(slot, event, how);
+            }
+            Settlement::Unwanted => self.settle(slot, event, how),
         }
         self.let_go(event);
+    }
+
+    /// Counts an event that a consumer has got. The lane holds it yet.
+    #[inline]
+    fn note_delivered(&mut self, slot: u32, event: EventAt) {
+        let (Some(outbox), Some(event)) = (self.outboxes.get_mut(slot), self.events.get(event)) else { return };
+        let Some(state) = self.channels.get_mut(outbox.channel).filter(|_| outbox.bridge.is_none()) else { return };
+        let bytes = event.bytes.len() as u64;
+        outbox.delivered_bytes += bytes;
+        state.traffic.delivered += 1;
+        state.traffic.delivered_bytes += bytes;
+        if !event.restored && outbox.catch_up.is_none() {
+            let took = self.now.since(event.arrived);
+            outbox.latency.note(took);
+            state.traffic.latency.note(took);
+        }
     }
 
     /// Notes that a consumer takes events.

@@ -184,8 +184,7 @@ impl Lane {
         let history = self.channels.get(outbox.channel).and_then(|state| state.history.as_deref());
         let missed = history.and_then(|history| history.missed);
         if missed.is_some() && missed == self.events.get(at).and_then(|event| event.number) {
-            outbox.discards.add(DiscardReason::OverflowLost, 1);
-            self.counters.discards.add(DiscardReason::OverflowLost, 1);
+            self.count_discards(slot, DiscardReason::OverflowLost, 1);
         }
     }
 
@@ -240,8 +239,7 @@ impl Lane {
         }
         let (channel, key) = (outbox.channel, outbox.key);
         if recalled.lost > 0 {
-            outbox.discards.add(DiscardReason::OverflowLost, recalled.lost);
-            self.counters.discards.add(DiscardReason::OverflowLost, recalled.lost);
+            self.count_discards(slot, DiscardReason::OverflowLost, recalled.lost);
         }
         if let Some(first) = recalled.begins {
             self.notices.push_back(Notice::BeginsInPast { key, first });

@@ -18,6 +18,7 @@ mod filtering;
 mod handover;
 mod history;
 mod holding;
+mod latency;
 mod leftovers;
 mod notice;
 mod outbox;
@@ -45,10 +46,11 @@ use core::num::NonZeroU64;
 use hashbrown::HashMap;
 
 pub use commons::SharedRoom;
-pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats};
+pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats, Traffic};
 pub use drops::TypeDrops;
 pub use handover::Handover;
 pub use history::Recalled;
+pub use latency::Latency;
 pub use notice::{DisconnectReason, HeldBy, Notice};
 pub use overflow::{Away, Overflow};
 pub use settling::{Settled, Settlement};
@@ -448,6 +450,11 @@ impl Lane {
     pub fn outboxes_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = OutboxStats>> {
         let outboxes = self.outboxes.piece(first, places)?;
         Some(outboxes.filter(|outbox| outbox.bridge.is_none()).map(|outbox| self.stats_of(outbox)))
+    }
+
+    /// How the channels at so many places are doing, as [`outboxes_at`](Self::outboxes_at) says of outboxes.
+    pub fn channels_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = ChannelStats>> {
+        Some(self.channels.piece(first, places)?.map(ChannelState::stats))
     }
 
     /// How each channel is doing.

@@ -13,6 +13,7 @@ use core::time::Duration;
 use super::counters::{Discards, Holding, OutboxState, OutboxStats};
 use super::events::Events;
 use super::history::CatchUp;
+use super::latency::Latency;
 use super::overflow::Elsewhere;
 use super::queue::{Ask, Entry, Policy, Queue};
 use super::tickets::Waiters;
@@ -109,6 +110,8 @@ pub(super) struct Outbox {
 
     pub(super) delivered: u64,
     pub(super) discards: Discards,
+    pub(super) delivered_bytes: u64,
+    pub(super) latency: Latency,
 }
 
 /// An event that is unanswered, and the delivery that it is of.
@@ -259,6 +262,8 @@ impl Outbox {
             dropped_while_full: 0,
             delivered: 0,
             discards: Discards::default(),
+            delivered_bytes: 0,
+            latency: Latency::default(),
         }
     }
 
@@ -502,6 +507,8 @@ impl Outbox {
             delayed: self.waiting.delayed() as u64,
             pulls_waiting: u32::try_from(self.credits.len()).unwrap_or(u32::MAX),
             delivered: self.delivered,
+            delivered_bytes: self.delivered_bytes,
+            latency: self.latency,
             discards: self.discards,
             failures: self.failures,
             holds,

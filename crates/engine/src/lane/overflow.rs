@@ -443,8 +443,7 @@ impl Lane {
             if let Some(state) = self.channels.get_mut(outbox.channel) {
                 state.depot.let_go(lost);
             }
-            outbox.discards.add(DiscardReason::OverflowLost, lost);
-            self.counters.discards.add(DiscardReason::OverflowLost, lost);
+            self.count_discards(slot, DiscardReason::OverflowLost, lost);
         }
         self.note_room(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };

@@ -254,16 +254,15 @@ impl Lane {
         let backlog = outbox.take_all();
         let count = backlog.len() as u64 + elsewhere;
         let reason = outbox.bridge.is_none().then_some(reason);
-        if let Some(reason) = reason {
-            outbox.discards.add(reason, count);
-            self.counters.discards.add(reason, count);
-        }
         outbox.full_at_bound = false;
         outbox.full_as_laggard = false;
         // Its place in the list of those that are ready, and in that of laggards, is passed over when its turn comes: there may be
         // very many, of which all go together.
         outbox.listed = false;
         let (channel, key) = (outbox.channel, outbox.key);
+        if let Some(reason) = reason {
+            self.count_discards(slot, reason, count);
+        }
         self.leave(key, reason, backlog);
         self.end_outbox_hold(slot);
         if let Some(state) = self.channels.get_mut(channel) {

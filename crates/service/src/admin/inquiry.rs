@@ -36,6 +36,7 @@ impl Inquiry {
         self.untold = lanes.collect();
         let asked = self.asking.iter().map(|(query, _)| match query {
             Query::Drops => Asked::Drops,
+            Query::Figures => Asked::Channels,
             Query::Progress => Asked::Progress,
             _ => Asked::Outboxes,
         });
@@ -99,7 +100,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     fn somebody() -> Waiting {
-        Waiting::Program(sync_channel(1).0)
+        Waiting::Program(sync_channel(1).0, accounts::Principal::Service)
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::config::{Config, ConfigError};
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::links::post::Post;
 use crate::start::Service;
+use accounts::Principal;
 
 /// Letters of the program's that may wait for administration: one of each of its threads that ask.
 pub(crate) const LETTERS: usize = 64;
@@ -20,7 +21,7 @@ impl Service {
     /// # Errors
     /// When the service is about to end, or too many threads ask.
     pub fn ask(&self, query: Query) -> Result<Answer, Declined> {
-        self.consult(|to| ToAdministration::Query(query, to))
+        self.asker().ask(&Principal::Service, query, None)
     }
 
     /// Has administration do something, and waits until it is done and what follows from it is published, and clients whom it
@@ -29,7 +30,7 @@ impl Service {
     /// # Errors
     /// When the service is about to end, or too many threads ask.
     pub fn command(&self, command: Command) -> Result<Answer, Declined> {
-        self.consult(|to| ToAdministration::Command(command, to))
+        self.asker().command(&Principal::Service, command, None)
     }
 
     /// What says whether the service goes on, also while it ends.
@@ -50,13 +51,54 @@ impl Service {
         Ok(config.access_remarks())
     }
 
+    /// What asks administration as this does, for whomever: on any thread, also while the service ends.
+    #[must_use]
+    pub fn asker(&self) -> Asker {
+        Asker(Arc::clone(&self.administration))
+    }
+}
+
+/// Asks administration for somebody.
+#[derive(Clone)]
+pub struct Asker(Arc<Mutex<Post<ToAdministration>>>);
+
+impl fmt::Debug for Asker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Asker").finish_non_exhaustive()
+    }
+}
+
+impl Asker {
+    /// As [`Service::ask`], for so long at most.
+    ///
+    /// # Errors
+    /// When the service is about to end, or too many threads ask, or there is no answer in time.
+    pub fn ask(&self, by: &Principal, query: Query, within: Option<Duration>) -> Result<Answer, Declined> {
+        self.consult(within, |to| ToAdministration::Query(query, to, by.clone()))
+    }
+
+    /// As [`Service::command`], for so long at most.
+    ///
+    /// # Errors
+    /// When the service is about to end, or too many threads ask, or there is no answer in time.
+    pub fn command(&self, by: &Principal, command: Command, within: Option<Duration>) -> Result<Answer, Declined> {
+        self.consult(within, |to| ToAdministration::Command(command, to, by.clone()))
+    }
+
     fn consult(
         &self,
+        within: Option<Duration>,
         letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
     ) -> Result<Answer, Declined> {
-        let told = post(&self.administration, letter)?;
-        // Administration has ended if there is none.
-        told.recv().unwrap_or(Err(Declined::Stopping))
+        let told = post(&self.0, letter)?;
+        // Administration has ended if there is no answer and none to come.
+        match within {
+            None => told.recv().unwrap_or(Err(Declined::Stopping)),
+            Some(within) => told.recv_timeout(within).unwrap_or_else(|error| match error {
+                RecvTimeoutError::Timeout => Err(Declined::NotInTime),
+                RecvTimeoutError::Disconnected => Err(Declined::Stopping),
+            }),
+        }
     }
 }
 
@@ -116,7 +158,9 @@ impl Liveness {
         if has_ended() {
             return true;
         }
-        match post(&self.0, |to| ToAdministration::Query(Query::Progress, to)).map(|told| told.recv_timeout(within)) {
+        match post(&self.0, |to| ToAdministration::Query(Query::Progress, to, Principal::Service))
+            .map(|told| told.recv_timeout(within))
+        {
             Ok(Ok(_) | Err(RecvTimeoutError::Disconnected)) => true,
             // Nobody has answered, or there is no room, since what was posted long ago is not read.
             Ok(Err(RecvTimeoutError::Timeout)) | Err(_) => has_ended(),
@@ -140,7 +184,7 @@ mod tests {
         while letters.take().is_some() {}
         let asking = std::thread::spawn(move || liveness.ask(Duration::from_secs(60)));
         testing::wait_until("it to be asked", || match letters.take() {
-            Some(ToAdministration::Query(Query::Progress, to)) => to.send(Ok(Answer::Progress)).is_ok(),
+            Some(ToAdministration::Query(Query::Progress, to, _)) => to.send(Ok(Answer::Progress)).is_ok(),
             other => {
                 assert!(other.is_none(), "{other:?}");
                 false

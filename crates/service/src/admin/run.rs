@@ -23,22 +23,23 @@ use crate::admin::publishing::Publishing;
 use crate::admin::refusals::{Episodes, Refusals, of_refused};
 use crate::admin::statistics;
 use crate::admin::turns::{Client, Turns};
-use crate::admin::values::{Answer, ChannelStanding, Command, Declined, Query};
+use crate::admin::values::{Answer, ChannelStanding, Command, Declined, Figures, Query};
 use crate::admin::waiting::{Instead, Late, Sending, Waiting};
 use crate::asked_to_stop::AskedToStop;
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::{
-    ANSWER_BYTES_MAX, Answered, Creations, Farewell, Fault, Objects, Request, SupplierStanding, Unpublished, Wish,
+    ANSWER_BYTES_MAX, Answered, Creations, Declared, Farewell, Fault, Objects, Request, Settable, SupplierStanding,
+    Unpublished, Wish,
 };
 use crate::lane::draining::LookedAt;
 use crate::lane::io::net::Bell;
-use crate::lane::links::mail::{LaneThread, SupplierNews, ToAdministration, ToLane};
+use crate::lane::links::mail::{LaneThread, SupplierNews, Survey, ToAdministration, ToLane};
 use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
 use crate::lane::reports::Allowance;
 use crate::time;
 use access::Right;
-use accounts::Refused;
+use accounts::{Principal, Refused};
 use corba::Denied;
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
@@ -110,6 +111,20 @@ pub(crate) struct Log {
     pub(crate) refusals: Refusals,
     pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
     pub(crate) remarks: Allowance,
+}
+
+/// Names that are told at once.
+const NAMES_MAX: usize = 1_024;
+
+/// Whose quality of service is set to what, for the log.
+fn told_on(on: Settable, properties: &[(String, Declared)]) -> String {
+    let whose = match on {
+        Settable::Channel(channel) => format!("channel {}", channel.0),
+        Settable::Admin { channel, admin, .. } => format!("admin {} of channel {}", admin.0, channel.0),
+        Settable::Proxy(key) => format!("proxy {} of channel {}", key.proxy.0, key.channel.0),
+    };
+    let set = properties.iter().map(|(name, value)| format!("{}={value}", name.escape_debug()));
+    format!("{whose}: {}", set.collect::<Vec<_>>().join(", "))
 }
 
 /// What was found when letters were taken.
@@ -417,7 +432,16 @@ impl Administration {
                 }
                 return;
             }
-            Query::Consumers | Query::Drops | Query::Channels(_) | Query::Progress => {
+            Query::Names(keys) => Answer::Names(keys.iter().take(NAMES_MAX).map(|key| self.name(*key)).collect()),
+            Query::ChannelList { behind } => Answer::ChannelList(self.objects.listed_channels(behind)),
+            Query::Channel { channel, behind } => {
+                let is_there = self.objects.channel_name(channel).is_some();
+                let told = is_there.then(|| self.objects.channel_json(channel, behind));
+                let told =
+                    if told == Some(None) { Err(Declined::TooLarge) } else { Ok(Answer::Channel(told.flatten())) };
+                return answers.push(self.answered(waiting, told));
+            }
+            Query::Consumers | Query::Drops | Query::Channels(_) | Query::Figures | Query::Progress => {
                 self.inquiry.add(query, waiting);
                 return self.survey();
             }
@@ -441,14 +465,36 @@ impl Administration {
                 Answer::Applied(Ok(()))
             }
             Command::DeclareChannel(channel) => Answer::Applied(self.objects.declare_channel(channel)),
+            Command::Suspend { key, suspended } => {
+                let done = self.objects.set_suspended(*key, *suspended);
+                self.note_operator(
+                    &by,
+                    done.is_ok(),
+                    if *suspended { "suspended" } else { "resumed" },
+                    &self.name(*key),
+                );
+                Answer::Done(done)
+            }
+            Command::SetQos { on, properties } => {
+                let done = self.objects.set_declared(*on, properties);
+                self.note_operator(&by, done.is_ok(), "changed the quality of service of", &told_on(*on, properties));
+                Answer::Done(done)
+            }
         };
         let answer = self.answered(waiting, Ok(answer));
         self.send_when_told(answer);
     }
 
+    /// Logs what somebody had done who is named in no other line.
+    fn note_operator(&self, by: &Principal, done: bool, what: &str, whom: &str) {
+        if done {
+            log::info!("{by} has {what} {whom}");
+        }
+    }
+
     /// An answer of administration's as whoever waits for it gets it.
     fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
-        let has_changed = matches!(answer, Ok(Answer::Disconnected(_) | Answer::Applied(_)));
+        let has_changed = matches!(answer, Ok(Answer::Disconnected(_) | Answer::Applied(_) | Answer::Done(_)));
         match waiting {
             Waiting::Client(request) => {
                 let answered = match &answer {
@@ -457,7 +503,7 @@ impl Administration {
                 };
                 self.concluded(request, answered, has_changed.then(Creations::default))
             }
-            Waiting::Program(to) => Sending::ToProgram(to, answer),
+            Waiting::Program(to, _) => Sending::ToProgram(to, answer),
         }
     }
 
@@ -496,8 +542,8 @@ impl Administration {
                     self.surveyed(from, answers);
                 }
             }
-            ToAdministration::Query(query, to) => self.answer_query(query, Waiting::Program(to), answers),
-            ToAdministration::Command(command, to) => self.obey(&command, Waiting::Program(to)),
+            ToAdministration::Query(query, to, by) => self.answer_query(query, Waiting::Program(to, by), answers),
+            ToAdministration::Command(command, to, by) => self.obey(&command, Waiting::Program(to, by)),
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),
@@ -543,13 +589,18 @@ impl Administration {
 
     /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
     fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
-        let Some((survey, waiting)) = self.inquiry.told(from) else { return };
+        let Some((mut survey, mut waiting)) = self.inquiry.told(from) else { return };
+        let of_figures: Vec<_> = waiting.extract_if(.., |(query, _)| *query == Query::Figures).collect();
+        self.tell_figures(&mut survey, of_figures, waiting.is_empty(), answers);
         let (of_channels, waiting): (Vec<_>, Vec<_>) =
             waiting.into_iter().partition(|(query, _)| matches!(query, Query::Channels(_)));
         for (query, waiting) in of_channels {
             if let Query::Channels(channels) = query {
                 self.tell_of_channels(&channels, &survey.outboxes, waiting, answers);
             }
+        }
+        if waiting.is_empty() {
+            return self.survey();
         }
         let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key));
         let drops = statistics::drops(survey.drops, |key| self.name(key));
@@ -563,6 +614,34 @@ impl Administration {
             answers.push(self.answered(waiting, Ok(answer)));
         }
         self.survey();
+    }
+
+    /// Passes on what the lanes have told, without looking at it.
+    fn tell_figures(
+        &mut self,
+        survey: &mut Survey,
+        mut waiting: Vec<(Query, Waiting)>,
+        is_all: bool,
+        answers: &mut Answers,
+    ) {
+        let Some((_, last)) = waiting.pop() else { return };
+        let figures = |survey: &Survey| Figures {
+            now: self.now(),
+            outboxes: survey.outboxes.clone(),
+            channels: survey.channels.clone(),
+        };
+        for (_, waiting) in waiting {
+            answers.push(self.answered(waiting, Ok(Answer::Figures(figures(survey)))));
+        }
+        let figures = match is_all {
+            true => Figures {
+                now: self.now(),
+                outboxes: core::mem::take(&mut survey.outboxes),
+                channels: core::mem::take(&mut survey.channels),
+            },
+            false => figures(survey),
+        };
+        answers.push(self.answered(last, Ok(Answer::Figures(figures))));
     }
 
     /// Answers somebody who wants to know how channels stand.
@@ -586,7 +665,7 @@ impl Administration {
                 // It was asked, and nothing was changed.
                 answers.push(self.concluded(request, answered, None));
             }
-            waiting @ Waiting::Program(_) => answers.push(self.answered(waiting, Ok(Answer::Channels(standings)))),
+            waiting @ Waiting::Program(..) => answers.push(self.answered(waiting, Ok(Answer::Channels(standings)))),
         }
     }
 

@@ -74,7 +74,7 @@ pub(super) fn drops(mut drops: Vec<NamedDrops>, name: impl Fn(ProxyKey) -> Strin
 }
 
 /// Puts together what the lanes say of one consumer: it may have an outbox on each.
-fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
+pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     // Of several, the one that is worst off comes first, and says in which state it is.
     outboxes.sort_by_key(|outbox| (outbox.key, Reverse(outbox.backlog_bytes)));
     outboxes.dedup_by(|other, first| {
@@ -86,6 +86,9 @@ fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
             first.delayed += other.delayed;
             first.pulls_waiting += other.pulls_waiting;
             first.delivered += other.delivered;
+            first.delivered_bytes += other.delivered_bytes;
+            first.latency.join(&other.latency);
+            first.elsewhere_events += other.elsewhere_events;
             first.discards.join(&other.discards);
             first.failures = first.failures.max(other.failures);
             first.oldest = first.oldest.into_iter().chain(other.oldest).min();
@@ -110,7 +113,8 @@ fn told_of(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
 }
 
 /// A reason's name: that of its counter without `lane_dropped_`.
-pub(crate) fn reason_name(reason: DiscardReason) -> &'static str {
+#[must_use]
+pub fn reason_name(reason: DiscardReason) -> &'static str {
     let counter = DROPPED.iter().find(|(_, of)| *of == reason).map_or(Counter::Dropped, |(counter, _)| *counter);
     counter.name().strip_prefix("lane_dropped_").unwrap_or(counter.name())
 }
@@ -127,7 +131,9 @@ fn standing(state: OutboxState, holds: Option<Holding>, now: Time) -> String {
     format!("{state}, HOLDS SUPPLIERS for {held} s, {left}")
 }
 
-const fn state_name(state: OutboxState) -> &'static str {
+/// What an outbox is doing, in words.
+#[must_use]
+pub const fn state_name(state: OutboxState) -> &'static str {
     match state {
         OutboxState::Active => "active",
         OutboxState::Suspended => "suspended",

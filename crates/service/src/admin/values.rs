@@ -8,10 +8,11 @@
 use crate::config::DeclaredChannel;
 use core::time::Duration;
 
-use engine::{ChannelId, OutboxStats, ProxyKey};
+use engine::{ChannelId, ChannelStats, OutboxStats, ProxyId, ProxyKey, Time};
 
+use crate::admin::statistics;
 use crate::counters::LaneCounters;
-use crate::doors::{RestoredStanding, SupplierStanding};
+use crate::doors::{Declared, ListedChannel, RestoredStanding, Settable, SupplierStanding};
 
 /// What somebody wants to know. It changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +46,23 @@ pub enum Query {
     /// What is configured, channels, admins, proxies, filters, clients and names: [`Answer::Topology`], or
     /// [`Declined::TooLarge`] if it is more than 16,384 things.
     Topology,
+    /// How all consumers and channels stand on each lane, as the lanes tell it: [`Answer::Figures`]. All lanes are asked, a piece in each
+    /// of their rounds; administration only passes it on.
+    Figures,
+    /// What proxies and their clients are called in logs, 1,024 at most: [`Answer::Names`].
+    Names(Vec<ProxyKey>),
+    /// The channels: [`Answer::ChannelList`].
+    ChannelList {
+        /// The first of those behind this one; default: of all.
+        behind: Option<ChannelId>,
+    },
+    /// What is configured of a channel: [`Answer::Channel`], or [`Declined::TooLarge`].
+    Channel {
+        /// Its number.
+        channel: ChannelId,
+        /// With the first of its proxies behind this one; default: with all else, and the first of all.
+        behind: Option<ProxyId>,
+    },
 }
 
 /// What somebody wants to be done.
@@ -64,6 +82,20 @@ pub enum Command {
     SetAccess(Option<access::Rules>),
     /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
     DeclareChannel(DeclaredChannel),
+    /// Suspend a consumer that is pushed to, or have it go on: [`Answer::Done`].
+    Suspend {
+        /// Its proxy.
+        key: ProxyKey,
+        /// Whether it is suspended then.
+        suspended: bool,
+    },
+    /// Set properties: [`Answer::Done`].
+    SetQos {
+        /// Whose.
+        on: Settable,
+        /// By name, as a configuration file has them.
+        properties: Vec<(String, Declared)>,
+    },
 }
 
 /// What a query or a command is answered.
@@ -99,6 +131,49 @@ pub enum Answer {
     Topology(String),
     /// It was made, or why not; then nothing was changed.
     Applied(Result<(), String>),
+    /// How consumers and channels stand.
+    Figures(Figures),
+    /// In the order in which they were asked for.
+    Names(Vec<String>),
+    /// By number, 256 at most.
+    ChannelList(Vec<ListedChannel>),
+    /// As JSON like a channel's part of [`Answer::Topology`], guests included, with 256 proxies at most; admins and filters are in it with
+    /// the first proxies. Nothing if there is no such channel.
+    Channel(Option<String>),
+    /// It is done, or why not; then nothing was changed.
+    Done(Result<(), String>),
+}
+
+/// How consumers and channels stand.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    /// When: as the times in `outboxes` are counted.
+    pub now: Time,
+    /// Of each lane those that it has.
+    pub outboxes: Vec<OutboxStats>,
+    /// Of each lane those that it has.
+    pub channels: Vec<ChannelStats>,
+}
+
+impl Figures {
+    /// Puts together what lanes say of the same consumer and of the same channel: by proxy, and by number. It takes time in proportion to
+    /// their number, which is why administration leaves it to whoever asked.
+    #[must_use]
+    pub fn joined(self) -> Self {
+        let mut channels = self.channels;
+        channels.sort_by_key(|channel| channel.channel);
+        channels.dedup_by(|other, first| {
+            let same = other.channel == first.channel;
+            if same {
+                first.events += other.events;
+                first.memory_bytes += other.memory_bytes;
+                first.held += other.held;
+                first.traffic.join(&other.traffic);
+            }
+            same
+        });
+        Self { now: self.now, outboxes: statistics::join(self.outboxes), channels }
+    }
 }
 
 /// How a consumer stands, on all lanes together.
@@ -188,6 +263,8 @@ pub enum Declined {
     /// It is done, and the disk has not taken it within `store.answer_within_ms`. It is written when the disk does; if the process ends
     /// before that, it was never done.
     NotKept,
+    /// Administration has not answered in time. It may yet be done.
+    NotInTime,
     /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone.
     NotMade,
 }
@@ -200,6 +277,7 @@ impl core::fmt::Display for Declined {
             Self::NotPermitted => "the rules of access do not allow it",
             Self::TooLarge => "the answer would be larger than 16 MiB",
             Self::NotKept => "it is done, but is not on disk yet, since that fails",
+            Self::NotInTime => "administration has not answered in time",
             Self::NotMade => "it is not done, since the disk fails",
         })
     }

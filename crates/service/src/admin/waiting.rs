@@ -12,8 +12,8 @@ use accounts::Principal;
 pub(crate) enum Waiting {
     /// A client, by this request of its.
     Client(Request),
-    /// The program that the service is part of.
-    Program(SyncSender<Result<Answer, Declined>>),
+    /// The program that the service is part of, or somebody for whom it asks.
+    Program(SyncSender<Result<Answer, Declined>>, Principal),
 }
 
 impl Waiting {
@@ -21,7 +21,7 @@ impl Waiting {
     pub(crate) fn principal(&self) -> Principal {
         match self {
             Self::Client(request) => Principal::Client(request.account().clone()),
-            Self::Program(_) => Principal::Service,
+            Self::Program(_, by) => by.clone(),
         }
     }
 }

@@ -30,6 +30,20 @@ impl Config {
         self.json.listen.as_deref().map(|listen| of_door("json.listen", listen)).transpose()
     }
 
+    /// The socket address for HTTP, if any.
+    ///
+    /// # Errors
+    /// When `http.listen` is neither a port nor `HOST:PORT`, or its host has no address; and when it is no loopback address, and there is
+    /// no token.
+    pub fn http_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(listen) = self.http.listen.as_deref() else { return Ok(None) };
+        let address = of_door("http.listen", listen)?;
+        if !address.ip().is_loopback() && self.http.token_file.is_none() {
+            return Err(ConfigError::HttpWithoutToken { listen: address });
+        }
+        Ok(Some(address))
+    }
+
     /// The socket address for clients of Tempo, if any.
     ///
     /// # Errors

@@ -105,6 +105,11 @@ pub enum ConfigError {
         /// The listening address.
         listen: String,
     },
+    /// HTTP would be served to other hosts, and there is no token.
+    HttpWithoutToken {
+        /// The listening address.
+        listen: std::net::SocketAddr,
+    },
 }
 
 impl fmt::Display for ConfigError {
@@ -147,6 +152,11 @@ impl fmt::Display for ConfigError {
                 f,
                 "cannot listen on {listen}: no address is found for that host ({error}); write an address of this host, for \
                  example --listen 127.0.0.1:2809, or a name that /etc/hosts or the name server has"
+            ),
+            Self::HttpWithoutToken { listen } => write!(
+                f,
+                "http.listen = \"{listen}\" can be reached from other hosts, where nothing is told without a token: name the file that has \
+                 it (http.token_file), or listen on a loopback address"
             ),
             Self::NothingToAdvertise { listen } => write!(
                 f,

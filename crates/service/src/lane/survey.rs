@@ -17,6 +17,8 @@ const DROPS_PER_ROUND: usize = 32;
 pub(crate) struct Surveying {
     /// The place of the outbox that is next, if they are to be told of.
     next: Option<u32>,
+    /// The place of the channel that is next, if they are to be told of.
+    next_channel: Option<u32>,
     /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
     drops: Vec<TypeDrops>,
     /// Told with the last piece.
@@ -28,10 +30,11 @@ impl Core {
     pub(crate) fn begin_survey(&mut self, asked: Asked) {
         let (drops, drops_beyond) = match asked {
             Asked::Drops => (self.lane.type_drops().collect(), self.lane.type_drops_beyond()),
-            Asked::Progress | Asked::Outboxes => (Vec::new(), 0),
+            Asked::Progress | Asked::Outboxes | Asked::Channels => (Vec::new(), 0),
         };
         let next = (asked > Asked::Progress).then_some(0);
-        self.office.surveying = Some(Surveying { next, drops, drops_beyond });
+        let next_channel = (asked > Asked::Outboxes).then_some(0);
+        self.office.surveying = Some(Surveying { next, next_channel, drops, drops_beyond });
     }
 
     /// Whether there is something to tell, and room for it.
@@ -63,6 +66,13 @@ impl Surveying {
         {
             piece.outboxes = outboxes.collect();
             self.next = Some(next + PLACES_PER_ROUND);
+            return (piece, false);
+        }
+        if let Some(next) = self.next_channel
+            && let Some(channels) = lane.channels_at(next, PLACES_PER_ROUND)
+        {
+            piece.channels = channels.collect();
+            self.next_channel = Some(next + PLACES_PER_ROUND);
             return (piece, false);
         }
         let rest = self.drops.len().saturating_sub(DROPS_PER_ROUND);
@@ -114,7 +124,7 @@ mod tests {
         }
         let drops: Vec<TypeDrops> = lane.type_drops().collect();
         assert_eq!(drops.len(), 40);
-        let mut surveying = Surveying { next: Some(0), drops, drops_beyond: 7 };
+        let mut surveying = Surveying { next: Some(0), next_channel: Some(0), drops, drops_beyond: 7 };
         let mut told = Survey::default();
         let mut pieces = 0;
         loop {
@@ -122,6 +132,7 @@ mod tests {
             pieces += 1;
             assert!(piece.outboxes.len() <= 32 && piece.drops.len() <= 32);
             told.outboxes.extend(piece.outboxes);
+            told.channels.extend(piece.channels);
             told.drops.extend(piece.drops);
             told.drops_beyond += piece.drops_beyond;
             if is_last {
@@ -131,7 +142,7 @@ mod tests {
         let mut keys: Vec<ProxyKey> = told.outboxes.iter().map(|stats| stats.key).collect();
         keys.sort_unstable();
         assert_eq!(keys, consumers[40..]);
-        assert_eq!((told.drops.len(), told.drops_beyond, pieces), (40, 7, 6));
+        assert_eq!((told.drops.len(), told.drops_beyond, pieces, told.channels.len()), (40, 7, 7, 1));
         assert!(told.drops.iter().all(|named| (named.domain.as_str(), named.name.as_str()) == ("domain", "name")));
     }
 }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, ProxyKey, Time};
+use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, ProxyId, ProxyKey, Time};
 use giop::cdr::{Encoding, Writer};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::ior::Ior;
@@ -31,8 +31,8 @@ use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
 use corba::{ACCESS_DENIED, Denied};
 use corba::{
-    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Creations, Door, Exception, Farewell, Guest,
-    OBJECT_NOT_EXIST, Question, RestoredStanding, SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Creations, Declared, Door, Exception, Farewell, Guest,
+    ListedChannel, OBJECT_NOT_EXIST, Question, RestoredStanding, Settable, SupplierStanding, Unpublished, Unwelcome,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -168,6 +168,8 @@ impl Objects {
             Declined::NoResources => Kind::NoResources,
             Declined::TooLarge => Kind::ImpLimit,
             Declined::NotKept | Declined::NotMade => Kind::PersistStore,
+            // No client is told that: it would have no answer.
+            Declined::NotInTime => Kind::Timeout,
         };
         let completed = if why == Declined::NotKept { Completed::Yes } else { Completed::No };
         answer_with(request, |_, _, _| Err(Exception::System(SystemException { kind, minor: 0, completed })))
@@ -320,6 +322,26 @@ impl Objects {
     /// These rules of access hold from now on.
     pub(crate) fn set_access(&mut self, rules: Option<Rules>) {
         self.door.replace_access(rules);
+    }
+
+    /// Some channels, by number.
+    pub(crate) fn listed_channels(&self, behind: Option<ChannelId>) -> Vec<ListedChannel> {
+        self.door.listed_channels(behind)
+    }
+
+    /// What is configured of a channel, as JSON.
+    pub(crate) fn channel_json(&self, channel: ChannelId, behind: Option<ProxyId>) -> Option<String> {
+        self.door.channel_json(channel, behind)
+    }
+
+    /// Suspends a consumer, or has it go on; or says why not.
+    pub(crate) fn set_suspended(&mut self, key: ProxyKey, suspended: bool) -> Result<(), String> {
+        self.door.set_suspended(key, suspended)
+    }
+
+    /// Sets properties, or says why not.
+    pub(crate) fn set_declared(&mut self, on: Settable, properties: &[(String, Declared)]) -> Result<(), String> {
+        self.door.set_declared(on, properties)
     }
 
     /// Makes all that such a text has, or says why not.

@@ -104,7 +104,12 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
         Answer::Disconnected(count) => reply.u32(*count),
         // Which no operation of this object asks for.
-        Answer::Channels(_) => {}
+        Answer::Channels(_)
+        | Answer::Figures(_)
+        | Answer::Names(_)
+        | Answer::ChannelList(_)
+        | Answer::Channel(_)
+        | Answer::Done(_) => {}
         Answer::Topology(text) => reply.octets(text.as_bytes()),
         Answer::Applied(made) => reply.string(made.as_ref().err().map_or("", String::as_str)),
     }

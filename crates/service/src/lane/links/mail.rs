@@ -9,14 +9,14 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
-use engine::{DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
+use engine::{ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::doors::{Call, Request, Returned, ToDoor};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::slots::Token;
 use crate::lane::pulse::Finding;
-use accounts::Charge;
+use accounts::{Charge, Principal};
 
 /// A lane's thread. The id of a lane that has ended is used again; this is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +31,9 @@ impl LaneThread {
 pub(crate) enum ToAdministration {
     /// A request or locate request.
     Request(Request),
-    /// The program that the service is part of asks something, or wants something done, and waits to be told.
-    Query(Query, SyncSender<Result<Answer, Declined>>),
-    Command(Command, SyncSender<Result<Answer, Declined>>),
+    /// The program that the service is part of asks something, or wants something done, for whomever, and waits to be told.
+    Query(Query, SyncSender<Result<Answer, Declined>>, Principal),
+    Command(Command, SyncSender<Result<Answer, Declined>>, Principal),
     /// Something the engine wants known; of a consumer that begins to fail, why.
     Notice(Notice, Option<String>),
     /// A call that administration asked for has ended.
@@ -72,6 +72,8 @@ pub(crate) enum ToAdministration {
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     pub(crate) outboxes: Vec<OutboxStats>,
+    /// If they were asked for.
+    pub(crate) channels: Vec<ChannelStats>,
     /// If it was asked for.
     pub(crate) drops: Vec<NamedDrops>,
     /// How many more events were dropped than `drops` has places for.
@@ -111,10 +113,14 @@ impl Survey {
         self.outboxes.reverse();
         self.outboxes.sort_by_key(|outbox| outbox.key);
         self.outboxes.dedup_by_key(|outbox| outbox.key);
+        self.channels.reverse();
+        self.channels.sort_by_key(|channel| channel.channel);
+        self.channels.dedup_by_key(|channel| channel.channel);
     }
 
     fn add(&mut self, other: Self) {
-        let Self { outboxes, drops, drops_beyond } = other;
+        let Self { outboxes, channels, drops, drops_beyond } = other;
+        self.channels.extend(channels);
         self.outboxes.extend(outboxes);
         self.drops.extend(drops);
         self.drops_beyond += drops_beyond;
@@ -147,6 +153,8 @@ pub(crate) enum Asked {
     Progress,
     /// How each outbox stands.
     Outboxes,
+    /// That, and how each channel stands.
+    Channels,
     /// That, and what was dropped by event type.
     Drops,
 }

@@ -1,0 +1,421 @@
+//! `/api/v1/…`: what operators look at, as JSON, and what they do.
+
+use core::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use engine::{AdminId, ChannelId, DiscardReason, OutboxStats, ProxyId, ProxyKey, Side, Time};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use service::{Answer as Told, Command, Declared, Declined, Principal, Query, Settable, SupplierStanding, reason_name};
+
+use crate::http::{self, Answer};
+use crate::metrics::state_of;
+use crate::routes::{Failure, Routes};
+use crate::shared::{Channel, Shared, Standing, slowness};
+
+/// Entries of a page, unless another number is asked for, and at most.
+const PAGE: usize = 100;
+const PAGE_MAX: usize = 1_000;
+/// How long administration and the lanes may take to say that they go on.
+const GOES_ON_WITHIN: Duration = Duration::from_secs(5);
+/// Suppliers that are asked for at once.
+const SUPPLIERS_AT_ONCE: usize = 1_024;
+
+/// Whether the service goes on; or, if it is asked so, whether it is fit for new clients, too.
+pub(crate) async fn health(shared: &Shared, is_readiness: bool) -> Result<(), String> {
+    let liveness = shared.liveness.clone();
+    let goes_on = crate::shared::on_a_thread(move || Ok(liveness.ask(GOES_ON_WITHIN))).await;
+    if goes_on != Ok(true) {
+        return Err("administration, or a lane, does not go on".to_owned());
+    }
+    if is_readiness && shared.store_fails() {
+        return Err("the store cannot write".to_owned());
+    }
+    Ok(())
+}
+
+/// The arguments behind `?`.
+pub(crate) struct Arguments<'a>(Vec<(&'a str, String)>);
+
+impl<'a> Arguments<'a> {
+    pub(crate) fn read(query: &'a str) -> Result<Self, Failure> {
+        let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            let value = decoded(value).ok_or_else(|| Failure::Bad(format!("{name} is not UTF-8 in %-signs")))?;
+            Ok((name, value))
+        });
+        Ok(Self(pairs.collect::<Result<_, Failure>>()?))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn number<T: core::str::FromStr>(&self, name: &str) -> Result<Option<T>, Failure> {
+        let read = |text: &str| text.parse().map_err(|_| Failure::Bad(format!("{name} is to be a number")));
+        self.text(name).map(read).transpose()
+    }
+
+    /// How many to leave out, and how many to tell.
+    fn page(&self) -> Result<(usize, usize), Failure> {
+        let offset = self.number("offset")?.unwrap_or(0);
+        let limit = self.number("limit")?.unwrap_or(PAGE);
+        Ok((offset, limit.min(PAGE_MAX)))
+    }
+}
+
+fn decoded(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'+' => b' ',
+            b'%' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(core::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Answers what changes nothing.
+pub(crate) async fn tell(routes: &Routes, path: &str, query: &str, by: Principal) -> Result<Answer, Failure> {
+    let shared = &routes.shared;
+    let arguments = Arguments::read(query)?;
+    let parts: Vec<&str> = path.split('/').collect();
+    Ok(match parts.as_slice() {
+        ["service"] => http::json(&service(routes, &*shared.standing(by).await?)),
+        ["counters"] => http::json(&counters(&shared.standing(by).await?.counters)),
+        ["lanes"] => http::json(&lanes(&*shared.standing(by).await?)),
+        ["channels"] => http::json(&channels(&*shared.standing(by).await?, &arguments)?),
+        ["channels", id] => channel(shared, parsed(id)?, arguments.number("behind")?, by).await?,
+        ["consumers"] => consumers(shared, arguments, by).await?,
+        ["consumers", channel, proxy] => {
+            let key = ProxyKey { channel: ChannelId(parsed(channel)?), proxy: ProxyId(parsed(proxy)?) };
+            consumer(shared, key, by).await?
+        }
+        ["suppliers"] => suppliers(shared, &arguments, by).await?,
+        ["constraint"] => constraint(arguments.text("text").unwrap_or_default()),
+        ["drops"] => drops(shared, by).await?,
+        ["topology"] => match shared.ask(by, Query::Topology).await? {
+            Told::Topology(text) => http::whole(http::JSON, text),
+            _ => return Err(Failure::NotFound),
+        },
+        _ => return Err(Failure::NotFound),
+    })
+}
+
+/// Whether a text is a constraint; if not, what is wrong at which column, counted from 1.
+fn constraint(text: &str) -> Answer {
+    http::json(&match filter::Constraint::parse(text, &filter::Limits::default()) {
+        Ok(constraint) => {
+            let reads: Vec<String> = constraint.paths().iter().map(ToString::to_string).collect();
+            json!({ "valid": true, "steps_worst": constraint.cost().worst, "always": constraint.always(), "reads": reads })
+        }
+        Err(error) => json!({ "valid": false, "column": error.column(), "reason": error.reason().to_string() }),
+    })
+}
+
+fn parsed(text: &str) -> Result<u32, Failure> {
+    // A sign, or a number that is not written as it is, is another path.
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_plain).ok_or(Failure::NotFound)
+}
+
+fn millis(at: SystemTime) -> u128 {
+    at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
+}
+
+fn service(routes: &Routes, standing: &Standing) -> Value {
+    let about = &routes.shared.service;
+    let behind = standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) != "keeping_up").count();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "address": about.address,
+        "json_address": about.json_address,
+        "tempo_address": about.tempo_address,
+        "url": about.url,
+        "reference": about.reference,
+        "store": about.store,
+        "started_ms": millis(about.started),
+        "at_ms": millis(standing.at),
+        "channels": standing.channels.len(),
+        "consumers": standing.consumers.len(),
+        "consumers_not_keeping_up": behind,
+        "lanes": standing.lanes.len(),
+        "can_change": routes.access.has_token(),
+        "needs_token": routes.access.is_closed(),
+    })
+}
+
+fn counters(counters: &[(&'static str, u64)]) -> Value {
+    let all: Map<String, Value> = counters.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    Value::Object(all)
+}
+
+fn lanes(standing: &Standing) -> Value {
+    let lane = |lane: &crate::shared::Lane| json!({ "id": lane.id, "name": lane.name, "priority": lane.priority, "counters": counters(lane.counters()) });
+    standing.lanes.iter().map(lane).collect()
+}
+
+/// A page of something: how many there are at all, and some of them.
+fn page<T>(all: &[T], (offset, limit): (usize, usize), told: impl Fn(&T) -> Value) -> Value {
+    let entries: Vec<Value> = all.iter().skip(offset).take(limit).map(told).collect();
+    json!({ "total": all.len(), "offset": offset, "entries": entries })
+}
+
+fn channels(standing: &Standing, arguments: &Arguments<'_>) -> Result<Value, Failure> {
+    Ok(page(&standing.channels, arguments.page()?, |channel| channel_json(channel, standing.now)))
+}
+
+/// A channel, as it stands.
+pub(crate) fn channel_json(channel: &Channel, now: Time) -> Value {
+    let traffic = channel.stats.map(|stats| stats.traffic).unwrap_or_default();
+    json!({
+        "id": channel.listed.id.0,
+        "name": channel.listed.name,
+        "admins": channel.listed.admins,
+        "proxies": channel.listed.proxies,
+        "consumers": channel.consumers,
+        "consumers_behind": channel.behind,
+        "events_in": traffic.events_in,
+        "event_bytes_in": traffic.event_bytes_in,
+        "events_refused": traffic.refused,
+        "delivered": traffic.delivered,
+        "delivered_bytes": traffic.delivered_bytes,
+        "dropped": traffic.discards.total(),
+        "dropped_by_reason": reasons(|reason| traffic.discards.of(reason)),
+        "backlog_events": channel.backlog_events,
+        "backlog_bytes": channel.backlog_bytes,
+        "memory_bytes": channel.stats.map_or(0, |stats| stats.memory_bytes),
+        "held_suppliers": channel.stats.map_or(0, |stats| stats.held),
+        "oldest_ms": channel.oldest.map(|since| millis_since(since, now)),
+        "latency": latency(&traffic.latency),
+    })
+}
+
+fn millis_since(since: Time, now: Time) -> u64 {
+    u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX)
+}
+
+fn reasons(of: impl Fn(DiscardReason) -> u64) -> Value {
+    let reasons = DiscardReason::ALL.into_iter().map(|reason| (reason_name(reason).to_owned(), of(reason)));
+    Value::Object(reasons.filter(|(_, events)| *events > 0).map(|(name, events)| (name, json!(events))).collect())
+}
+
+/// How many there were, their sum, and the bounds below which a half and 99 of 100 of them lie.
+pub(crate) fn latency(latency: &engine::Latency) -> Value {
+    let count = latency.count();
+    let bound = |per_cent: u64| {
+        let mut buckets = latency.cumulative();
+        buckets.find(|(_, so_far)| so_far * 100 >= count * per_cent).and_then(|(bound, _)| bound)
+    };
+    let (half, most) = if count == 0 { (None, None) } else { (bound(50), bound(99)) };
+    json!({ "count": count, "sum_ns": latency.sum_ns(), "p50_below_ns": half, "p99_below_ns": most })
+}
+
+/// What is configured of a channel, and how it stands.
+async fn channel(shared: &Shared, id: u32, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
+    let standing = shared.standing(by.clone()).await?;
+    let query = Query::Channel { channel: ChannelId(id), behind: behind.map(ProxyId) };
+    let Told::Channel(Some(text)) = shared.ask(by, query).await? else { return Err(Failure::NotFound) };
+    let configured: Value = serde_json::from_str(&text).unwrap_or_default();
+    let found = standing.channels.iter().find(|channel| channel.listed.id.0 == id);
+    let stands = found.map(|channel| channel_json(channel, standing.now));
+    Ok(http::json(&json!({ "configured": configured, "standing": stands })))
+}
+
+/// A consumer, as it stands.
+pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&String>, now: Time) -> Value {
+    json!({
+        "channel": outbox.key.channel.0,
+        "proxy": outbox.key.proxy.0,
+        "name": name,
+        "state": state_of(outbox, now),
+        "doing": service::state_name(outbox.state),
+        "backlog_events": outbox.backlog_events,
+        "backlog_bytes": outbox.backlog_bytes,
+        "overflow_events": outbox.elsewhere_events,
+        "unanswered": outbox.in_flight,
+        "delayed": outbox.delayed,
+        "pulls_waiting": outbox.pulls_waiting,
+        "oldest_ms": outbox.oldest.map(|since| millis_since(since, now)),
+        "delivered": outbox.delivered,
+        "delivered_bytes": outbox.delivered_bytes,
+        "dropped": outbox.discards.total(),
+        "dropped_by_reason": reasons(|reason| outbox.discards.of(reason)),
+        "failures": outbox.failures,
+        "holds_suppliers_ms": outbox.holds.map(|holds| millis_since(holds.since, now)),
+        "holds_for_ms": outbox.holds.and_then(|holds| holds.until).map(|until| millis_since(now, until)),
+        "latency": latency(&outbox.latency),
+    })
+}
+
+/// Consumers, the slowest first.
+async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> Result<Answer, Failure> {
+    let standing = shared.standing(by.clone()).await?;
+    let (channel, of_page) = (arguments.number::<u32>("channel")?, arguments.page()?);
+    let state = arguments.text("state").map(str::to_owned);
+    let wanted = |outbox: &&OutboxStats| {
+        let in_state = match state.as_deref() {
+            None | Some("") => true,
+            Some("slow") => state_of(outbox, standing.now) != "keeping_up",
+            Some(state) => state_of(outbox, standing.now) == state,
+        };
+        in_state && channel.is_none_or(|channel| outbox.key.channel.0 == channel)
+    };
+    let mut found: Vec<OutboxStats> = standing.consumers.iter().filter(wanted).copied().collect();
+    match arguments.text("sort") {
+        Some("delivered") => found.sort_by_key(|outbox| core::cmp::Reverse(outbox.delivered)),
+        Some("dropped") => found.sort_by_key(|outbox| core::cmp::Reverse(outbox.discards.total())),
+        Some("oldest") => found.sort_by_key(|outbox| (outbox.oldest.is_none(), outbox.oldest)),
+        Some("number") => found.sort_by_key(|outbox| outbox.key),
+        None | Some("") => found.sort_by_key(slowness),
+        Some(_) => return Err(Failure::Bad("sort is one of delivered, dropped, oldest, number".to_owned())),
+    }
+    let now = standing.now;
+    let names = {
+        let keys: Vec<ProxyKey> = found.iter().skip(of_page.0).take(of_page.1).map(|outbox| outbox.key).collect();
+        shared.with(move |asks| asks.names(&by, keys)).await?
+    };
+    Ok(http::json(&page(&found, of_page, |outbox| consumer_json(outbox, names.get(&outbox.key), now))))
+}
+
+async fn consumer(shared: &Shared, key: ProxyKey, by: Principal) -> Result<Answer, Failure> {
+    let standing = shared.standing(by.clone()).await?;
+    let found = standing.consumers.iter().find(|outbox| outbox.key == key).ok_or(Failure::NotFound)?;
+    let names = shared.with(move |asks| asks.names(&by, vec![key])).await?;
+    Ok(http::json(&consumer_json(found, names.get(&key), standing.now)))
+}
+
+fn supplier_json((standing, name): &(SupplierStanding, String)) -> Value {
+    json!({
+        "channel": standing.key.channel.0,
+        "proxy": standing.key.proxy.0,
+        "name": name,
+        "client": standing.address.map(|address| address.to_string()),
+        "pulled": standing.is_pulled,
+        "has_reference": standing.is_probed,
+        "connection_open": standing.is_open,
+        "events": standing.events,
+        "idle_ms": u64::try_from(standing.idle.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+/// Suppliers by channel and proxy: 1,024 behind one of them, which the answer names if there may be more.
+async fn suppliers(shared: &Shared, arguments: &Arguments<'_>, by: Principal) -> Result<Answer, Failure> {
+    let behind = match (arguments.number("channel")?, arguments.number("proxy")?) {
+        (Some(channel), Some(proxy)) => Some(ProxyKey { channel: ChannelId(channel), proxy: ProxyId(proxy) }),
+        _ => None,
+    };
+    let Told::Suppliers(found) = shared.ask(by, Query::Suppliers { behind }).await? else {
+        return Err(Failure::NotFound);
+    };
+    let last = found.last().filter(|_| found.len() == SUPPLIERS_AT_ONCE).map(|(last, _)| last.key);
+    let next = last.map(|key| json!({ "channel": key.channel.0, "proxy": key.proxy.0 }));
+    let entries: Vec<Value> = found.iter().map(supplier_json).collect();
+    Ok(http::json(&json!({ "entries": entries, "next": next })))
+}
+
+async fn drops(shared: &Shared, by: Principal) -> Result<Answer, Failure> {
+    let Told::Drops { drops, beyond } = shared.ask(by, Query::Drops).await? else { return Err(Failure::NotFound) };
+    let entries: Vec<Value> = drops
+        .iter()
+        .map(|drop| {
+            json!({
+                "channel": drop.key.channel.0,
+                "proxy": drop.key.proxy.0,
+                "name": drop.name,
+                "domain": drop.domain,
+                "type": drop.event_type,
+                "reason": drop.reason,
+                "events": drop.events,
+            })
+        })
+        .collect();
+    Ok(http::json(&json!({ "entries": entries, "others": beyond })))
+}
+
+/// Whose quality of service is set, and to what.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SetQos {
+    channel: u32,
+    admin: Option<u32>,
+    /// Of an admin: `consumers` or `suppliers`.
+    side: Option<String>,
+    proxy: Option<u32>,
+    properties: std::collections::BTreeMap<String, Value>,
+}
+
+/// Which proxy.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Which {
+    channel: u32,
+    proxy: u32,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Idle {
+    idle_ms: u64,
+}
+
+fn read<'b, T: Deserialize<'b>>(body: &'b [u8]) -> Result<T, Failure> {
+    serde_json::from_slice(body).map_err(|error| Failure::Bad(error.to_string()))
+}
+
+/// Does what changes something.
+pub(crate) async fn change(routes: &Routes, path: &str, body: &[u8], by: Principal) -> Result<Answer, Failure> {
+    let key = |which: Which| ProxyKey { channel: ChannelId(which.channel), proxy: ProxyId(which.proxy) };
+    let command = match path {
+        "disconnect" => Command::Disconnect(key(read(body)?)),
+        "disconnect-idle" => Command::DisconnectIdle(Duration::from_millis(read::<Idle>(body)?.idle_ms)),
+        "suspend" => Command::Suspend { key: key(read(body)?), suspended: true },
+        "resume" => Command::Suspend { key: key(read(body)?), suspended: false },
+        "qos" => qos(read(body)?)?,
+        _ => return Err(Failure::NotFound),
+    };
+    match routes.shared.command(by, command).await? {
+        Told::Disconnected(0) if path == "disconnect" => Err(Failure::Refused("there is no such proxy".to_owned())),
+        Told::Disconnected(count) => Ok(http::json(&json!({ "disconnected": count }))),
+        Told::Done(Ok(())) => Ok(http::json(&json!({ "done": true }))),
+        Told::Done(Err(why)) => Err(Failure::Refused(why)),
+        _ => Err(Failure::Declined(Declined::Stopping)),
+    }
+}
+
+fn qos(asked: SetQos) -> Result<Command, Failure> {
+    let SetQos { channel, admin, side, proxy, properties } = asked;
+    let channel = ChannelId(channel);
+    let on = match (admin, proxy) {
+        (None, None) => Settable::Channel(channel),
+        (None, Some(proxy)) => Settable::Proxy(ProxyKey { channel, proxy: ProxyId(proxy) }),
+        (Some(admin), None) => {
+            let side = match side.as_deref() {
+                Some("consumers") => Side::Consumers,
+                Some("suppliers") => Side::Suppliers,
+                _ => return Err(Failure::Bad("side is to be consumers or suppliers".to_owned())),
+            };
+            Settable::Admin { channel, side, admin: AdminId(admin) }
+        }
+        _ => return Err(Failure::Bad("either an admin or a proxy".to_owned())),
+    };
+    let declared = |(name, value): (String, Value)| {
+        let value = match value {
+            Value::Bool(flag) => Declared::Flag(flag),
+            Value::String(text) => Declared::Text(text),
+            Value::Number(number) => number
+                .as_i64()
+                .map(Declared::Number)
+                .ok_or_else(|| Failure::Bad(format!("{name} is to be a whole number, true, false or text")))?,
+            _ => return Err(Failure::Bad(format!("{name} is to be a number, true, false or text"))),
+        };
+        Ok((name, value))
+    };
+    let properties = properties.into_iter().map(declared).collect::<Result<_, Failure>>()?;
+    Ok(Command::SetQos { on, properties })
+}

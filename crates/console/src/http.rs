@@ -1,0 +1,169 @@
+//! Answers, and the bodies of requests, in hyper's words.
+
+use core::cell::Cell;
+use core::convert::Infallible;
+use core::future::poll_fn;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::rc::Rc;
+
+use hyper::body::{Body as _, Bytes, Frame, Incoming, SizeHint};
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use tokio::sync::mpsc;
+
+use crate::stream::Watch;
+use service::{Counter, HttpTally};
+
+/// Octets of the body of a request that are read at most.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// What an answer says: all of it, or what comes.
+pub(crate) enum Body {
+    Whole(Option<Bytes>),
+    Live(Live),
+}
+
+/// What comes, until whoever sends it ends, or the client does.
+pub(crate) struct Live {
+    from: mpsc::Receiver<Bytes>,
+    watch: Rc<Watch>,
+    open: Rc<Open>,
+}
+
+/// How many live streams are open, for whoever counts them.
+pub(crate) struct Open {
+    streams: Cell<u32>,
+    watchers: Cell<u32>,
+    tally: HttpTally,
+}
+
+/// That of one who watches events.
+pub(crate) struct Watcher(Rc<Open>);
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.0.watchers.set(self.0.watchers.get().saturating_sub(1));
+    }
+}
+
+impl Open {
+    pub(crate) fn new(tally: HttpTally) -> Rc<Self> {
+        Rc::new(Self { streams: Cell::new(0), watchers: Cell::new(0), tally })
+    }
+
+    /// One more watches events, unless so many do.
+    pub(crate) fn take_watcher(self: &Rc<Self>, most: u32) -> Option<Watcher> {
+        let watchers = self.watchers.get();
+        (watchers < most).then(|| {
+            self.watchers.set(watchers + 1);
+            Watcher(Rc::clone(self))
+        })
+    }
+
+    pub(crate) fn streams(&self) -> u32 {
+        self.streams.get()
+    }
+
+    fn set(&self, streams: u32) {
+        self.streams.set(streams);
+        self.tally.set(Counter::HttpStreamsOpen, streams.into());
+    }
+}
+
+impl Live {
+    pub(crate) fn new(from: mpsc::Receiver<Bytes>, watch: Rc<Watch>, open: Rc<Open>) -> Self {
+        watch.count_stream(true);
+        open.set(open.streams() + 1);
+        Self { from, watch, open }
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.watch.count_stream(false);
+        self.open.set(self.open.streams().saturating_sub(1));
+    }
+}
+
+impl hyper::body::Body for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Live(live) => live.from.poll_recv(cx).map(|bytes| bytes.map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self, Self::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64)),
+            Self::Live(_) => SizeHint::default(),
+        }
+    }
+}
+
+pub(crate) type Answer = Response<Body>;
+
+/// What browsers are told with every answer: nothing of another site, nothing inline, in no frame, kept nowhere.
+const FOR_BROWSERS: [(&str, &str); 5] = [
+    (
+        "content-security-policy",
+        "default-src 'self'; frame-ancestors 'none'; form-action 'none'; base-uri 'none'; object-src 'none'",
+    ),
+    ("x-content-type-options", "nosniff"),
+    ("x-frame-options", "DENY"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-resource-policy", "same-origin"),
+];
+
+pub(crate) fn answer(status: StatusCode, kind: &'static str, body: Body) -> Answer {
+    let mut answer = Response::new(body);
+    *answer.status_mut() = status;
+    let headers = answer.headers_mut();
+    for (name, value) in FOR_BROWSERS {
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    answer
+}
+
+pub(crate) const JSON: &str = "application/json";
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+
+/// All of a text, as it is.
+pub(crate) fn whole(kind: &'static str, text: impl Into<Bytes>) -> Answer {
+    answer(StatusCode::OK, kind, Body::Whole(Some(text.into())))
+}
+
+/// A value as JSON.
+pub(crate) fn json(value: &serde_json::Value) -> Answer {
+    whole(JSON, value.to_string())
+}
+
+/// Why something is not told or done: `{"error": "…"}`.
+pub(crate) fn refused(status: StatusCode, why: &str) -> Answer {
+    let text = serde_json::json!({ "error": why }).to_string();
+    answer(status, JSON, Body::Whole(Some(text.into())))
+}
+
+/// Reads the body of a request, if it is not too large.
+pub(crate) async fn read(mut body: Incoming) -> Option<Vec<u8>> {
+    let mut all = Vec::new();
+    while let Some(frame) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+        if let Some(data) = frame.ok()?.data_ref() {
+            if all.len() + data.len() > BODY_BYTES_MAX {
+                return None;
+            }
+            all.extend_from_slice(data);
+        }
+    }
+    Some(all)
+}

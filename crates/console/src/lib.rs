@@ -1,0 +1,144 @@
+//! HTTP beside a running service: metrics for machines, an API for programs, and the console for people.
+//!
+//! [`Console::start`] gives it a port and a thread of its own, at ordinary scheduling, on which tokio's runtime lives: nothing of it is
+//! near an event. It is one more caller of what administration answers ([`service::Query`], [`service::Command`]), each with the
+//! [`service::Principal`] who asks. What many ask for is asked once ([`shared`]): a scrape, or ten at the same time, costs the lanes a
+//! piece in each of some rounds, and administration next to nothing.
+//!
+//! What it promises to nobody is encryption: where TLS is wanted, a connection's stream is wrapped before [`server`] gives it to hyper.
+
+mod access;
+mod api;
+mod http;
+mod live;
+mod metrics;
+mod openmetrics;
+mod pages;
+mod routes;
+mod server;
+mod shared;
+mod stream;
+mod watching;
+
+use core::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::thread::{Builder, JoinHandle};
+
+use service::{Config, ConfigError, Service};
+use tokio::sync::watch;
+
+use crate::access::Access;
+use crate::server::Plan;
+use crate::shared::Shared;
+
+/// Serves HTTP. Dropping it ends that.
+pub struct Console {
+    address: SocketAddr,
+    ends: watch::Sender<bool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl fmt::Debug for Console {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Console").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+/// Why HTTP is not served.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConsoleError {
+    /// The configuration cannot be used.
+    Config(ConfigError),
+    /// The address cannot be listened on.
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the operating system says.
+        error: io::Error,
+    },
+    /// The token cannot be read, or is none.
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The operating system refuses a thread or what a runtime needs.
+    Resources(io::Error),
+}
+
+impl fmt::Display for ConsoleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Config(error) => error.fmt(f),
+            Self::Listen { address, error } => write!(f, "cannot listen on {address} for HTTP (http.listen): {error}"),
+            Self::Token { path, why } => write!(f, "http.token_file = \"{}\": {why}", path.display()),
+            Self::Resources(error) => write!(f, "HTTP cannot be served: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ConsoleError {}
+
+impl ConsoleError {
+    /// Whether it is the configuration's fault.
+    #[must_use]
+    pub const fn is_of_configuration(&self) -> bool {
+        matches!(self, Self::Config(_) | Self::Token { .. })
+    }
+}
+
+impl Console {
+    /// Serves HTTP beside a service, if its configuration says so.
+    ///
+    /// # Errors
+    /// When the configuration cannot be used, the port is taken, or the operating system refuses a thread.
+    pub fn start(config: &Config, service: &Service) -> Result<Option<Self>, ConsoleError> {
+        let Some(address) = config.http_listen_address().map_err(ConsoleError::Config)? else { return Ok(None) };
+        let listening = |error| ConsoleError::Listen { address, error };
+        let listener = TcpListener::bind(address).map_err(listening)?;
+        listener.set_nonblocking(true).map_err(listening)?;
+        let address = listener.local_addr().map_err(listening)?;
+        let access = Access::new(&config.http, address)?;
+        let shared = Shared::new(config, service);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(ASKING_AT_ONCE)
+            .thread_name("http-asks")
+            .build()
+            .map_err(ConsoleError::Resources)?;
+        let (ends, ended) = watch::channel(false);
+        let server = Plan::new(&config.http, access, shared, service.counters().of_http());
+        let serve = move || {
+            tokio::task::LocalSet::new().block_on(&runtime, server.run(listener, ended));
+            // Whoever asks administration yet is not waited for.
+            runtime.shutdown_background();
+        };
+        let thread = Builder::new().name("http".into()).spawn(serve).map_err(ConsoleError::Resources)?;
+        Ok(Some(Self { address, ends, thread: Some(thread) }))
+    }
+
+    /// The address it listens on, with the real port.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+/// Threads that wait for administration at most; what else is asked waits for one of them.
+const ASKING_AT_ONCE: usize = 4;
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        // Nobody listens any more if it has ended.
+        let _ = self.ends.send(true);
+        if let Some(thread) = self.thread.take() {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}

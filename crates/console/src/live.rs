@@ -1,0 +1,171 @@
+//! What a browser is told without asking again: how everything stands, once in each second, as server-sent events.
+
+use core::time::Duration;
+use std::rc::Rc;
+
+use engine::OutboxStats;
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use service::{Counter, Principal};
+use tokio::sync::mpsc;
+
+use crate::api::{Arguments, channel_json, consumer_json, latency};
+use crate::http::{self, Answer, Body, Live};
+use crate::metrics::{STATES, state_of};
+use crate::routes::{Client, Failure, Routes};
+use crate::shared::{Channel, Standing};
+use crate::watching::{self, Wanted};
+
+/// What the text is.
+const KIND: &str = "text/event-stream";
+/// How often it is told how everything stands.
+const EVERY: Duration = Duration::from_secs(1);
+/// Streams that may be open at once.
+const STREAMS_MAX: u32 = 32;
+/// Messages that wait for a client to read. It is told nothing while they are all full: what it gets is as things stand then.
+const WAITING_MAX: usize = 2;
+/// Browsers that may watch events at once, and events that wait for each to read; what is beyond is left out, and counted in the next.
+const WATCHERS_MAX: u32 = 4;
+const EVENTS_WAITING_MAX: usize = 128;
+/// Consumers of which each message tells: the slowest.
+const CONSUMERS: usize = 20;
+/// Channels of which each message tells.
+const CHANNELS: usize = 40;
+
+/// Which counters each message has.
+const COUNTERS: [Counter; 12] = [
+    Counter::EventsIn,
+    Counter::EventBytesIn,
+    Counter::Delivered,
+    Counter::Dropped,
+    Counter::EventsRefused,
+    Counter::SuppliersHeld,
+    Counter::PushExceptions,
+    Counter::PushTimeouts,
+    Counter::ConsumersGivenUp,
+    Counter::EventsKept,
+    Counter::OverflowEvents,
+    Counter::StoreFailures,
+];
+
+/// Tells how everything stands until the client has enough.
+pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Answer, Failure> {
+    let (to, from) = stream(routes, WAITING_MAX)?;
+    let shared = Rc::clone(&routes.shared);
+    tokio::task::spawn_local(async move {
+        loop {
+            let message = match shared.standing(by.clone()).await {
+                Ok(standing) => message("standing", &standing_json(&standing)),
+                Err(why) => message("declined", &json!({ "error": why.to_string() })),
+            };
+            // A client that does not read has its answer to read as any other: the connection ends.
+            if to.send(message).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(EVERY).await;
+        }
+    });
+    Ok(answer(routes, from, client))
+}
+
+/// Tells of a channel's events as they come, until the client has enough.
+pub(crate) async fn watch(routes: &Routes, client: Client, query: &str) -> Result<Answer, Failure> {
+    let arguments = Arguments::read(query)?;
+    let channel = arguments.number("channel")?.unwrap_or(0);
+    let constraint = arguments.text("constraint").filter(|text| !text.trim().is_empty()).map(str::to_owned);
+    if let Some(Err(error)) =
+        constraint.as_deref().map(|text| filter::Constraint::parse(text, &filter::Limits::default()))
+    {
+        return Err(Failure::Bad(format!("not a constraint: {error}")));
+    }
+    let seat = routes.open.take_watcher(WATCHERS_MAX).ok_or_else(|| {
+        routes.tally.add(Counter::HttpStreamsRefused, 1);
+        Failure::Busy(format!("{WATCHERS_MAX} watch events already, and no more can"))
+    })?;
+    let (to, from) = stream(routes, EVENTS_WAITING_MAX)?;
+    let wanted = Wanted { service: routes.shared.service.listens, channel, constraint };
+    let (events, gone) = (to.clone(), to);
+    let connected = tokio::task::spawn_blocking(move || watching::begin(wanted, events)).await;
+    let consumer = connected.map_err(|error| Failure::Refused(error.to_string()))?.map_err(Failure::Refused)?;
+    tokio::task::spawn_local(async move {
+        while !gone.is_closed() && !consumer.has_ended() {
+            // Something now and then, so that a client that is gone is noticed.
+            let _ = tokio::time::timeout(EVERY, gone.closed()).await;
+            let _ = gone.try_send(Bytes::from_static(b": still here\n\n"));
+        }
+        // It takes leave of the service, which may take a moment.
+        let _ = tokio::task::spawn_blocking(move || drop(consumer)).await;
+        drop(seat);
+    });
+    Ok(answer(routes, from, client))
+}
+
+/// Both ends of a stream, if there may be another.
+fn stream(routes: &Routes, waiting_max: usize) -> Result<(mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>), Failure> {
+    if routes.open.streams() >= STREAMS_MAX {
+        routes.tally.add(Counter::HttpStreamsRefused, 1);
+        return Err(Failure::Busy(format!("{STREAMS_MAX} live streams are open, and no more can be")));
+    }
+    Ok(mpsc::channel(waiting_max))
+}
+
+fn answer(routes: &Routes, from: mpsc::Receiver<Bytes>, client: Client) -> Answer {
+    let live = Live::new(from, client.watch, Rc::clone(&routes.open));
+    http::answer(StatusCode::OK, KIND, Body::Live(live))
+}
+
+/// A message of a stream.
+fn message(event: &str, data: &Value) -> Bytes {
+    Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
+}
+
+fn standing_json(standing: &Standing) -> Value {
+    let counter = |counter: &Counter| {
+        let value = standing.counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value);
+        (counter.name().to_owned(), json!(value))
+    };
+    let lane = |lane: &crate::shared::Lane| {
+        let of = |counter| lane.read(counter);
+        json!({
+            "id": lane.id, "name": lane.name, "priority": lane.priority,
+            "rounds": of(Counter::Cycles), "longest_ns": of(Counter::CycleMax), "saturated": of(Counter::LaneSaturated),
+            "allocations": of(Counter::Allocations), "system_calls": of(Counter::SystemCalls),
+            "events_in": of(Counter::EventsIn), "delivered": of(Counter::Delivered), "dropped": of(Counter::Dropped),
+        })
+    };
+    let slow = |outbox: &&OutboxStats| state_of(outbox, standing.now) != "keeping_up";
+    let told = standing.consumers.iter().filter(slow).take(CONSUMERS);
+    let states = STATES.map(|state| {
+        (
+            state.to_owned(),
+            json!(standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) == state).count()),
+        )
+    });
+    let mut busiest: Vec<&Channel> = standing.channels.iter().collect();
+    busiest.sort_by_key(|channel| {
+        let events_in = channel.stats.map_or(0, |stats| stats.traffic.events_in);
+        (core::cmp::Reverse(channel.backlog_events), core::cmp::Reverse(events_in), channel.listed.id)
+    });
+    let mut all = engine::Latency::default();
+    standing.channels.iter().filter_map(|channel| channel.stats).for_each(|stats| all.join(&stats.traffic.latency));
+    json!({
+        "at_ms": u64::try_from(standing.at.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(0),
+        "counters": COUNTERS.iter().map(counter).collect::<serde_json::Map<_, _>>(),
+        "lanes": standing.lanes.iter().map(lane).collect::<Value>(),
+        "states": states.into_iter().collect::<serde_json::Map<_, _>>(),
+        "consumers_total": standing.consumers.len(),
+        "channels_total": standing.channels.len(),
+        "backlog_events": standing.channels.iter().map(|channel| channel.backlog_events).sum::<u64>(),
+        "backlog_bytes": standing.channels.iter().map(|channel| channel.backlog_bytes).sum::<u64>(),
+        "latency": {
+            "bounds_ns": engine::Latency::BOUNDS_NS,
+            "cumulative": all.cumulative().map(|(_, so_far)| so_far).collect::<Vec<u64>>(),
+            "all": latency(&all),
+        },
+        "slowest": told
+            .map(|outbox| consumer_json(outbox, standing.names.get(&outbox.key), standing.now))
+            .collect::<Value>(),
+        "channels": busiest.iter().take(CHANNELS).map(|channel| channel_json(channel, standing.now)).collect::<Value>(),
+    })
+}

@@ -1,0 +1,384 @@
+//! `/metrics`: what the service has counted, in the words of those who scrape.
+//!
+//! Nothing is counted here. Totals are the counters of [`service::Counter`], renamed by rule ([`name_of`]); channels, consumers and
+//! lanes are told of as the lanes told of themselves. How many series there are is bounded by `http.consumers_max` and
+//! `http.channels_max`; what they leave out is summed up in gauges, since a sum over those that are left out falls when one of them is
+//! not left out any more.
+
+use core::time::Duration;
+
+use engine::{DiscardReason, Latency, OutboxState, OutboxStats, Time};
+use service::{Counter, reason_name};
+
+use crate::openmetrics::{Kind, Labels, Seconds, Text};
+use crate::shared::{Channel, Lane, Shared, Standing};
+
+/// What kind of text it is,
+const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// and in the former format.
+const FORMER_KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Whether somebody who takes these kinds of text is told in the former format, and what kind that is.
+pub(crate) fn format(accepts: &str) -> (bool, &'static str) {
+    let is_former = accepts.contains("text/plain") && !accepts.contains("application/openmetrics-text");
+    (is_former, if is_former { FORMER_KIND } else { KIND })
+}
+
+/// All of it.
+pub(crate) fn write(standing: &Standing, shared: &Shared, is_former: bool) -> String {
+    let mut text = Text::new(is_former);
+    write_totals(&mut text, standing);
+    write_lanes(&mut text, &standing.lanes);
+    write_channels(&mut text, standing, shared.channels_max);
+    write_consumers(&mut text, standing, shared.consumers_max);
+    text.family("campanile_build", Kind::Info, "", "Which version serves.");
+    text.sample("_info", &[("version", env!("CARGO_PKG_VERSION"))], 1);
+    text.end()
+}
+
+/// What a counter's family is called, of which kind it is, and its unit: its own name without `lane_`, with the unit last.
+pub(crate) fn name_of(counter: Counter) -> (String, Kind, &'static str) {
+    let (name, unit) = match counter {
+        Counter::EventBytesIn => ("events_in_bytes", "bytes"),
+        Counter::CycleMax => ("longest_round_seconds", "seconds"),
+        Counter::EventBytesKept => ("events_kept_bytes", "bytes"),
+        Counter::StoreBytes => ("store_written_bytes", "bytes"),
+        Counter::OverflowBytes => ("overflow_bytes", "bytes"),
+        Counter::HistoryBytes => ("history_bytes", "bytes"),
+        Counter::StoreDiskBytes => ("store_disk_bytes", "bytes"),
+        other => (other.name().strip_prefix("lane_").unwrap_or(other.name()), ""),
+    };
+    let kind = if counter.is_level() || counter.is_maximum() { Kind::Gauge } else { Kind::Counter };
+    (format!("campanile_{name}"), kind, unit)
+}
+
+const fn suffix(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Counter => "_total",
+        _ => "",
+    }
+}
+
+fn write_totals(text: &mut Text, standing: &Standing) {
+    for (counter, (_, value)) in Counter::ALL.iter().zip(&standing.counters) {
+        let (name, kind, unit) = name_of(*counter);
+        text.family(&name, kind, unit, counter.help());
+        match unit {
+            "seconds" => text.sample(suffix(kind), &[], Seconds(*value)),
+            _ => text.sample(suffix(kind), &[], value),
+        }
+    }
+}
+
+/// What lanes tell of themselves.
+const OF_LANES: [Counter; 14] = [
+    Counter::Cycles,
+    Counter::CycleMax,
+    Counter::LaneSaturated,
+    Counter::Allocations,
+    Counter::SystemCalls,
+    Counter::EventsIn,
+    Counter::Delivered,
+    Counter::Dropped,
+    Counter::TurnsWaited,
+    Counter::TurnsWaitingMax,
+    Counter::LanePeriods,
+    Counter::LaneBudgetsSpent,
+    Counter::HandedOver,
+    Counter::TakenOver,
+];
+
+fn write_lanes(text: &mut Text, lanes: &[Lane]) {
+    for counter in OF_LANES {
+        let (name, kind, unit) = name_of(counter);
+        let name = name.replacen("campanile_", "campanile_lane_", 1);
+        text.family(&name, kind, unit, &format!("Of one lane: {}", counter.help()));
+        for lane in lanes {
+            let labels = [("lane", lane.name.as_str())];
+            match unit {
+                "seconds" => text.sample(suffix(kind), &labels, Seconds(lane.read(counter))),
+                _ => text.sample(suffix(kind), &labels, lane.read(counter)),
+            }
+        }
+    }
+}
+
+/// A family with a number for each of these.
+fn write_each<T>(
+    text: &mut Text,
+    (name, kind, unit, help): (&str, Kind, &str, &str),
+    of: &[(Vec<(&str, &str)>, &T)],
+    value: impl Fn(&T) -> u64,
+) {
+    text.family(name, kind, unit, help);
+    for (labels, thing) in of {
+        match unit {
+            "seconds" => text.sample(suffix(kind), labels, Seconds(value(thing))),
+            _ => text.sample(suffix(kind), labels, value(thing)),
+        }
+    }
+}
+
+fn write_drops(text: &mut Text, labels: Labels<'_>, count: impl Fn(DiscardReason) -> u64) {
+    for reason in DiscardReason::ALL {
+        let events = count(reason);
+        if events > 0 {
+            let labels = [labels, &[("reason", reason_name(reason))]].concat();
+            text.sample("_total", &labels, events);
+        }
+    }
+}
+
+fn write_latency(text: &mut Text, labels: Labels<'_>, latency: &Latency) {
+    if latency.count() == 0 {
+        return;
+    }
+    for (bound, so_far) in latency.cumulative() {
+        let bound = bound.map_or_else(|| "+Inf".to_owned(), |bound| Seconds(bound).to_string());
+        text.sample("_bucket", &[labels, &[("le", bound.as_str())]].concat(), so_far);
+    }
+    text.sample("_count", labels, latency.count());
+    text.sample("_sum", labels, Seconds(latency.sum_ns()));
+}
+
+/// A number, as a channel is called.
+fn numbers(all: &[Channel]) -> Vec<String> {
+    all.iter().map(|channel| channel.listed.id.0.to_string()).collect()
+}
+
+fn write_channels(text: &mut Text, standing: &Standing, most: usize) {
+    let (told, others) = standing.channels.split_at(most.min(standing.channels.len()));
+    let ids = numbers(told);
+    let of: Vec<(Vec<(&str, &str)>, &Channel)> = told
+        .iter()
+        .zip(&ids)
+        .map(|(channel, id)| {
+            let name = channel.listed.name.as_deref().unwrap_or_default();
+            (vec![("channel", id.as_str()), ("name", name)], channel)
+        })
+        .collect();
+    for (name, kind, unit, help, value) in OF_CHANNELS {
+        write_each(text, (name, kind, unit, help), &of, value);
+    }
+    let now = standing.now;
+    let name = "campanile_channel_oldest_event_age_seconds";
+    let help = "How long ago the oldest event came that a consumer of the channel has yet to get; 0 if there is none.";
+    write_each(text, (name, Kind::Gauge, "seconds", help), &of, |channel| age(channel.oldest, now));
+    let help = "Events dropped for consumers of the channel, by reason; reasons for which there are none are left out.";
+    text.family("campanile_channel_dropped", Kind::Counter, "", help);
+    for (labels, channel) in &of {
+        write_drops(text, labels, |reason| channel.stats.map_or(0, |stats| stats.traffic.discards.of(reason)));
+    }
+    let help = "From an event's arrival until its consumer has taken it, of the channel's consumers together.";
+    text.family("campanile_channel_delivery_latency_seconds", Kind::Histogram, "seconds", help);
+    for (labels, channel) in &of {
+        channel.stats.iter().for_each(|stats| write_latency(text, labels, &stats.traffic.latency));
+    }
+    text.family("campanile_channels", Kind::Gauge, "", "Channels that there are.");
+    text.sample("", &[], standing.channels.len());
+    text.family("campanile_other_channels", Kind::Gauge, "", "Channels that are not told of one by one.");
+    text.sample("", &[], others.len());
+    let sum = |of: fn(&Channel) -> u64| others.iter().map(of).sum::<u64>();
+    let help = "Events that channels took which are not told of one by one.";
+    text.family("campanile_other_channels_events_in", Kind::Gauge, "", help);
+    text.sample("", &[], sum(|channel| channel.stats.map_or(0, |stats| stats.traffic.events_in)));
+    let help = "Events that wait for consumers of channels that are not told of one by one.";
+    text.family("campanile_other_channels_backlog_events", Kind::Gauge, "", help);
+    text.sample("", &[], sum(|channel| channel.backlog_events));
+}
+
+type OfChannel = (&'static str, Kind, &'static str, &'static str, fn(&Channel) -> u64);
+
+const OF_CHANNELS: [OfChannel; 11] = [
+    (
+        "campanile_channel_events_in",
+        Kind::Counter,
+        "",
+        "Events that suppliers pushed and the channel took.",
+        |channel| channel.stats.map_or(0, |stats| stats.traffic.events_in),
+    ),
+    ("campanile_channel_events_in_bytes", Kind::Counter, "bytes", "Octets of those events.", |channel| {
+        channel.stats.map_or(0, |stats| stats.traffic.event_bytes_in)
+    }),
+    ("campanile_channel_events_refused", Kind::Counter, "", "Events refused to their supplier.", |channel| {
+        channel.stats.map_or(0, |stats| stats.traffic.refused)
+    }),
+    (
+        "campanile_channel_delivered",
+        Kind::Counter,
+        "",
+        "Events delivered, counted once for each consumer.",
+        |channel| channel.stats.map_or(0, |stats| stats.traffic.delivered),
+    ),
+    ("campanile_channel_delivered_bytes", Kind::Counter, "bytes", "Octets of those, as they arrived.", |channel| {
+        channel.stats.map_or(0, |stats| stats.traffic.delivered_bytes)
+    }),
+    ("campanile_channel_consumers", Kind::Gauge, "", "Connected consumers.", |channel| channel.consumers),
+    ("campanile_channel_consumers_behind", Kind::Gauge, "", "Of these, those that do not keep up.", |channel| {
+        channel.behind
+    }),
+    (
+        "campanile_channel_backlog_events",
+        Kind::Gauge,
+        "",
+        "Events that wait or are unanswered, counted once for each consumer.",
+        |channel| channel.backlog_events,
+    ),
+    ("campanile_channel_backlog_bytes", Kind::Gauge, "bytes", "What those in memory weigh.", |channel| {
+        channel.backlog_bytes
+    }),
+    (
+        "campanile_channel_memory_bytes",
+        Kind::Gauge,
+        "bytes",
+        "What the channel's events take of its budget.",
+        |channel| channel.stats.map_or(0, |stats| stats.memory_bytes),
+    ),
+    ("campanile_channel_held_suppliers", Kind::Gauge, "", "Answers to suppliers that are withheld now.", |channel| {
+        channel.stats.map_or(0, |stats| stats.held)
+    }),
+];
+
+fn age(since: Option<Time>, now: Time) -> u64 {
+    since.map_or(0, |since| u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// States of a consumer, in the words of those who look.
+pub(crate) const STATES: [&str; 7] =
+    ["keeping_up", "behind", "socket_full", "retrying", "suspended", "holding", "disconnected"];
+
+/// How old an event has to be, that a consumer has yet to get, for it to count as behind.
+const BEHIND_AFTER: Duration = Duration::from_secs(1);
+
+/// Which of them it is in: the worst that is true.
+pub(crate) fn state_of(outbox: &OutboxStats, now: Time) -> &'static str {
+    // What waits for its `StartTime` is early.
+    let is_due = outbox.backlog_events > outbox.delayed;
+    match outbox.state {
+        OutboxState::Disconnected => "disconnected",
+        _ if outbox.holds.is_some() => "holding",
+        OutboxState::Suspended => "suspended",
+        OutboxState::BackingOff => "retrying",
+        OutboxState::NoRoom => "socket_full",
+        OutboxState::Active if is_due && outbox.oldest.is_some_and(|since| now.since(since) >= BEHIND_AFTER) => {
+            "behind"
+        }
+        OutboxState::Active => "keeping_up",
+    }
+}
+
+type OfConsumer = (&'static str, Kind, &'static str, &'static str, fn(&OutboxStats) -> u64);
+
+const OF_CONSUMERS: [OfConsumer; 7] = [
+    ("campanile_consumer_delivered", Kind::Counter, "", "Events delivered.", |outbox| outbox.delivered),
+    ("campanile_consumer_delivered_bytes", Kind::Counter, "bytes", "Octets of those, as they arrived.", |outbox| {
+        outbox.delivered_bytes
+    }),
+    ("campanile_consumer_backlog_events", Kind::Gauge, "", "Events that wait or are unanswered.", |outbox| {
+        outbox.backlog_events
+    }),
+    ("campanile_consumer_backlog_bytes", Kind::Gauge, "bytes", "What those in memory weigh.", |outbox| {
+        outbox.backlog_bytes
+    }),
+    ("campanile_consumer_overflow_events", Kind::Gauge, "", "Of those, the ones that wait on disk.", |outbox| {
+        outbox.elsewhere_events
+    }),
+    ("campanile_consumer_unanswered", Kind::Gauge, "", "Of those, the ones that were sent.", |outbox| {
+        outbox.in_flight.into()
+    }),
+    ("campanile_consumer_failures", Kind::Gauge, "", "Times in a row that deliveries failed.", |outbox| {
+        outbox.failures.into()
+    }),
+];
+
+fn write_consumers(text: &mut Text, standing: &Standing, most: usize) {
+    let (told, others) = standing.consumers.split_at(most.min(standing.consumers.len()));
+    let keys: Vec<(String, String, &str)> = told
+        .iter()
+        .map(|outbox| {
+            let name = standing.names.get(&outbox.key).map_or("", String::as_str);
+            (outbox.key.channel.0.to_string(), outbox.key.proxy.0.to_string(), name)
+        })
+        .collect();
+    let of: Vec<(Vec<(&str, &str)>, &OutboxStats)> = told
+        .iter()
+        .zip(&keys)
+        .map(|(outbox, (channel, proxy, name))| {
+            (vec![("channel", channel.as_str()), ("proxy", proxy.as_str()), ("consumer", *name)], outbox)
+        })
+        .collect();
+    for (name, kind, unit, help, value) in OF_CONSUMERS {
+        write_each(text, (name, kind, unit, help), &of, value);
+    }
+    let now = standing.now;
+    let help = "How long ago the oldest event came that it has yet to get; 0 if there is none.";
+    let family = ("campanile_consumer_oldest_event_age_seconds", Kind::Gauge, "seconds", help);
+    write_each(text, family, &of, |outbox| age(outbox.oldest, now));
+    let help = "How long suppliers have waited for it; 0 if they do not.";
+    let family = ("campanile_consumer_holds_suppliers_seconds", Kind::Gauge, "seconds", help);
+    write_each(text, family, &of, |outbox| age(outbox.holds.map(|holds| holds.since), now));
+    let help = "Events dropped for it, by reason; reasons for which there are none are left out.";
+    text.family("campanile_consumer_dropped", Kind::Counter, "", help);
+    of.iter().for_each(|(labels, outbox)| write_drops(text, labels, |reason| outbox.discards.of(reason)));
+    let help = "What it is doing: the worst that is true.";
+    text.family("campanile_consumer_state", Kind::StateSet, "", help);
+    for (labels, outbox) in &of {
+        let is = state_of(outbox, now);
+        for state in STATES {
+            let labels = [labels.as_slice(), &[("campanile_consumer_state", state)]].concat();
+            text.sample("", &labels, u8::from(is == state));
+        }
+    }
+    let help = "From an event's arrival until it has taken it.";
+    text.family("campanile_consumer_delivery_latency_seconds", Kind::Histogram, "seconds", help);
+    of.iter().for_each(|(labels, outbox)| write_latency(text, labels, &outbox.latency));
+    write_others(text, standing, others);
+}
+
+type OfOthers = (&'static str, &'static str, fn(&OutboxStats) -> u64);
+
+fn write_others(text: &mut Text, standing: &Standing, others: &[OutboxStats]) {
+    text.family("campanile_consumers", Kind::Gauge, "", "Connected consumers, by what they are doing.");
+    for state in STATES {
+        let count = standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) == state).count();
+        text.sample("", &[("state", state)], count);
+    }
+    text.family("campanile_other_consumers", Kind::Gauge, "", "Consumers that are not told of one by one.");
+    text.sample("", &[], others.len());
+    let sums: [OfOthers; 3] = [
+        ("delivered", "Events delivered to consumers that are not told of one by one.", |outbox| outbox.delivered),
+        ("dropped", "Events dropped for them.", |outbox| outbox.discards.total()),
+        ("backlog_events", "Events that wait for them or are unanswered.", |outbox| outbox.backlog_events),
+    ];
+    for (name, help, of) in sums {
+        text.family(&format!("campanile_other_consumers_{name}"), Kind::Gauge, "", help);
+        text.sample("", &[], others.iter().map(of).sum::<u64>());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn each_counter_has_a_name_of_its_own_that_ends_with_its_unit() {
+        let mut names = HashSet::new();
+        for counter in Counter::ALL {
+            let (name, kind, unit) = name_of(*counter);
+            assert!(name.ends_with(unit), "{name}");
+            assert!(!name.ends_with("_total") && !name.ends_with("_info") && !name.ends_with("_count"), "{name}");
+            assert!(name.ends_with("_bytes") == (unit == "bytes"), "{name}");
+            assert!(kind == Kind::Gauge || kind == Kind::Counter);
+            assert!(names.insert(name.clone()), "{name}");
+            assert!(
+                name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_' || byte.is_ascii_digit()),
+                "{name}"
+            );
+        }
+        for counter in OF_LANES {
+            let name = name_of(counter).0.replacen("campanile_", "campanile_lane_", 1);
+            assert!(names.insert(name.clone()), "{name}");
+        }
+    }
+}

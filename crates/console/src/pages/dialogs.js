@@ -1,0 +1,130 @@
+// Questions before what hurts, the token, and what can be done to a consumer.
+
+import { age, bytes, count, el, badge, reason, toast, took } from "/dom.js";
+import { get, onTokenNeeded, post, setToken, token } from "/service.js";
+
+/** Shows a dialog, and promises what it ends with. The way out that changes nothing has the focus. */
+function ask(title, content, ends) {
+  return new Promise((done) => {
+    const dialog = el("dialog", { "aria-label": title });
+    const form = el("form", { method: "dialog" }, el("h2", {}, title), ...content,
+      el("div", { class: "ends" }, ...ends.map(({ text, value, hurts, first }) =>
+        el("button", { value, class: hurts ? "hurts" : "", autofocus: first }, text))));
+    dialog.append(form);
+    dialog.addEventListener("close", () => { const how = dialog.returnValue; dialog.remove(); done(how); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+export async function confirm(title, text, act) {
+  return await ask(title, [el("p", {}, text)], [{ text: "Cancel", value: "", first: true }, { text: act, value: "yes", hurts: true }]) === "yes";
+}
+
+let asking = null;
+
+/** Asks for the token, once however many want it. */
+export function askToken(why) {
+  asking ??= (async () => {
+    const input = el("input", { type: "password", autocomplete: "off", name: "token", autofocus: true });
+    const how = await ask("Token", [
+      el("p", {}, `${why}, show the token: the first line of the file that http.token_file names. It is kept until this tab is closed.`),
+      el("label", {}, "Token", input),
+    ], [{ text: "Use it", value: "yes" }, { text: "Cancel", value: "" }]);
+    const given = input.value.trim();
+    if (how === "yes" && given) setToken(given);
+    asking = null;
+    tellToken();
+    return how === "yes" && given !== "";
+  })();
+  return asking;
+}
+
+export function tellToken() {
+  document.getElementById("token").textContent = token() ? "Forget token" : "Token";
+}
+
+onTokenNeeded(askToken);
+
+const which = (consumer) => ({ channel: consumer.channel, proxy: consumer.proxy });
+const called = (consumer) => consumer.name ?? `proxy ${consumer.proxy} of channel ${consumer.channel}`;
+
+async function attempt(work, done) {
+  try {
+    await work();
+    toast(done);
+    return true;
+  } catch (error) {
+    toast(error.message, true);
+    return false;
+  }
+}
+
+export async function disconnect(consumer) {
+  const loses = consumer.backlog_events ? `It loses the ${count(consumer.backlog_events)} events that wait for it. ` : "";
+  const text = `${called(consumer)} is disconnected and its proxy is gone. ${loses}Its program is told, where it gave a reference, and has to connect anew.`;
+  if (!await confirm("Disconnect?", text, "Disconnect")) return false;
+  return attempt(() => post("disconnect", which(consumer)), `Disconnected: ${called(consumer)}`);
+}
+
+export async function suspend(consumer) {
+  if (consumer.state === "suspended") return attempt(() => post("resume", which(consumer)), `Goes on: ${called(consumer)}`);
+  const text = `${called(consumer)} gets nothing until it goes on; its events wait meanwhile, and fill its outbox.`;
+  if (!await confirm("Suspend?", text, "Suspend")) return false;
+  return attempt(() => post("suspend", which(consumer)), `Suspended: ${called(consumer)}`);
+}
+
+const PROPERTIES = ["FullOutbox", "MaxEventsPerConsumer", "DiscardPolicy", "OrderPolicy", "HoldTimeout", "GiveUpAfter", "Timeout", "Priority",
+  "PushWindow", "PacingInterval", "MaximumBatchSize", "MaxQueueLength", "MaxConsumers", "MaxSuppliers", "RejectNewEvents", "ConnectionReliability"];
+
+function value(text) {
+  if (text === "true" || text === "false") return text === "true";
+  return /^-?[0-9]+$/.test(text) ? Number(text) : text;
+}
+
+/** Sets a property of a channel ({channel}) or a proxy ({channel, proxy}). */
+export async function setQos(on, name) {
+  const property = el("input", { name: "property", list: "properties", required: true, autofocus: true });
+  const text = el("input", { name: "value", required: true });
+  const how = await ask("Quality of service", [
+    el("p", {}, `Of ${name}. A number, true or false, a choice, or a time with its unit (us, ms, s, min, h, d); docs/qos.md says what each does.`),
+    el("datalist", { id: "properties" }, ...PROPERTIES.map((option) => el("option", { value: option }))),
+    el("label", {}, "Property", property), el("label", {}, "Value", text),
+  ], [{ text: "Set", value: "yes" }, { text: "Cancel", value: "" }]);
+  if (how !== "yes" || !property.value) return false;
+  const set = { [property.value.trim()]: value(text.value.trim()) };
+  if (!await confirm("Set it?", `${name}: ${property.value.trim()} = ${text.value.trim()}, from now on.`, "Set")) return false;
+  return attempt(() => post("qos", { ...on, properties: set }), `Set: ${property.value.trim()} of ${name}`);
+}
+
+export const actions = (consumer, done) => el("div", { class: "acts" },
+  el("button", { type: "button", "data-act": "suspend", onclick: async () => { if (await suspend(consumer)) done?.(); } }, consumer.state === "suspended" ? "Resume" : "Suspend"),
+  el("button", { type: "button", "data-act": "qos", onclick: async () => { if (await setQos(which(consumer), called(consumer))) done?.(); } }, "QoS"),
+  el("button", { type: "button", "data-act": "disconnect", class: "hurts", onclick: async () => { if (await disconnect(consumer)) done?.(); } }, "Disconnect"));
+
+/** What a key does to a consumer. */
+export async function press(key, consumer, done) {
+  const act = { s: suspend, d: disconnect, q: (consumer) => setQos(which(consumer), called(consumer)) }[key];
+  if (act && await act(consumer)) done?.();
+}
+
+/** All that is known of a consumer. */
+export async function openConsumer(consumer) {
+  let told = consumer;
+  try { told = await get(`consumers/${consumer.channel}/${consumer.proxy}`); } catch (error) { toast(error.message, true); return; }
+  const line = (name, text) => [el("dt", {}, name), el("dd", {}, text)];
+  const { latency } = told;
+  await ask(called(told), [
+    el("p", {}, badge(told.state), " ", reason(told)),
+    el("dl", {}, ...[
+      line("Waiting", `${count(told.backlog_events)} events, ${bytes(told.backlog_bytes)}${told.overflow_events ? `; ${count(told.overflow_events)} on disk` : ""}`),
+      line("Oldest", told.oldest_ms === null ? "–" : `${age(told.oldest_ms)} ago`),
+      line("Unanswered", count(told.unanswered)), line("Waiting for their time", count(told.delayed)),
+      line("Delivered", `${count(told.delivered)} events, ${bytes(told.delivered_bytes)}`),
+      line("Dropped", `${count(told.dropped)} ${Object.entries(told.dropped_by_reason).map(([why, events]) => `${why} ${count(events)}`).join(", ")}`),
+      line("Failures in a row", count(told.failures)),
+      line("Latency", latency.count ? `half within ${took(latency.p50_below_ns)}, 99 % within ${took(latency.p99_below_ns)}, mean ${took(latency.sum_ns / latency.count)}` : "–"),
+    ].flat()),
+    actions(told, () => document.querySelector("dialog")?.close()),
+  ], [{ text: "Close", value: "", first: true }]);
+}

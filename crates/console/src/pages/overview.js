@@ -1,0 +1,104 @@
+// What an operator sees at first: whether all keep up, and if not, who does not, why, and what is being done.
+
+import { age, badge, bar, bytes, count, el, level, rate, reason, show, table, took } from "/dom.js";
+import { actions, openConsumer, press } from "/dialogs.js";
+import { Plot } from "/plots.js";
+
+const rates = new Plot("Events a second", ["in", "delivered", "dropped", "refused"], rate, 10);
+const waiting = new Plot("Events that wait", ["all consumers"], (number) => number >= 1e6 ? `${(number / 1e6).toFixed(1)} M` : count(Math.round(number)), 10);
+const latencies = new Plot("From arrival until taken", ["half within", "99 % within"], took, 1e6);
+const lanes = new Plot("Octets in a second", ["in"], (number) => bytes(Math.round(number)), 1024, Array.from({ length: 40 }, (_, power) => 2 ** power));
+let last = null;
+export let perSecond = {};
+
+/** Below which bound so much of what came between two moments lies. */
+function quantile(before, now, share) {
+  const grown = now.cumulative.map((value, at) => value - (before.cumulative[at] ?? 0));
+  const whole = grown.at(-1);
+  if (!whole) return null;
+  return now.bounds_ns[grown.findIndex((value) => value >= whole * share)] ?? now.bounds_ns.at(-1);
+}
+
+/** Takes in a moment, whatever is shown. */
+export function note(now) {
+  if (last && now.at_ms > last.at_ms) {
+    const seconds = (now.at_ms - last.at_ms) / 1000;
+    perSecond = Object.fromEntries(Object.entries(now.counters).map(([name, value]) => [name, Math.max(0, (value - last.counters[name]) / seconds)]));
+    const at = now.at_ms / 1000;
+    rates.add(at, [perSecond.lane_events_in, perSecond.lane_delivered, perSecond.lane_dropped, perSecond.lane_events_refused]);
+    waiting.add(at, [now.backlog_events]);
+    latencies.add(at, [quantile(last.latency, now.latency, 0.5), quantile(last.latency, now.latency, 0.99)]);
+    lanes.add(at, [perSecond.lane_event_bytes_in]);
+  }
+  if (!last || now.at_ms > last.at_ms) last = now;
+}
+
+function verdict(now) {
+  const slow = now.consumers_total - now.states.keeping_up;
+  const bad = now.states.holding + now.states.retrying + now.states.disconnected;
+  const [first] = now.slowest;
+  if (!slow || !first) {
+    return el("div", { class: "verdict", id: "verdict" }, el("strong", {}, now.consumers_total
+      ? `All ${count(now.consumers_total)} consumers keep up.` : "Nobody is connected to consume."));
+  }
+  const what = `${count(slow)} of ${count(now.consumers_total)} consumers ${slow === 1 ? "does" : "do"} not keep up. `;
+  return el("div", { class: `verdict ${bad ? "bad" : "warn"}`, id: "verdict" },
+    el("strong", {}, what, `Slowest: ${first.name ?? `proxy ${first.proxy}`}`),
+    el("p", {}, badge(first.state), ` ${count(first.backlog_events)} events wait, the oldest for ${age(first.oldest_ms) || "no time"}. ${reason(first)}`));
+}
+
+const figure = (name, text, bad) => el("div", { class: `figure${bad ? " bad" : ""}` }, el("b", {}, text), el("span", { class: "quiet" }, name));
+
+export const view = {
+  title: "Overview",
+  open(main) {
+    this.verdict = el("div");
+    this.figures = el("div", { class: "figures" });
+    this.slowest = el("div");
+    this.busiest = el("div");
+    show(main, this.verdict, this.figures, el("div", { class: "plots" }, rates.element, waiting.element, latencies.element, lanes.element),
+      el("h2", {}, "Slowest consumers"), this.slowest, el("h2", {}, "Channels"), this.busiest);
+    if (last) this.tell(last);
+  },
+  tell(now) {
+    show(this.verdict, verdict(now));
+    show(this.figures,
+      figure("events in", rate(perSecond.lane_events_in)), figure("delivered", rate(perSecond.lane_delivered)),
+      figure("dropped", rate(perSecond.lane_dropped), perSecond.lane_dropped > 0),
+      figure("refused", rate(perSecond.lane_events_refused), perSecond.lane_events_refused > 0),
+      figure("wait", count(now.backlog_events)), figure("consumers", count(now.consumers_total)), figure("channels", count(now.channels_total)),
+      figure("on disk", count(now.counters.overflow_events)), figure("store failures", count(now.counters.store_failures), now.counters.store_failures > 0));
+    const most = Math.max(0, ...now.slowest.map((consumer) => consumer.backlog_events));
+    const again = () => {};
+    show(this.slowest, table({
+      rows: now.slowest, id: (consumer) => `${consumer.channel}/${consumer.proxy}`, row: level, onopen: openConsumer,
+      onkey: (key, consumer) => press(key, consumer, again), empty: "Nobody is behind.",
+      columns: [
+        { title: "Consumer", wide: true, cell: (consumer) => consumer.name ?? `proxy ${consumer.proxy} of channel ${consumer.channel}` },
+        { title: "State", cell: (consumer) => badge(consumer.state) },
+        { title: "Wait", number: true, cell: (consumer) => el("span", {}, count(consumer.backlog_events), bar(consumer.backlog_events, most)) },
+        { title: "Oldest", number: true, cell: (consumer) => age(consumer.oldest_ms) },
+        { title: "Dropped", number: true, cell: (consumer) => count(consumer.dropped) },
+        { title: "Why, and what is being done", wide: true, cell: reason },
+        { title: "", cell: (consumer) => actions(consumer, again) },
+      ],
+    }));
+    show(this.busiest, table({
+      rows: now.channels, id: (channel) => `channel-${channel.id}`, row: (channel) => channel.held_suppliers ? "bad" : channel.consumers_behind ? "warn" : "",
+      onopen: (channel) => { location.hash = `#channels/${channel.id}`; },
+      columns: [
+        { title: "Channel", cell: (channel) => channel.name ? `${channel.id}  ${channel.name}` : String(channel.id) },
+        { title: "Events in", number: true, cell: (channel) => count(channel.events_in) },
+        { title: "Delivered", number: true, cell: (channel) => count(channel.delivered) },
+        { title: "Dropped", number: true, cell: (channel) => count(channel.dropped) },
+        { title: "Wait", number: true, cell: (channel) => count(channel.backlog_events) },
+        { title: "Oldest", number: true, cell: (channel) => age(channel.oldest_ms) },
+        { title: "Consumers", number: true, cell: (channel) => count(channel.consumers) },
+        { title: "behind", number: true, cell: (channel) => count(channel.consumers_behind) },
+        { title: "Memory", number: true, cell: (channel) => bytes(channel.memory_bytes) },
+        { title: "99 % within", number: true, cell: (channel) => took(channel.latency.p99_below_ns) },
+      ],
+    }));
+  },
+  close() {},
+};

@@ -1,0 +1,57 @@
+// What the service is asked, and told to do. The token is kept for this tab only, and shown by this page alone.
+
+const KEY = "campanile-token";
+let asks = null;
+
+export const token = () => sessionStorage.getItem(KEY);
+export function setToken(text) { if (text) sessionStorage.setItem(KEY, text); else sessionStorage.removeItem(KEY); }
+/** Who asks the person for the token: a function that promises it, or null. */
+export function onTokenNeeded(ask) { asks = ask; }
+
+function headers(more = {}) {
+  return token() ? { Authorization: `Bearer ${token()}`, ...more } : more;
+}
+
+async function answered(answer) {
+  const told = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw Object.assign(new Error(told.error ?? `status ${answer.status}`), { status: answer.status });
+  return told;
+}
+
+export async function get(path, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== undefined && value !== null && value !== ""));
+  const answer = await fetch(`/api/v1/${path}?${query}`, { headers: headers() });
+  if (answer.status === 401 && await asks?.("To look at this service from another host")) return get(path, parameters);
+  return answered(answer);
+}
+
+export async function post(path, body) {
+  if (!token() && !await asks?.("To change something")) throw new Error("nothing was changed: that needs the token");
+  const answer = await fetch(`/api/v1/${path}`, { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body) });
+  if (answer.status === 401) {
+    setToken(null);
+    if (await asks?.("That token was refused. To change something")) return post(path, body);
+  }
+  return answered(answer);
+}
+
+/** Reads server-sent events until it is aborted; they are fetched, so that the token goes with the request. */
+export async function stream(path, parameters, signal, onevent) {
+  const answer = await fetch(`/api/v1/${path}?${new URLSearchParams(parameters)}`, { headers: headers(), signal });
+  if (answer.status === 401 && await asks?.("To look at this service from another host")) return stream(path, parameters, signal, onevent);
+  if (!answer.ok) await answered(answer);
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    rest += value;
+    let end;
+    while ((end = rest.indexOf("\n\n")) >= 0) {
+      const lines = rest.slice(0, end).split("\n");
+      rest = rest.slice(end + 2);
+      const field = (name) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
+      if (field("data")) onevent(field("event"), JSON.parse(field("data")));
+    }
+  }
+}

@@ -1,0 +1,274 @@
+//! What administration has said lately, for all who want to know at that time.
+//!
+//! The lanes are asked how they stand twice a second at most, however many scrape and look. Administration only passes on what they tell;
+//! it is put together, sorted and summed up on a thread of HTTP's.
+
+use core::cell::Cell;
+use core::cmp::Reverse;
+use core::time::Duration;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use engine::{ChannelId, ChannelStats, OutboxState, OutboxStats, ProxyKey, Time};
+use service::{
+    Answer, Asker, Config, Counter, Counters, Declined, Figures, LaneCounters, ListedChannel, Principal, Query, Service,
+};
+use tokio::sync::Mutex;
+
+use crate::metrics::state_of;
+
+/// How long what was said counts as new.
+const FRESH_FOR: Duration = Duration::from_millis(500);
+/// How long a store that could not write counts as one that cannot.
+const FAILS_FOR: Duration = Duration::from_secs(3);
+/// How long administration is waited for.
+pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
+/// Consumers that are named at once.
+pub(crate) const NAMED_AT_ONCE: usize = 1_024;
+/// Channels that are told of at all.
+const CHANNELS_MAX: usize = 16_384;
+
+/// How everything stands at one moment.
+pub(crate) struct Standing {
+    pub(crate) taken: Instant,
+    pub(crate) at: SystemTime,
+    pub(crate) now: Time,
+    pub(crate) counters: Vec<(&'static str, u64)>,
+    pub(crate) lanes: Vec<Lane>,
+    /// Those with the largest backlogs first.
+    pub(crate) consumers: Vec<OutboxStats>,
+    /// What the first of them are called.
+    pub(crate) names: HashMap<ProxyKey, String>,
+    /// By number.
+    pub(crate) channels: Vec<Channel>,
+}
+
+/// A lane.
+pub(crate) struct Lane {
+    pub(crate) id: u16,
+    pub(crate) priority: Option<i16>,
+    pub(crate) name: String,
+    counters: Vec<(&'static str, u64)>,
+}
+
+impl Lane {
+    pub(crate) fn read(&self, counter: Counter) -> u64 {
+        self.counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |(_, value)| *value)
+    }
+
+    /// What it has counted that is not 0.
+    pub(crate) fn counters(&self) -> &[(&'static str, u64)] {
+        &self.counters
+    }
+}
+
+impl From<&LaneCounters> for Lane {
+    fn from(lane: &LaneCounters) -> Self {
+        Self { id: lane.id(), priority: lane.priority(), name: lane.name(), counters: lane.snapshot() }
+    }
+}
+
+/// A channel, with what its consumers' outboxes say of it together.
+pub(crate) struct Channel {
+    pub(crate) listed: ListedChannel,
+    /// Nothing if no lane has heard of it yet.
+    pub(crate) stats: Option<ChannelStats>,
+    pub(crate) consumers: u64,
+    pub(crate) backlog_events: u64,
+    pub(crate) backlog_bytes: u64,
+    pub(crate) behind: u64,
+    pub(crate) oldest: Option<Time>,
+}
+
+/// What is asked for whom, and how.
+#[derive(Clone)]
+pub(crate) struct Asks {
+    asker: Asker,
+    named: usize,
+}
+
+/// What is known, shared.
+pub(crate) struct Shared {
+    asks: Asks,
+    standing: Mutex<Option<Arc<Standing>>>,
+    pub(crate) counters: Counters,
+    pub(crate) liveness: service::Liveness,
+    pub(crate) service: About,
+    pub(crate) consumers_max: usize,
+    pub(crate) channels_max: usize,
+    /// How often the store has failed to write, and until when that counts.
+    failures: Cell<(u64, Option<Instant>)>,
+}
+
+/// What does not change of a service.
+pub(crate) struct About {
+    pub(crate) listens: std::net::SocketAddr,
+    pub(crate) address: String,
+    pub(crate) json_address: Option<String>,
+    pub(crate) tempo_address: Option<String>,
+    pub(crate) store: Option<String>,
+    pub(crate) reference: String,
+    pub(crate) url: String,
+    pub(crate) started: SystemTime,
+}
+
+impl Shared {
+    pub(crate) fn new(config: &Config, service: &Service) -> Self {
+        let consumers_max = config.http.consumers_max as usize;
+        Self {
+            asks: Asks { asker: service.asker(), named: consumers_max.clamp(64, NAMED_AT_ONCE * 10) },
+            standing: Mutex::new(None),
+            counters: service.counters().clone(),
+            liveness: service.liveness(),
+            service: About {
+                listens: service.address(),
+                address: service.address().to_string(),
+                json_address: service.json_address().map(|address| address.to_string()),
+                tempo_address: service.tempo_address().map(|address| address.to_string()),
+                store: service.store_directory().map(|folder| folder.display().to_string()),
+                reference: service.reference().to_owned(),
+                url: service.corbaloc("NotificationService"),
+                started: SystemTime::now(),
+            },
+            consumers_max,
+            channels_max: config.http.channels_max as usize,
+            failures: Cell::new((0, None)),
+        }
+    }
+
+    /// Whether the store has failed to write since this was last asked, or shortly before: it tries each second.
+    pub(crate) fn store_fails(&self) -> bool {
+        let (before, until) = self.failures.get();
+        let failures = self.counters.read(Counter::StoreFailures) + self.counters.read(Counter::OverflowFailures);
+        let until = if failures > before { Some(Instant::now() + FAILS_FOR) } else { until };
+        self.failures.set((failures, until));
+        until.is_some_and(|until| Instant::now() < until)
+    }
+
+    /// How everything stands: as it was half a second ago at most, and asked for once for all who ask meanwhile.
+    pub(crate) async fn standing(&self, by: Principal) -> Result<Arc<Standing>, Declined> {
+        let mut standing = self.standing.lock().await;
+        if let Some(known) = standing.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
+            return Ok(Arc::clone(known));
+        }
+        let asks = self.asks.clone();
+        let found = Arc::new(on_a_thread(move || asks.standing(&by)).await?);
+        *standing = Some(Arc::clone(&found));
+        Ok(found)
+    }
+
+    /// Asks administration something.
+    pub(crate) async fn ask(&self, by: Principal, query: Query) -> Result<Answer, Declined> {
+        let asks = self.asks.clone();
+        on_a_thread(move || asks.ask(&by, query)).await
+    }
+
+    /// Has administration do something.
+    pub(crate) async fn command(&self, by: Principal, command: service::Command) -> Result<Answer, Declined> {
+        let asks = self.asks.clone();
+        on_a_thread(move || asks.asker.command(&by, command, Some(ANSWERS_WITHIN))).await
+    }
+
+    /// Asks for what comes in pages, on a thread where it may wait for each.
+    pub(crate) async fn with<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Asks) -> Result<T, Declined> + Send + 'static,
+    ) -> Result<T, Declined> {
+        let asks = self.asks.clone();
+        on_a_thread(move || work(&asks)).await
+    }
+}
+
+/// Does what may wait where nothing else does.
+pub(crate) async fn on_a_thread<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Declined> + Send + 'static,
+) -> Result<T, Declined> {
+    // It fails only if the runtime ends, or it panics, which ends the process.
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Declined::Stopping))
+}
+
+impl Asks {
+    pub(crate) fn ask(&self, by: &Principal, query: Query) -> Result<Answer, Declined> {
+        self.asker.ask(by, query, Some(ANSWERS_WITHIN))
+    }
+
+    fn standing(&self, by: &Principal) -> Result<Standing, Declined> {
+        let Answer::Figures(figures) = self.ask(by, Query::Figures)? else { return Err(Declined::Stopping) };
+        let listed = self.channels(by)?;
+        let (Answer::Counters(counters), Answer::Lanes(lanes)) =
+            (self.ask(by, Query::Counters)?, self.ask(by, Query::Lanes)?)
+        else {
+            return Err(Declined::Stopping);
+        };
+        let Figures { now, outboxes: mut consumers, channels, .. } = figures.joined();
+        let channels = put_together(listed, &channels, &consumers, now);
+        consumers.sort_unstable_by_key(slowness);
+        let first = consumers.iter().take(self.named).map(|outbox| outbox.key).collect();
+        let names = self.names(by, first)?;
+        let lanes = lanes.iter().map(Lane::from).collect();
+        Ok(Standing { taken: Instant::now(), at: SystemTime::now(), now, counters, lanes, consumers, names, channels })
+    }
+
+    /// What consumers are called.
+    pub(crate) fn names(&self, by: &Principal, keys: Vec<ProxyKey>) -> Result<HashMap<ProxyKey, String>, Declined> {
+        let mut all = HashMap::new();
+        for some in keys.chunks(NAMED_AT_ONCE) {
+            let Answer::Names(names) = self.ask(by, Query::Names(some.to_vec()))? else { break };
+            all.extend(some.iter().copied().zip(names));
+        }
+        Ok(all)
+    }
+
+    fn channels(&self, by: &Principal) -> Result<Vec<ListedChannel>, Declined> {
+        let mut all: Vec<ListedChannel> = Vec::new();
+        while all.len() < CHANNELS_MAX {
+            let behind = all.last().map(|channel| channel.id);
+            let Answer::ChannelList(more) = self.ask(by, Query::ChannelList { behind })? else { break };
+            if more.is_empty() {
+                break;
+            }
+            all.extend(more);
+        }
+        Ok(all)
+    }
+}
+
+/// Those that hold suppliers first, then those that are disconnected or fail, then by backlog.
+pub(crate) fn slowness(outbox: &OutboxStats) -> impl Ord + use<> {
+    let trouble = match outbox.state {
+        _ if outbox.holds.is_some() => 0,
+        OutboxState::BackingOff | OutboxState::Disconnected => 1,
+        _ => 2,
+    };
+    (trouble, Reverse(outbox.backlog_events), Reverse(outbox.backlog_bytes), outbox.key)
+}
+
+fn put_together(
+    listed: Vec<ListedChannel>,
+    stats: &[ChannelStats],
+    consumers: &[OutboxStats],
+    now: Time,
+) -> Vec<Channel> {
+    let stats: HashMap<ChannelId, ChannelStats> = stats.iter().map(|stats| (stats.channel, *stats)).collect();
+    let channel = |listed: ListedChannel| Channel {
+        stats: stats.get(&listed.id).copied(),
+        listed,
+        consumers: 0,
+        backlog_events: 0,
+        backlog_bytes: 0,
+        behind: 0,
+        oldest: None,
+    };
+    let mut channels: Vec<Channel> = listed.into_iter().map(channel).collect();
+    for outbox in consumers {
+        let Ok(at) = channels.binary_search_by_key(&outbox.key.channel, |channel| channel.listed.id) else { continue };
+        let Some(channel) = channels.get_mut(at) else { continue };
+        channel.consumers += 1;
+        channel.backlog_events += outbox.backlog_events;
+        channel.backlog_bytes += outbox.backlog_bytes;
+        channel.behind += u64::from(state_of(outbox, now) != "keeping_up");
+        channel.oldest = channel.oldest.into_iter().chain(outbox.oldest).min();
+    }
+    channels
+}

@@ -1,0 +1,177 @@
+//! A client's connection, watched: since when it owes a request, or has to read an answer.
+
+use core::cell::Cell;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::io;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+
+/// How a connection stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Nothing is asked since then.
+    Idle(Instant),
+    /// A request is coming since then.
+    Reading(Instant),
+    /// It is being answered.
+    Answering,
+}
+
+/// Which limit a connection has reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Overdue {
+    /// A request is not complete.
+    Request,
+    /// An answer is not read.
+    Answer,
+    /// Nothing is asked.
+    Idle,
+}
+
+/// How long a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Patience {
+    pub(crate) request: Duration,
+    pub(crate) answer: Duration,
+    pub(crate) idle: Duration,
+}
+
+/// What is known of a connection, shared by its stream and whoever ends it.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    phase: Cell<Phase>,
+    /// Since when there is something to be written that the client has not taken yet.
+    writing: Cell<Option<Instant>>,
+    /// Live streams that it reads.
+    streams: Cell<u32>,
+}
+
+impl Watch {
+    /// A connection that has to ask something soon.
+    pub(crate) fn new() -> Rc<Self> {
+        let phase = Cell::new(Phase::Reading(Instant::now()));
+        Rc::new(Self { phase, writing: Cell::new(None), streams: Cell::new(0) })
+    }
+
+    /// The head of a request was read.
+    pub(crate) fn begin_answer(&self) {
+        self.phase.set(Phase::Answering);
+    }
+
+    /// A live stream began, or ended.
+    pub(crate) fn count_stream(&self, is_new: bool) {
+        let streams = self.streams.get();
+        self.streams.set(if is_new { streams + 1 } else { streams.saturating_sub(1) });
+        if !is_new {
+            self.phase.set(Phase::Idle(Instant::now()));
+        }
+    }
+
+    /// What takes too long, if anything does.
+    pub(crate) fn overdue(&self, patience: Patience, now: Instant) -> Option<Overdue> {
+        let exceeds = |since: Instant, limit| now.saturating_duration_since(since) >= limit;
+        if self.writing.get().is_some_and(|since| exceeds(since, patience.answer)) {
+            return Some(Overdue::Answer);
+        }
+        match self.phase.get() {
+            Phase::Idle(since) if exceeds(since, patience.idle) => Some(Overdue::Idle),
+            Phase::Reading(since) if exceeds(since, patience.request) => Some(Overdue::Request),
+            _ => None,
+        }
+    }
+
+    fn note_read(&self) {
+        if let Phase::Idle(_) = self.phase.get() {
+            self.phase.set(Phase::Reading(Instant::now()));
+        }
+    }
+
+    fn note_writing(&self) {
+        if self.writing.get().is_none() {
+            self.writing.set(Some(Instant::now()));
+        }
+    }
+
+    fn note_written(&self) {
+        if self.writing.take().is_some() && self.phase.get() == Phase::Answering && self.streams.get() == 0 {
+            self.phase.set(Phase::Idle(Instant::now()));
+        }
+    }
+}
+
+/// A connection's stream.
+pub(crate) struct Stream {
+    socket: TcpStream,
+    watch: Rc<Watch>,
+}
+
+impl Stream {
+    pub(crate) const fn new(socket: TcpStream, watch: Rc<Watch>) -> Self {
+        Self { socket, watch }
+    }
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = into.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(cx, into))?;
+        if into.filled().len() > before {
+            self.watch.note_read();
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.watch.note_writing();
+        Pin::new(&mut self.socket).poll_write(cx, bytes)
+    }
+
+    /// Called when all that there is has been given to the system.
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(Pin::new(&mut self.socket).poll_flush(cx))?;
+        self.watch.note_written();
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_overdue_by_what_it_owes() {
+        let second = Duration::from_secs(1);
+        let patience = Patience { request: 5 * second, answer: 10 * second, idle: 60 * second };
+        let watch = Watch::new();
+        let start = Instant::now();
+        assert_eq!(watch.overdue(patience, start), None);
+        assert_eq!(watch.overdue(patience, start + 6 * second), Some(Overdue::Request));
+        watch.begin_answer();
+        assert_eq!(watch.overdue(patience, start + 600 * second), None, "administration is waited for elsewhere");
+        watch.note_writing();
+        assert_eq!(watch.overdue(patience, start + 9 * second), None);
+        assert_eq!(watch.overdue(patience, start + 11 * second), Some(Overdue::Answer));
+        watch.note_written();
+        assert_eq!(watch.overdue(patience, start + 59 * second), None);
+        assert_eq!(watch.overdue(patience, start + 61 * second), Some(Overdue::Idle));
+        watch.note_read();
+        assert_eq!(watch.overdue(patience, start + 6 * second), Some(Overdue::Request));
+        watch.begin_answer();
+        watch.count_stream(true);
+        watch.note_writing();
+        watch.note_written();
+        assert_eq!(watch.overdue(patience, start + 600 * second), None, "a stream may be silent");
+        watch.count_stream(false);
+        assert_eq!(watch.overdue(patience, start + 600 * second), Some(Overdue::Idle));
+    }
+}

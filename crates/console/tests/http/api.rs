@@ -1,0 +1,139 @@
+//! What programs and the console get, and do.
+
+use client::notify::Property;
+use service::{Counter, Query};
+use testing::wait_until;
+
+use crate::support::{Rig, numbered, start};
+
+/// What a path tells when it fits.
+fn told(rig: &Rig, path: &str, what: &str, fits: impl Fn(&serde_json::Value) -> bool) -> serde_json::Value {
+    let mut last = serde_json::Value::Null;
+    wait_until(what, || {
+        last = rig.get_json(path);
+        fits(&last)
+    });
+    last
+}
+
+#[test]
+fn the_hierarchy_is_told_with_who_is_connected() {
+    let rig = start();
+    let channel = rig.new_channel();
+    let (_proxy, _mute) = rig.mute_consumer(Some(channel), &[]);
+    let _supplier = rig.supplier(Some(channel));
+    let listed = told(&rig, "/api/v1/channels", "two channels", |told| {
+        told["total"] == 2 && told["entries"][1]["consumers"] == 1
+    });
+    assert_eq!(listed["entries"][1]["id"], channel);
+    let found = rig.get_json(&format!("/api/v1/channels/{channel}"));
+    let proxies = found["configured"]["proxies"].as_array().unwrap();
+    let sides: Vec<_> = proxies.iter().map(|proxy| proxy["side"].as_str().unwrap()).collect();
+    assert_eq!(sides, ["Consumers", "Suppliers"]);
+    assert_eq!(found["configured"]["admins"].as_array().unwrap().len(), 2);
+    assert_eq!(found["standing"]["consumers"], 1);
+    // Behind the last there is nothing more.
+    let last = proxies[1]["id"].as_u64().unwrap();
+    let rest = rig.get_json(&format!("/api/v1/channels/{channel}?behind={last}"));
+    assert_eq!(rest["configured"]["proxies"].as_array().unwrap().len(), 0);
+    let suppliers = rig.get_json("/api/v1/suppliers");
+    assert_eq!((suppliers["entries"].as_array().unwrap().len(), &suppliers["next"]), (1, &serde_json::Value::Null));
+    assert_eq!(rig.get("/api/v1/channels/77").status, 404);
+    assert_eq!(rig.get_json("/api/v1/counters").as_object().unwrap().len(), Counter::ALL.len());
+    assert_eq!(rig.get_json("/api/v1/lanes")[0]["name"], "lane");
+    assert_eq!(rig.get_json("/api/v1/service")["can_change"], true);
+    let Ok(service::Answer::Topology(text)) = rig.service.ask(Query::Topology) else { panic!("no answer") };
+    assert_eq!(rig.get("/api/v1/topology").body, text);
+}
+
+#[test]
+fn consumers_are_told_the_slowest_first_in_pages() {
+    let rig = start();
+    rig.idle_consumers(30);
+    let (_proxy, _mute) = rig.mute_consumer(None, &[]);
+    let supplier = rig.supplier(None);
+    supplier.publish(&numbered(1)).unwrap();
+    // Those that pull have one each, the mute one has one that is unanswered.
+    let found = told(&rig, "/api/v1/consumers?limit=7&offset=28", "31 consumers", |told| told["total"] == 31);
+    assert_eq!(found["entries"].as_array().unwrap().len(), 3);
+    let state = told(&rig, "/api/v1/consumers?state=behind&offset=30", "all to be behind", |told| told["total"] == 31);
+    let name = state["entries"][0]["name"].as_str().unwrap();
+    assert!(name.starts_with("consumer proxy 30 of channel 0 (127.0.0.1:"), "{name}");
+    assert_eq!(rig.get_json("/api/v1/consumers?state=slow&limit=1")["total"], 31);
+    assert_eq!(rig.get_json("/api/v1/consumers?state=keeping_up")["total"], 0);
+    assert_eq!(rig.get_json("/api/v1/consumers?channel=9")["total"], 0);
+    assert_eq!(rig.get("/api/v1/consumers?limit=many").status, 400);
+    assert_eq!(rig.get("/api/v1/consumers?sort=beauty").status, 400);
+    let one = rig.get_json("/api/v1/consumers/0/30");
+    assert_eq!((&one["proxy"], &one["unanswered"]), (&30.into(), &1.into()));
+    assert_eq!(rig.get("/api/v1/consumers/0/999").status, 404);
+}
+
+#[test]
+fn a_consumer_is_suspended_and_goes_on_and_is_disconnected() {
+    let rig = start();
+    let (_proxy, _mute) = rig.mute_consumer(None, &[]);
+    told(&rig, "/api/v1/consumers/0/0", "the consumer", |told| told["state"] == "keeping_up");
+    let which = r#"{"channel":0,"proxy":0}"#;
+    assert_eq!(rig.post("/api/v1/suspend", which).json()["done"], true);
+    told(&rig, "/api/v1/consumers/0/0", "it to be suspended", |told| told["state"] == "suspended");
+    assert_eq!(rig.post("/api/v1/suspend", which).status, 409, "it is suspended already");
+    assert_eq!(rig.post("/api/v1/resume", which).json()["done"], true);
+    told(&rig, "/api/v1/consumers/0/0", "it to go on", |told| told["state"] == "keeping_up");
+    assert_eq!(rig.post("/api/v1/disconnect", which).json()["disconnected"], 1);
+    wait_until("it to be gone", || rig.get("/api/v1/consumers/0/0").status == 404);
+    assert_eq!(rig.post("/api/v1/disconnect", which).status, 409);
+    assert_eq!(rig.count(Counter::ClientsDismissed), 1);
+    assert_eq!(rig.count(Counter::HttpCommands), 3);
+}
+
+#[test]
+fn quality_of_service_is_set_at_each_level_or_said_why_not() {
+    let rig = start();
+    let (proxy, _mute) = rig.mute_consumer(None, &[]);
+    let set = |body: &str| rig.post("/api/v1/qos", body);
+    assert_eq!(set(r#"{"channel":0,"proxy":0,"properties":{"MaxEventsPerConsumer":7}}"#).json()["done"], true);
+    let proxy = client::notify::ProxySupplier::unchecked(proxy);
+    let qos = proxy.get_qos().unwrap();
+    assert!(qos.contains(&Property::new("MaxEventsPerConsumer", 7_i32)), "{qos:?}");
+    assert_eq!(set(r#"{"channel":0,"properties":{"FullOutbox":"Discard"}}"#).json()["done"], true);
+    assert_eq!(
+        set(r#"{"channel":0,"admin":0,"side":"consumers","properties":{"GiveUpAfter":"5s"}}"#).json()["done"],
+        true
+    );
+    for (body, status, why) in [
+        (
+            r#"{"channel":0,"proxy":0,"properties":{"MaxEventsPerConsumer":-7}}"#,
+            409,
+            "is no value of MaxEventsPerConsumer",
+        ),
+        (r#"{"channel":0,"proxy":0,"properties":{"Beauty":1}}"#, 409, "there is no property Beauty"),
+        (
+            r#"{"channel":0,"proxy":0,"properties":{"MaxConsumers":1}}"#,
+            409,
+            "MaxConsumers is no property of this object",
+        ),
+        (r#"{"channel":5,"properties":{"FullOutbox":"Discard"}}"#, 409, "channel"),
+        (r#"{"channel":0,"proxy":0,"properties":{"MaxEventsPerConsumer":[1]}}"#, 400, "is to be a number"),
+        (r#"{"channel":0,"admin":0,"properties":{"GiveUpAfter":"5s"}}"#, 400, "side is to be"),
+        (r#"{"channel":0,"proxy":0,"beauty":1,"properties":{}}"#, 400, "unknown field"),
+        ("{", 400, "EOF"),
+    ] {
+        let answer = set(body);
+        assert_eq!(answer.status, status, "{body}: {answer:?}");
+        assert!(answer.body.contains(why), "{body}: {answer:?}");
+    }
+}
+
+#[test]
+fn health_is_told_to_whoever_asks() {
+    let rig = start();
+    for path in ["/healthz", "/readyz"] {
+        let answer = rig.get(path);
+        assert_eq!((answer.status, answer.body.as_str()), (200, "ok\n"));
+    }
+    let address = rig.address();
+    assert!(
+        rig.send(&format!("HEAD /healthz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")).body.is_empty()
+    );
+}

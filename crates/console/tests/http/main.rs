@@ -1,0 +1,10 @@
+//! HTTP on real sockets: a client that is nothing but a socket, honest ones and others.
+
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod api;
+mod grammar;
+mod hostile;
+mod metrics;
+mod packaging;
+mod support;

@@ -1,0 +1,226 @@
+//! What scrapers get.
+
+use client::notify::{Property, StructuredEvent};
+use client::{ConsumerOptions, SimpleConsumer};
+use service::{Answer, Counter, Http, Query};
+use testing::wait_until;
+
+use crate::grammar::{self, Sample, value};
+use crate::support::{Rig, numbered, start, start_with};
+
+fn scrape(rig: &Rig) -> Vec<Sample> {
+    let answer = rig.get("/metrics");
+    assert_eq!(answer.status, 200);
+    assert!(
+        answer.head.contains("content-type: application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        "{}",
+        answer.head
+    );
+    grammar::read(&answer.body)
+}
+
+/// What is scraped when it is no longer what was scraped before.
+fn scrape_until(rig: &Rig, what: &str, fits: impl Fn(&[Sample]) -> bool) -> Vec<Sample> {
+    let mut last = Vec::new();
+    wait_until(what, || {
+        last = scrape(rig);
+        fits(&last)
+    });
+    last
+}
+
+/// A counter's metric, found without the console's own rule.
+fn metric(samples: &[Sample], counter: Counter) -> Option<f64> {
+    let name = match counter {
+        Counter::EventBytesIn => "events_in_bytes",
+        Counter::CycleMax => "longest_round_seconds",
+        Counter::EventBytesKept => "events_kept_bytes",
+        Counter::StoreBytes => "store_written_bytes",
+        other => other.name().trim_start_matches("lane_"),
+    };
+    let find = |suffix: &str| value(samples, &format!("campanile_{name}{suffix}"), &[]);
+    find("_total").or_else(|| find(""))
+}
+
+#[test]
+fn every_number_equals_that_of_the_statistics() {
+    let rig = start();
+    let (_proxy, _mute) = rig.mute_consumer(None, &[Property::new("MaxEventsPerConsumer", 5_i32)]);
+    let url = rig.service.corbaloc("NotificationService");
+    let _consumer = SimpleConsumer::connect(&url, None, ConsumerOptions::default(), |_| Ok(())).unwrap();
+    let supplier = rig.supplier(None);
+    (0..5).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+    rig.await_count(Counter::Delivered, 5);
+    // What lanes do when nobody asks anything of them, they do when they are asked for what they count.
+    let moves = |counter: Counter| {
+        use Counter::{
+            Allocations, CycleMax, Cycles, HttpConnectionsAccepted, HttpConnectionsOpen, HttpRequests, SystemCalls,
+        };
+        [Allocations, CycleMax, Cycles, HttpConnectionsAccepted, HttpConnectionsOpen, HttpRequests, SystemCalls]
+            .contains(&counter)
+    };
+    let samples = scrape_until(&rig, "both to say the same", |samples| {
+        let Ok(Answer::Counters(told)) = rig.service.ask(Query::Counters) else { panic!("no answer") };
+        let same = |(counter, (_, told)): (&Counter, &(&str, u64))| {
+            moves(*counter) || metric(samples, *counter) == Some(*told as f64)
+        };
+        Counter::ALL.iter().zip(&told).all(same)
+    });
+    assert!(Counter::ALL.iter().all(|counter| metric(&samples, *counter).is_some()), "each is there");
+    assert_eq!(value(&samples, "campanile_events_in_total", &[]), Some(5.0));
+    // Each lane, and its totals.
+    assert_eq!(value(&samples, "campanile_lane_events_in_total", &[("lane", "lane")]), Some(5.0));
+    assert!(value(&samples, "campanile_lane_rounds_total", &[("lane", "lane")]).is_none(), "it has the counter's name");
+    assert!(value(&samples, "campanile_lane_cycles_total", &[("lane", "lane")]).unwrap() > 0.0);
+    // Each consumer, as `Consumers` tells of it.
+    let Ok(Answer::Consumers(consumers)) = rig.service.ask(Query::Consumers) else { panic!("no answer") };
+    assert_eq!(consumers.len(), 2);
+    for consumer in consumers {
+        let proxy = consumer.outbox.key.proxy.0.to_string();
+        let labels = [("channel", "0"), ("proxy", proxy.as_str()), ("consumer", consumer.name.as_str())];
+        let of = |name: &str| value(&samples, &format!("campanile_consumer_{name}"), &labels);
+        assert_eq!(of("delivered_total"), Some(consumer.outbox.delivered as f64));
+        assert_eq!(of("backlog_events"), Some(consumer.outbox.backlog_events as f64));
+        assert_eq!(of("unanswered"), Some(f64::from(consumer.outbox.in_flight)));
+        assert_eq!(of("delivery_latency_seconds_count").unwrap_or(0.0), consumer.outbox.delivered as f64);
+    }
+}
+
+#[test]
+fn a_channel_tells_of_what_came_and_went_and_was_dropped_for_whom() {
+    let rig = start();
+    let channel = rig.new_channel();
+    let qos = [Property::new("MaxEventsPerConsumer", 3_i32), Property::new("FullOutbox", "Discard")];
+    let (_proxy, _mute) = rig.mute_consumer(Some(channel), &qos);
+    let supplier = rig.supplier(Some(channel));
+    (0..10).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+    let id = channel.to_string();
+    let labels = [("channel", id.as_str())];
+    let of = |samples: &[Sample], name: &str| value(samples, &format!("campanile_channel_{name}"), &labels);
+    let samples = scrape_until(&rig, "all to be in", |samples| {
+        of(samples, "events_in_total") == Some(10.0) && of(samples, "consumers_behind") == Some(1.0)
+    });
+    assert_eq!(of(&samples, "delivered_total"), Some(0.0));
+    assert_eq!((of(&samples, "consumers"), of(&samples, "consumers_behind")), (Some(1.0), Some(1.0)));
+    assert!(of(&samples, "events_in_bytes_total").unwrap() > 10.0 * 40.0);
+    assert!(of(&samples, "oldest_event_age_seconds").unwrap() > 0.0);
+    let dropped = value(&samples, "campanile_channel_dropped_total", &[labels[0], ("reason", "outbox_full")]).unwrap();
+    assert_eq!(dropped + of(&samples, "backlog_events").unwrap(), 10.0);
+    assert_eq!(value(&samples, "campanile_dropped_outbox_full_total", &[]), Some(dropped));
+    assert_eq!(
+        value(&samples, "campanile_consumer_dropped_total", &[labels[0], ("reason", "outbox_full")]),
+        Some(dropped)
+    );
+    let state = |state| value(&samples, "campanile_consumer_state", &[labels[0], ("campanile_consumer_state", state)]);
+    assert_eq!((state("behind"), state("keeping_up")), (Some(1.0), Some(0.0)));
+    // The other channel has nothing to do with it.
+    assert_eq!(value(&samples, "campanile_channel_events_in_total", &[("channel", "0")]), Some(0.0));
+}
+
+#[test]
+fn latencies_are_those_of_delivered_events() {
+    let rig = start();
+    let url = rig.service.corbaloc("NotificationService");
+    let _consumer = SimpleConsumer::connect(&url, None, ConsumerOptions::default(), |_| Ok(())).unwrap();
+    let supplier = rig.supplier(None);
+    (0..20).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+    let of = |samples: &[Sample], name: &str| value(samples, name, &[("channel", "0")]);
+    let name = "campanile_channel_delivery_latency_seconds";
+    let samples =
+        scrape_until(&rig, "20 to be delivered", |samples| of(samples, &format!("{name}_count")) == Some(20.0));
+    let sum = of(&samples, &format!("{name}_sum")).unwrap();
+    assert!(sum > 0.0);
+    assert_eq!(of(&samples, "campanile_consumer_delivery_latency_seconds_sum"), Some(sum), "there is one consumer");
+    assert_eq!(
+        of(&samples, "campanile_channel_delivered_bytes_total"),
+        of(&samples, "campanile_channel_events_in_bytes_total")
+    );
+}
+
+#[test]
+fn the_slowest_are_told_of_one_by_one_and_the_others_together() {
+    let rig = start_with(Http { consumers_max: 3, channels_max: 2, ..Http::default() });
+    rig.idle_consumers(40);
+    (0..3).for_each(|_| _ = rig.new_channel());
+    let (proxy, _mute) = rig.mute_consumer(None, &[]);
+    let supplier = rig.supplier(None);
+    (0..2).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+    drop(proxy);
+    let samples = scrape_until(&rig, "41 consumers", |samples| {
+        value(samples, "campanile_other_consumers", &[]) == Some(38.0)
+            && value(samples, "campanile_other_channels", &[]) == Some(2.0)
+    });
+    let named = samples.iter().filter(|sample| sample.name == "campanile_consumer_delivered_total").count();
+    let channels = samples.iter().filter(|sample| sample.name == "campanile_channel_events_in_total").count();
+    assert_eq!((named, channels), (3, 2));
+    let states =
+        samples.iter().filter(|sample| sample.name == "campanile_consumers").map(|sample| sample.value).sum::<f64>();
+    assert_eq!(states, 41.0);
+    // All that waits is somewhere.
+    let sum_of =
+        |name: &str| samples.iter().filter(|sample| sample.name == name).map(|sample| sample.value).sum::<f64>();
+    let waiting = sum_of("campanile_consumer_backlog_events") + sum_of("campanile_other_consumers_backlog_events");
+    assert_eq!(waiting, sum_of("campanile_channel_backlog_events"));
+}
+
+#[test]
+fn a_name_of_quotes_and_lines_breaks_nothing() {
+    let rig = start();
+    let hostile = "x\" \\ {le=\"1\"} 7\n# EOF\n<script>alert(1)</script>";
+    let channel = rig.named_channel(hostile);
+    let (_proxy, _mute) = rig.mute_consumer_called(Some(channel), "<script>", &[]);
+    let mut event = StructuredEvent::new("Test", hostile, hostile);
+    event.filterable_data.push(Property::new("text", hostile));
+    rig.supplier(Some(channel)).publish(&event).unwrap();
+    let samples = scrape_until(&rig, "the event", |samples| {
+        value(samples, "campanile_channel_events_in_total", &[("name", hostile)]) == Some(1.0)
+    });
+    let consumer = samples.iter().find_map(|sample| sample.labels.get("consumer")).unwrap();
+    assert!(consumer.contains("<script>") && consumer.contains("\\n# EOF"), "{consumer}");
+}
+
+#[test]
+fn those_who_ask_at_the_same_time_are_answered_with_one_answer() {
+    let rig = start();
+    rig.idle_consumers(200);
+    let before = rig.count(Counter::Cycles);
+    let address = rig.address();
+    let scrapers: Vec<_> = (0..16)
+        .map(|_| {
+            std::thread::spawn(move || {
+                use std::io::{Read, Write};
+                let mut stream = std::net::TcpStream::connect(address).unwrap();
+                testing::patient(&stream);
+                for _ in 0..4 {
+                    stream.write_all(format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+                    let mut all = Vec::new();
+                    let mut buffer = [0; 4096];
+                    while !all.ends_with(b"# EOF\n") {
+                        let count = stream.read(&mut buffer).unwrap();
+                        assert!(count > 0);
+                        all.extend_from_slice(&buffer[..count]);
+                    }
+                }
+            })
+        })
+        .collect();
+    scrapers.into_iter().for_each(testing::EndInTime::end_in_time);
+    assert_eq!(rig.count(Counter::HttpRequests), 64);
+    // 200 consumers are told of in 7 rounds and some; 64 times that would be 448 at least. How long it took is not known, so that it may
+    // have been asked for twice.
+    let rounds = rig.count(Counter::Cycles) - before;
+    assert!(rounds < 200, "{rounds} rounds");
+}
+
+#[test]
+fn scrapers_that_know_the_former_format_only_get_that() {
+    let rig = start();
+    let ask = |accept: &str| {
+        rig.send(&format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: {accept}\r\nConnection: close\r\n\r\n"))
+    };
+    let answer = ask("text/plain;version=0.0.4;q=0.5,*/*;q=0.1");
+    assert!(answer.head.contains("content-type: text/plain; version=0.0.4"), "{}", answer.head);
+    assert!(answer.body.contains("# TYPE campanile_events_in_total counter\n") && !answer.body.contains("# EOF"));
+    grammar::read(&ask("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1").body);
+    grammar::read(&ask("*/*").body);
+}

@@ -1,0 +1,196 @@
+//! A service with HTTP beside it, and clients of both.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use client::notify::{
+    ClientType, Property, StructuredEvent, StructuredProxyPullSupplier, StructuredProxyPushSupplier, find_channel,
+};
+use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
+use console::Console;
+use giop::cdr::Writer;
+use giop::ior::Ior;
+use giop::url::Corbaloc;
+use serde_json::Value;
+use service::{Config, Counter, Http, Service};
+use testing::{patient, wait_until};
+
+pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
+
+/// A service, and HTTP beside it.
+pub(crate) struct Rig {
+    pub(crate) service: Service,
+    pub(crate) console: Console,
+    token: PathBuf,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.token);
+    }
+}
+
+pub(crate) fn start() -> Rig {
+    start_with(Http::default())
+}
+
+pub(crate) fn start_with(http: Http) -> Rig {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let token = std::env::temp_dir().join(format!("campanile-http-{}-{number}", std::process::id()));
+    std::fs::write(&token, TOKEN).unwrap();
+    let http = Http { listen: Some("0".into()), token_file: Some(token.clone()), ..http };
+    let config = Config { listen: "127.0.0.1:0".into(), http, ..Config::default() };
+    let service = Service::start(config.clone()).unwrap();
+    let console = Console::start(&config, &service).unwrap().unwrap();
+    Rig { service, console, token }
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+impl Rig {
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.console.address()
+    }
+
+    pub(crate) fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.address()).unwrap();
+        patient(&stream);
+        stream
+    }
+
+    /// Sends a request as it is, and reads until the end.
+    pub(crate) fn send(&self, request: &str) -> Answer {
+        let mut stream = self.connect();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).unwrap();
+        let text = String::from_utf8(all).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Answer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address()))
+    }
+
+    /// What is told now, and not what was told half a second ago.
+    pub(crate) fn get_json(&self, path: &str) -> Value {
+        let answer = self.get(path);
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    }
+
+    pub(crate) fn post_with(&self, path: &str, fields: &str, body: &str) -> Answer {
+        let length = body.len();
+        self.send(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Length: {length}\r\n{fields}\r\n{body}",
+            self.address()
+        ))
+    }
+
+    pub(crate) fn post(&self, path: &str, body: &str) -> Answer {
+        self.post_with(path, &format!("Content-Type: application/json\r\nAuthorization: Bearer {TOKEN}\r\n"), body)
+    }
+
+    pub(crate) fn count(&self, counter: Counter) -> u64 {
+        self.service.counters().read(counter)
+    }
+
+    pub(crate) fn await_count(&self, counter: Counter, expected: u64) {
+        wait_until(format_args!("{counter:?} to be {expected}"), || self.count(counter) == expected);
+    }
+
+    pub(crate) fn supplier(&self, channel: Option<i32>) -> SimpleSupplier {
+        SimpleSupplier::connect(&self.service.corbaloc("NotificationService"), channel).unwrap()
+    }
+
+    /// Makes a channel.
+    pub(crate) fn new_channel(&self) -> i32 {
+        let orb = Orb::new(OrbOptions::default());
+        let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
+        let factory = client::notify::EventChannelFactory::unchecked(found);
+        factory.create_channel(&[], &[]).unwrap().1
+    }
+
+    /// Makes a channel with a name.
+    pub(crate) fn named_channel(&self, name: &str) -> i32 {
+        let orb = Orb::new(OrbOptions::default());
+        let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
+        let write = |w: &mut Writer<'_>| {
+            w.u32(0);
+            w.u32(0);
+            w.string(name);
+        };
+        let made = found.invoke("create_named_channel", write).unwrap();
+        made.read("create_named_channel", |reader| {
+            Ior::read(reader)?;
+            reader.i32()
+        })
+        .unwrap()
+    }
+
+    /// A consumer that is pushed to and never answers: the listener takes its connections.
+    pub(crate) fn mute_consumer(&self, channel: Option<i32>, qos: &[Property]) -> (ObjectRef, TcpListener) {
+        self.mute_consumer_called(channel, "mute", qos)
+    }
+
+    /// The same, with this key.
+    pub(crate) fn mute_consumer_called(
+        &self,
+        channel: Option<i32>,
+        key: &str,
+        qos: &[Property],
+    ) -> (ObjectRef, TcpListener) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let key = key.replace('<', "%3C").replace('>', "%3E");
+        let location: Corbaloc = format!("corbaloc:iiop:1.2@{address}/{key}").parse().unwrap();
+        let reference = location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0");
+        let orb = Orb::new(OrbOptions::default());
+        let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
+        let (channel, _) = find_channel(&found, channel).unwrap();
+        let admin = channel.default_consumer_admin().unwrap();
+        let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
+        proxy.set_qos(qos).unwrap();
+        StructuredProxyPushSupplier::unchecked(proxy.object().clone())
+            .connect_structured_push_consumer(&orb.object(reference))
+            .unwrap();
+        (proxy.object().clone(), listener)
+    }
+
+    /// Consumers that pull, and do not.
+    pub(crate) fn idle_consumers(&self, count: usize) {
+        let orb = Orb::new(OrbOptions::default());
+        let found = orb.resolve(&self.service.corbaloc("NotificationService")).unwrap();
+        let (channel, _) = find_channel(&found, None).unwrap();
+        let admin = channel.default_consumer_admin().unwrap();
+        for _ in 0..count {
+            let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).unwrap();
+            StructuredProxyPullSupplier::unchecked(proxy.object().clone())
+                .connect_structured_pull_consumer(None)
+                .unwrap();
+        }
+    }
+}
+
+pub(crate) fn numbered(number: i32) -> StructuredEvent {
+    let mut event = StructuredEvent::new("Test", "Numbered", "");
+    event.filterable_data.push(Property::new("number", number));
+    event
+}

@@ -1,0 +1,147 @@
+//! A service with a console, and clients of it.
+
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+
+use client::notify::{
+    ClientType, EventChannelFactory, Property, StructuredEvent, StructuredProxyPullSupplier,
+    StructuredProxyPushSupplier, find_channel,
+};
+use client::{ConsumerOptions, ObjectRef, Orb, OrbOptions, SimpleConsumer, SimpleSupplier};
+use console::Console;
+use giop::cdr::Writer;
+use giop::ior::Ior;
+use giop::url::Corbaloc;
+use service::{Answer, Config, ConsumerStanding, Http, Query, Service};
+use testing::EndInTime;
+
+pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
+
+pub(crate) struct Rig {
+    pub(crate) service: Service,
+    pub(crate) console: Console,
+    token: PathBuf,
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.token);
+    }
+}
+
+impl Rig {
+    pub(crate) fn start(name: &str) -> Self {
+        let token = std::env::temp_dir().join(format!("campanile-browser-{}-{name}", std::process::id()));
+        std::fs::write(&token, TOKEN).unwrap();
+        let http = Http { listen: Some("0".into()), token_file: Some(token.clone()), ..Http::default() };
+        let config = Config { listen: "127.0.0.1:0".into(), http, ..Config::default() };
+        let service = Service::start(config.clone()).unwrap();
+        let console = Console::start(&config, &service).unwrap().unwrap();
+        Self { service, console, token }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}/", self.console.address())
+    }
+
+    /// Events that somebody takes, until it is dropped.
+    pub(crate) fn traffic(&self) -> Traffic {
+        let url = self.service.corbaloc("NotificationService");
+        let channel = self.named_channel("Weather");
+        let consumer = SimpleConsumer::connect(&url, Some(channel), ConsumerOptions::default(), |_| Ok(())).unwrap();
+        let supplier = self.supplier(Some(channel));
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let going = Arc::clone(&goes_on);
+        let thread = thread::spawn(move || {
+            while going.load(Ordering::Relaxed) {
+                supplier.publish(&temperature(20.5, "north")).unwrap();
+            }
+        });
+        Traffic { goes_on, thread: Some(thread), _consumer: consumer }
+    }
+
+    fn found(&self) -> ObjectRef {
+        Orb::new(OrbOptions::default()).resolve(&self.service.corbaloc("NotificationService")).unwrap()
+    }
+
+    pub(crate) fn supplier(&self, channel: Option<i32>) -> SimpleSupplier {
+        SimpleSupplier::connect(&self.service.corbaloc("NotificationService"), channel).unwrap()
+    }
+
+    pub(crate) fn new_channels(&self, count: usize) {
+        let factory = EventChannelFactory::unchecked(self.found());
+        (0..count).for_each(|_| drop(factory.create_channel(&[], &[]).unwrap()));
+    }
+
+    pub(crate) fn named_channel(&self, name: &str) -> i32 {
+        let write = |w: &mut Writer<'_>| {
+            w.u32(0);
+            w.u32(0);
+            w.string(name);
+        };
+        let made = self.found().invoke("create_named_channel", write).unwrap();
+        let read = made.read("create_named_channel", |reader| {
+            Ior::read(reader)?;
+            reader.i32()
+        });
+        read.unwrap()
+    }
+
+    /// A consumer that is pushed to and never answers.
+    pub(crate) fn mute_consumer(&self, channel: i32, key: &str) -> TcpListener {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, key) = (listener.local_addr().unwrap(), key.replace('<', "%3C").replace('>', "%3E"));
+        let location: Corbaloc = format!("corbaloc:iiop:1.2@{address}/{key}").parse().unwrap();
+        let reference = location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0");
+        let (channel, _) = find_channel(&self.found(), Some(channel)).unwrap();
+        let admin = channel.default_consumer_admin().unwrap();
+        let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
+        let orb = Orb::new(OrbOptions::default());
+        StructuredProxyPushSupplier::unchecked(proxy.object().clone())
+            .connect_structured_push_consumer(&orb.object(reference))
+            .unwrap();
+        listener
+    }
+
+    /// Consumers that pull.
+    pub(crate) fn idle_consumers(&self, count: usize) {
+        let (channel, _) = find_channel(&self.found(), None).unwrap();
+        let admin = channel.default_consumer_admin().unwrap();
+        for _ in 0..count {
+            let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).unwrap();
+            StructuredProxyPullSupplier::unchecked(proxy.object().clone())
+                .connect_structured_pull_consumer(None)
+                .unwrap();
+        }
+    }
+
+    /// How a channel's consumers stand, as administration says.
+    pub(crate) fn consumers_of(&self, channel: i32) -> Vec<ConsumerStanding> {
+        let Ok(Answer::Consumers(all)) = self.service.ask(Query::Consumers) else { panic!("no answer") };
+        all.into_iter().filter(|consumer| i64::from(consumer.outbox.key.channel.0) == i64::from(channel)).collect()
+    }
+}
+
+/// Somebody who publishes as fast as may be, and somebody who takes it.
+pub(crate) struct Traffic {
+    goes_on: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    _consumer: SimpleConsumer,
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        self.goes_on.store(false, Ordering::Relaxed);
+        self.thread.take().into_iter().for_each(EndInTime::end_in_time);
+    }
+}
+
+pub(crate) fn temperature(celsius: f64, site: &str) -> StructuredEvent {
+    let mut event = StructuredEvent::new("Telescope", "Temperature", "");
+    event.filterable_data.push(Property::new("celsius", celsius));
+    event.filterable_data.push(Property::new("site", site));
+    event
+}
