@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
-pub use self::error::{ConfigError, IdlError, Undeclarable};
+pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
 pub use self::time_driven::TimeDriven;
 use crate::doors::tempo::input::Bounds;
 use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};

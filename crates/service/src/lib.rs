@@ -35,7 +35,7 @@ pub use admin::values::{Answer, ChannelStanding, Command, ConsumerStanding, Decl
 pub use config::{
     Channel, Compatibility, Config, ConfigError, ConnectionReliability, DeclaredChannel, DeclaredLane, DeclaredValue,
     Delivery, Discipline, IdlError, Json, Lanes, Limits, Naming, NarrowCodeSet, PriorityMapping, Scheduling,
-    StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable,
+    StoreConfig, Tempo, TempoType, TimeDriven, Undeclarable, Unfit,
 };
 pub use counters::{Counter, Counters, LaneCounters};
 pub use lane::scheduling::run_at_fifo;

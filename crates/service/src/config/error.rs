@@ -3,8 +3,8 @@
 use core::fmt;
 use std::io;
 
-pub use crate::doors::tempo::types::Undeclarable;
-pub use crate::doors::tempo::types::idl::IdlError;
+pub use crate::doors::tempo::types::{Undeclarable, Unfit};
+pub use idl::IdlError;
 use std::path::PathBuf;
 
 /// Why a configuration cannot be used.

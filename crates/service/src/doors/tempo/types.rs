@@ -4,8 +4,9 @@
 //! time that an event is put into another form or a filter asks for a field: nothing that is kept with an event, or on the disk, names
 //! a place in the table, and a type may be declared anew from one process to the next.
 
-pub(crate) mod idl;
 pub(crate) mod walk;
+
+mod fitness;
 
 use core::fmt;
 use std::hash::BuildHasher;
@@ -15,8 +16,9 @@ use engine::ChannelId;
 use giop::cdr::{CharSet, Encoding, Endian, ReadError, Reader, Version, Writer};
 use giop::typecode::{Kind, TypeCode, TypeRef};
 use hashbrown::{DefaultHashBuilder, HashTable};
+use idl::IdlError;
 
-use self::idl::IdlError;
+pub use self::fitness::Unfit;
 
 /// How messages of declared types are encoded, and events into which they are put: as in GIOP 1.2, in UTF-8.
 pub(crate) const ENCODING: Encoding = Encoding { endian: Endian::Little, version: Version::V1_2, chars: CharSet::Utf8 };
@@ -78,6 +80,10 @@ pub(crate) fn names_of(topic: &str) -> (&str, &str) {
 pub enum Undeclarable {
     /// The text is none of a type.
     Text(IdlError),
+    /// No message can have a value of the type.
+    Unfit(Unfit),
+    /// The text defines no type.
+    Empty,
     /// The text is too long.
     TooLong {
         /// So many octets it has.
@@ -93,6 +99,8 @@ impl fmt::Display for Undeclarable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Text(error) => write!(f, "its type is not understood: {error}"),
+            Self::Unfit(why) => write!(f, "its type has no place in messages: {why}"),
+            Self::Empty => f.write_str("its text defines no type"),
             Self::TooLong { octets } => write!(f, "its type has {octets} octets; {TEXT_MAX} are the most"),
             Self::Topic => f.write_str("a topic has 1 to 255 octets and no control characters"),
             Self::Twice => f.write_str("it has a type already"),
@@ -118,7 +126,9 @@ impl DeclaredTypes {
         if text.len() > TEXT_MAX {
             return Err(Undeclarable::TooLong { octets: text.len() });
         }
-        let code = idl::read(text).map_err(Undeclarable::Text)?;
+        let definitions = idl::read(text).map_err(Undeclarable::Text)?;
+        let code = definitions.last().ok_or(Undeclarable::Empty)?.code().clone();
+        fitness::check(&code).map_err(Undeclarable::Unfit)?;
         let Self { all, places, hasher } = self;
         let hash_of = |channel: ChannelId, domain: &str, name: &str| {
             hasher.hash_one((channel.0, domain.as_bytes(), name.as_bytes()))

@@ -1,0 +1,413 @@
+//! Definitions: words to types (CORBA 3.3 part 1, 7.4 and following).
+
+mod constants;
+mod types;
+
+use alloc::borrow::ToOwned;
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use giop::typecode::{Kind, TypeCode};
+
+use crate::error::IdlError;
+use crate::lexer::{KEYWORDS, Lexer, Token};
+use crate::{Definition, Definitions};
+
+/// Modules, types and expressions within each other.
+pub const DEPTH_MAX: u32 = 32;
+/// Types and members that a type consists of, each as often as it occurs.
+pub const PARTS_MAX: usize = 4_096;
+/// The same of all types of a text together.
+pub const TOTAL_PARTS_MAX: usize = 1 << 18;
+
+/// Reads a text.
+///
+/// # Errors
+/// The text is no IDL of what this reads, or there is too much of it.
+pub fn read(text: &str) -> Result<Definitions, IdlError> {
+    let mut parser = Parser {
+        lexer: Lexer::new(text),
+        scopes: Vec::new(),
+        prefix: None,
+        known: BTreeMap::new(),
+        found: Vec::new(),
+        total_parts: 0,
+        depth: 0,
+        open: None,
+        sequences: 0,
+    };
+    parser.well_known();
+    parser.advance()?;
+    while parser.lexer.token != Token::End {
+        parser.definition()?;
+        // Behind the last one it may be left out.
+        if parser.lexer.token != Token::End {
+            parser.mark(';')?;
+        }
+    }
+    Ok(Definitions { all: parser.found })
+}
+
+/// A type, and what it comes to.
+#[derive(Clone)]
+struct Type {
+    code: TypeCode,
+    parts: usize,
+    /// How many levels there are within it.
+    levels: u32,
+}
+
+impl Type {
+    fn plain(code: TypeCode) -> Self {
+        Self { code, parts: 1, levels: 0 }
+    }
+
+    fn of(kind: Kind) -> Self {
+        Self::plain(TypeCode::primitive(kind))
+    }
+}
+
+/// What a name means.
+#[derive(Clone)]
+enum Known {
+    Type(Type),
+    /// A constant that is a whole number, a character or a boolean.
+    Number(i128),
+    /// A constant of another type.
+    Constant,
+    /// Said to come, and not here yet.
+    Forward,
+    Module,
+    /// An exception or a valuetype, whose definition was passed over.
+    Other(&'static str),
+}
+
+struct Parser<'t> {
+    lexer: Lexer<'t>,
+    /// The modules, and structs or unions, around what is read.
+    scopes: Vec<&'t str>,
+    /// What goes in front of repository ids.
+    prefix: Option<&'t str>,
+    /// By name with what is around it: `weather::Wind`.
+    known: BTreeMap<String, Known>,
+    found: Vec<Definition>,
+    total_parts: usize,
+    /// So many things within each other are being read.
+    depth: u32,
+    /// The innermost struct or union that is being read: its name with what is around it, and its repository id.
+    open: Option<(String, String)>,
+    /// So many sequences within each other are being read in it.
+    sequences: u32,
+}
+
+impl<'t> Parser<'t> {
+    /// Types of the OMG's that users of events meet and whose file nobody has at hand.
+    fn well_known(&mut self) {
+        let ulonglong = || TypeCode::primitive(Kind::ULongLong);
+        let time = TypeCode::alias("IDL:omg.org/TimeBase/TimeT:1.0", "TimeT", ulonglong());
+        let inaccuracy = TypeCode::alias("IDL:omg.org/TimeBase/InaccuracyT:1.0", "InaccuracyT", ulonglong());
+        let difference = TypeCode::alias("IDL:omg.org/TimeBase/TdfT:1.0", "TdfT", TypeCode::primitive(Kind::Short));
+        let members = [
+            ("time", time.clone()),
+            ("inacclo", TypeCode::primitive(Kind::ULong)),
+            ("inacchi", TypeCode::primitive(Kind::UShort)),
+            ("tdf", difference.clone()),
+        ];
+        let utc = TypeCode::structure("IDL:omg.org/TimeBase/UtcT:1.0", "UtcT", &members);
+        let of = |code, parts, levels| Known::Type(Type { code, parts, levels });
+        for (name, known) in [
+            ("TimeBase", Known::Module),
+            ("TimeBase::TimeT", of(time, 2, 1)),
+            ("TimeBase::InaccuracyT", of(inaccuracy, 2, 1)),
+            ("TimeBase::TdfT", of(difference, 2, 1)),
+            ("TimeBase::UtcT", of(utc, 7, 2)),
+            ("CORBA", Known::Module),
+            ("CORBA::TypeCode", Known::Type(Type::of(Kind::TypeCode))),
+        ] {
+            self.known.insert(name.to_owned(), known);
+        }
+    }
+
+    // ---- definitions ----
+
+    fn definition(&mut self) -> Result<(), IdlError> {
+        let (token, begin) = (self.lexer.token, self.lexer.begin);
+        let Token::Word(word) = token else { return Err(self.expected_definition()) };
+        match word {
+            "module" => self.module(),
+            "struct" | "union" | "enum" => self.constructed().map(drop),
+            "typedef" => self.alias(),
+            "const" => self.constant(),
+            "exception" => self.passed_over("an exception"),
+            "interface" => self.interface(),
+            "abstract" | "local" => {
+                self.advance()?;
+                match self.lexer.token {
+                    Token::Word("interface") => self.interface(),
+                    Token::Word("valuetype") => self.passed_over("a valuetype"),
+                    _ => Err(self.expected("`interface` or `valuetype`")),
+                }
+            }
+            "valuetype" | "eventtype" => self.passed_over("a valuetype"),
+            "custom" => {
+                self.advance()?;
+                self.passed_over("a valuetype")
+            }
+            "native" | "import" | "typeid" | "typeprefix" | "component" | "home" => {
+                Err(self.lexer.error_at(begin, format!("`{word}` is not read here: {DEFINITIONS}")))
+            }
+            _ => Err(self.expected_definition()),
+        }
+    }
+
+    fn module(&mut self) -> Result<(), IdlError> {
+        self.advance()?;
+        let begin = self.lexer.begin;
+        let name = self.name("the name of the module")?;
+        let path = self.path_of(name);
+        match self.known.get(&path) {
+            None | Some(Known::Module) => self.known.insert(path, Known::Module),
+            Some(_) => return Err(self.lexer.error_at(begin, format!("`{name}` is defined already"))),
+        };
+        self.deeper()?;
+        let prefix = self.prefix;
+        self.scopes.push(name);
+        self.mark('{')?;
+        while self.lexer.token != Token::Mark('}') {
+            self.definition()?;
+            self.mark(';')?;
+        }
+        // Before the next word is looked at, and with it what stands in front of that.
+        self.scopes.pop();
+        self.prefix = prefix;
+        self.depth -= 1;
+        self.mark('}')
+    }
+
+    /// A struct, union or enum, at whose keyword the parser stands, or word that there will be one.
+    fn constructed(&mut self) -> Result<Option<Type>, IdlError> {
+        let Token::Word(keyword) = self.lexer.token else { return Err(self.expected("`struct`, `union` or `enum`")) };
+        self.advance()?;
+        let begin = self.lexer.begin;
+        let name = self.name(&format!("the name of the {keyword}"))?;
+        let path = self.path_of(name);
+        if !matches!(self.known.get(&path), None | Some(Known::Forward)) {
+            return Err(self.lexer.error_at(begin, format!("`{name}` is defined already")));
+        }
+        if keyword != "enum" && self.lexer.token == Token::Mark(';') {
+            self.known.insert(path, Known::Forward);
+            return Ok(None);
+        }
+        let id = self.id_of(name);
+        if keyword == "enum" {
+            let of = self.enumeration(&id, name)?;
+            self.define(begin, path, of.clone())?;
+            return Ok(Some(of));
+        }
+        self.deeper()?;
+        let around = (self.open.replace((path.clone(), id.clone())), core::mem::take(&mut self.sequences));
+        self.scopes.push(name);
+        let of = if keyword == "union" { self.union(&id, name, begin)? } else { self.structure(&id, name, begin)? };
+        self.scopes.pop();
+        (self.open, self.sequences) = around;
+        self.depth -= 1;
+        self.mark('}')?;
+        self.define(begin, path, of.clone())?;
+        Ok(Some(of))
+    }
+
+    fn alias(&mut self) -> Result<(), IdlError> {
+        self.advance()?;
+        let original = self.member_type()?;
+        loop {
+            let begin = self.lexer.begin;
+            let name = self.name("the new name")?;
+            let path = self.path_of(name);
+            if self.known.contains_key(&path) {
+                return Err(self.lexer.error_at(begin, format!("`{name}` is defined already")));
+            }
+            let of = self.array_of(original.clone())?;
+            let code = TypeCode::alias(&self.id_of(name), name, of.code);
+            self.define(begin, path, Type { code, parts: of.parts + 1, levels: of.levels + 1 })?;
+            if !self.take_if(Token::Mark(','))? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// An interface is a type: that of references to its objects. What is within it is passed over.
+    fn interface(&mut self) -> Result<(), IdlError> {
+        self.advance()?;
+        let begin = self.lexer.begin;
+        let name = self.name("the name of the interface")?;
+        let path = self.path_of(name);
+        let of = Type::plain(TypeCode::object(&self.id_of(name), name));
+        self.pass_over_body()?;
+        match self.known.get(&path) {
+            // It was said to come.
+            Some(Known::Type(known)) if known.code.kind() == Kind::Object => Ok(()),
+            Some(_) => Err(self.lexer.error_at(begin, format!("`{name}` is defined already"))),
+            None => self.define(begin, path, of),
+        }
+    }
+
+    fn passed_over(&mut self, what: &'static str) -> Result<(), IdlError> {
+        self.advance()?;
+        // `custom valuetype`
+        self.take_if(Token::Word("valuetype"))?;
+        let name = self.name("a name")?;
+        let path = self.path_of(name);
+        self.known.insert(path, Known::Other(what));
+        self.pass_over_body()
+    }
+
+    /// Goes to the semicolon behind a definition.
+    fn pass_over_body(&mut self) -> Result<(), IdlError> {
+        let (begin, mut open) = (self.lexer.begin, 0_u32);
+        loop {
+            match self.lexer.token {
+                Token::Mark('{') => open += 1,
+                Token::Mark('}') => match open.checked_sub(1) {
+                    Some(left) => open = left,
+                    None => return Err(self.expected("`;`")),
+                },
+                Token::Mark(';') if open == 0 => return Ok(()),
+                Token::End if open == 0 => return Ok(()),
+                Token::End => return Err(self.lexer.error_at(begin, "this definition has no end".into())),
+                _ => {}
+            }
+            self.advance()?;
+        }
+    }
+
+    fn define(&mut self, begin: usize, path: String, of: Type) -> Result<(), IdlError> {
+        self.total_parts += of.parts;
+        if self.total_parts > TOTAL_PARTS_MAX {
+            return Err(self
+                .lexer
+                .error_at(begin, format!("the types of a text have {TOTAL_PARTS_MAX} parts at most")));
+        }
+        self.check_size(begin, &of)?;
+        self.found.push(Definition { name: path.clone(), code: of.code.clone() });
+        self.known.insert(path, Known::Type(of));
+        Ok(())
+    }
+
+    // ---- names ----
+
+    /// A name that is defined here, with what is around it.
+    fn path_of(&self, name: &str) -> String {
+        let mut path = self.scopes.join("::");
+        if !path.is_empty() {
+            path.push_str("::");
+        }
+        path.push_str(name);
+        path
+    }
+
+    /// CORBA 3.3 part 1, 14.7.1 (the format) and 14.7.5.2 (prefixes).
+    fn id_of(&self, name: &str) -> String {
+        let mut id = String::from("IDL:");
+        for part in self.prefix.iter().filter(|prefix| !prefix.is_empty()).chain(&self.scopes) {
+            id.push_str(part);
+            id.push('/');
+        }
+        id.push_str(name);
+        id.push_str(":1.0");
+        id
+    }
+
+    /// A name, perhaps with what is around it, and what it means: that of the innermost scope which knows it.
+    fn known_name(&mut self) -> Result<(String, Option<(String, Known)>), IdlError> {
+        let is_absolute = self.take_if(Token::Scope)?;
+        let mut name = self.name("a name")?.to_owned();
+        while self.take_if(Token::Scope)? {
+            let part = self.name("a name")?;
+            name.push_str("::");
+            name.push_str(part);
+            if name.len() > NAME_MAX {
+                return Err(self.lexer.error("this name is too long".into()));
+            }
+        }
+        let around = if is_absolute { 0 } else { self.scopes.len() };
+        let found = (0..=around).rev().find_map(|scopes| {
+            let mut path = self.scopes.get(..scopes).unwrap_or_default().join("::");
+            if !path.is_empty() {
+                path.push_str("::");
+            }
+            path.push_str(&name);
+            self.known.get(&path).cloned().map(|known| (path, known))
+        });
+        Ok((name, found))
+    }
+
+    fn name(&mut self, what: &str) -> Result<&'t str, IdlError> {
+        let word = match self.lexer.token {
+            Token::Word(word) if KEYWORDS.contains(&word) => {
+                return Err(self.lexer.error(format!("expected {what}; `{word}` is a word of IDL")));
+            }
+            Token::Word(word) | Token::Escaped(word) => word,
+            _ => return Err(self.expected(what)),
+        };
+        self.advance()?;
+        Ok(word)
+    }
+
+    // ---- limits ----
+
+    fn deeper(&mut self) -> Result<(), IdlError> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX { Err(self.too_deep(self.lexer.begin)) } else { Ok(()) }
+    }
+
+    fn check_size(&self, begin: usize, of: &Type) -> Result<(), IdlError> {
+        if of.parts > PARTS_MAX {
+            return Err(self.lexer.error_at(begin, format!("a type has {PARTS_MAX} parts at most")));
+        }
+        if of.levels > DEPTH_MAX { Err(self.too_deep(begin)) } else { Ok(()) }
+    }
+
+    fn too_deep(&self, begin: usize) -> IdlError {
+        self.lexer.error_at(begin, format!("types lie within each other {DEPTH_MAX} deep at most"))
+    }
+
+    // ---- words ----
+
+    fn advance(&mut self) -> Result<(), IdlError> {
+        self.lexer.advance()?;
+        if let Some(prefix) = self.lexer.prefix.take() {
+            self.prefix = Some(prefix);
+        }
+        Ok(())
+    }
+
+    fn mark(&mut self, mark: char) -> Result<(), IdlError> {
+        match self.take_if(Token::Mark(mark))? {
+            true => Ok(()),
+            false => Err(self.expected(&format!("`{mark}`"))),
+        }
+    }
+
+    fn take_if(&mut self, token: Token<'_>) -> Result<bool, IdlError> {
+        let is_it = self.lexer.token == token;
+        if is_it {
+            self.advance()?;
+        }
+        Ok(is_it)
+    }
+
+    fn expected_definition(&self) -> IdlError {
+        self.expected(DEFINITIONS)
+    }
+
+    fn expected(&self, what: &str) -> IdlError {
+        self.lexer.error(format!("expected {what}, found {}", self.lexer.token))
+    }
+}
+
+/// Octets of a name with what is around it.
+const NAME_MAX: usize = 4_096;
+
+const DEFINITIONS: &str = "`struct`, `enum`, `union`, `typedef`, `const`, `module` or `interface`";
