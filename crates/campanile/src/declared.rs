@@ -12,7 +12,7 @@ pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: 
 
 /// A type of events that is declared: its `TypeCode`, and the domain and name under which its events travel.
 ///
-/// Cheap to clone. One can be used with any number of suppliers.
+/// Cheap to clone. One can be used with any number of suppliers: a type is declared once, and kept.
 #[derive(Clone)]
 pub struct Declared(Arc<Inner>);
 
@@ -96,6 +96,24 @@ impl Declared {
     #[must_use]
     pub fn type_code(&self) -> &Arc<TypeCode> {
         &self.0.type_code
+    }
+
+    /// The type as it is written.
+    #[cfg(feature = "dds")]
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.0.octets.utf8
+    }
+
+    /// Whether both are the same type under the same name.
+    #[cfg(feature = "dds")]
+    pub(crate) fn is_equal(&self, other: &Self) -> bool {
+        self.name() == other.name() && self.domain() == other.domain() && self.octets() == other.octets()
+    }
+
+    /// What tells it from all others that there are.
+    #[cfg(feature = "dds")]
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
     }
 
     /// The name under which its events travel.

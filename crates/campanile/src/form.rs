@@ -98,6 +98,13 @@ pub(crate) enum Payload<'a> {
 const ANY_TYPE: &str = "%ANY";
 
 impl<'a> Found<'a> {
+    /// What came as a value alone.
+    #[cfg(feature = "dds")]
+    pub(crate) fn of(domain: &'a str, name: &'a str) -> Self {
+        let (domain, name, event_name) = (Cow::Borrowed(domain), Cow::Borrowed(name), Cow::Borrowed(""));
+        Self { domain, name, event_name, payload: Payload::Members(Vec::new()) }
+    }
+
     /// Looks an event in an Any over.
     pub(crate) fn in_any(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
         let any = AnyRef::read(reader, &mut work())?;
@@ -211,5 +218,89 @@ fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, ReadError> {
     match core::str::from_utf8(bytes) {
         Ok(text) if text.is_ascii() || reader.encoding().chars == CharSet::Utf8 => Ok(Cow::Borrowed(text)),
         _ => again.text().map(Cow::Owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::declared::NATIVE;
+    use crate::types::Types;
+    use fastrand::Rng;
+    use giop::cdr::Encoding;
+    use giop::typecode::TypeCode;
+
+    fn declared() -> Declared {
+        let members = [
+            ("speed", TypeCode::primitive(Kind::Double)),
+            ("names", TypeCode::sequence(TypeCode::string())),
+            ("calm", TypeCode::primitive(Kind::Boolean)),
+        ];
+        Declared::new(&TypeCode::structure("IDL:Wind:1.0", "Wind", &members), Some("D"), None).unwrap()
+    }
+
+    fn value() -> Vec<u8> {
+        let mut value = Vec::new();
+        let mut writer = Writer::new(&mut value, NATIVE);
+        writer.f64(1.5);
+        writer.length(2);
+        ["a", "塔"].iter().for_each(|name| writer.string(name));
+        writer.bool(true);
+        value
+    }
+
+    /// Each form, and an event that has its members as properties.
+    fn events() -> Vec<Vec<u8>> {
+        let write = |write: &dyn Fn(&mut Writer<'_>)| {
+            let mut event = Vec::new();
+            write(&mut Writer::new(&mut event, NATIVE));
+            event
+        };
+        let envelope = |form| Envelope { domain: "D", form, supplier: "S", ticks: 7, count: 8 };
+        let of = |form| write(&|writer| write_event(&declared(), &envelope(form), &value(), writer).unwrap());
+        let apart = write(&|writer| {
+            ["D", "Wind", ""].iter().for_each(|text| writer.string(text));
+            writer.u32(0);
+            declared().write_properties(&value(), writer).unwrap();
+            writer.u32(Kind::Null.number());
+        });
+        vec![of(EventForm::Body), of(EventForm::Alma), apart]
+    }
+
+    fn understand(event: &[u8], encoding: Encoding) -> Option<String> {
+        let found = Found::in_structured(&mut Reader::new(event, encoding)).ok()?;
+        let (mut types, mut together) = (Types::default(), Vec::new());
+        let understood = types.understand(&found.payload, &found.name, &mut together).ok()?;
+        let plan = types.itself(understood.which)?.as_ref().ok()?;
+        plan.check(&mut understood.reader.clone()).ok()?;
+        Some(types.type_code(understood.which).to_string())
+    }
+
+    #[test]
+    fn a_struct_is_found_in_either_form_and_in_properties() {
+        let found: Vec<_> = events().iter().map(|event| understand(event, NATIVE).unwrap()).collect();
+        let whole = "struct Wind { double speed; sequence<string> names; boolean calm; }";
+        assert_eq!(found, [whole, whole, "struct Wind { double speed; boolean calm; }"]);
+    }
+
+    #[test]
+    fn octets_that_are_no_event_are_refused_and_do_no_harm() {
+        let (mut refused, mut taken) = (0, 0);
+        let mut judge = |event: &[u8]| match understand(event, NATIVE) {
+            Some(_) => taken += 1,
+            None => refused += 1,
+        };
+        for event in events() {
+            (0..event.len()).for_each(|end| judge(&event[..end]));
+            for seed in 0..3_000 {
+                let (mut random, mut event) = (Rng::with_seed(seed), event.clone());
+                for _ in 0..random.u32(1..4) {
+                    let place = random.usize(..event.len());
+                    event[place] = random.choice([0, 1, 15, 21, 0x7F, 0x80, 0xFF]).unwrap();
+                }
+                judge(&event);
+            }
+        }
+        assert!(refused > 1_000 && taken > 1_000, "{refused} and {taken}");
     }
 }

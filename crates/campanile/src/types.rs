@@ -1,5 +1,7 @@
 //! The types that came, each understood once.
 
+#[cfg(feature = "dds")]
+use crate::declared::Declared;
 use crate::declared::NATIVE;
 use crate::form::{Payload, split, work};
 use crate::projection::{Misfit, Plan};
@@ -15,6 +17,7 @@ const OCTETS_MAX: usize = 8 * 1024 * 1024;
 
 /// A type that came.
 pub(crate) struct Came {
+    octets: Arc<[u8]>,
     pub(crate) type_code: Arc<TypeCode>,
     /// To itself, for who declares nothing; made when it is first wanted.
     itself: Option<Result<Plan, Misfit>>,
@@ -25,17 +28,20 @@ pub(crate) struct Came {
 /// All that came, by their octets: one list for each encoding in which octets may mean something else.
 #[derive(Default)]
 pub(crate) struct Types {
-    known: [HashMap<Box<[u8]>, usize>; 5],
+    known: [HashMap<Arc<[u8]>, usize>; 6],
     came: Vec<Came>,
     octets: usize,
-    /// The one that came last, which mostly comes again.
-    last: Option<(usize, Box<[u8]>, usize)>,
+    /// The one that came last, which mostly comes again, and its place.
+    last: Option<(usize, usize)>,
     /// Where members of events without a struct are put together.
     key: Vec<u8>,
 }
 
 /// The place of members that were put together in [`Types::known`].
 const TOGETHER: usize = 4;
+/// That of types of values that came alone.
+#[cfg(feature = "dds")]
+const ALONE: usize = 5;
 
 /// A value with its type.
 pub(crate) struct Understood<'a> {
@@ -68,6 +74,15 @@ impl Types {
                 Ok(Understood { which, reader })
             }
             Payload::Members(members) => self.together(members, name, value),
+        }
+    }
+
+    /// Which type a declared one is.
+    #[cfg(feature = "dds")]
+    pub(crate) fn of_declared(&mut self, declared: &Declared) -> usize {
+        match self.find(ALONE, declared.octets()) {
+            Some(which) => which,
+            None => self.add(ALONE, declared.octets(), TypeCode::clone(declared.type_code())),
         }
     }
 
@@ -106,14 +121,14 @@ impl Types {
     }
 
     fn find(&mut self, place: usize, octets: &[u8]) -> Option<usize> {
-        if let Some((last_place, last, which)) = &self.last
-            && *last_place == place
-            && **last == *octets
+        if let Some((last_place, which)) = self.last
+            && last_place == place
+            && self.came.get(which).is_some_and(|came| *came.octets == *octets)
         {
-            return Some(*which);
+            return Some(which);
         }
         let which = self.known.get(place).and_then(|known| known.get(octets)).copied()?;
-        self.last = Some((place, octets.into(), which));
+        self.last = Some((place, which));
         Some(which)
     }
 
@@ -126,9 +141,15 @@ impl Types {
         }
         self.octets = self.octets.saturating_add(octets.len());
         let which = self.came.len();
-        self.came.push(Came { type_code: Arc::new(type_code), itself: None, declared: Vec::new() });
+        let octets: Arc<[u8]> = octets.into();
+        self.came.push(Came {
+            octets: octets.clone(),
+            type_code: Arc::new(type_code),
+            itself: None,
+            declared: Vec::new(),
+        });
         if let Some(known) = self.known.get_mut(place) {
-            known.insert(octets.into(), which);
+            known.insert(octets, which);
         }
         which
     }

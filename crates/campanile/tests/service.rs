@@ -4,11 +4,12 @@
 
 use campanile::raw::{RawConsumer, RawSupplier};
 use campanile::{
-    Consumer, Declared, Dynamic, Error, Event, EventForm, Kind, PublishOptions, Settings, Supplier, Trouble, TypeCode,
-    Value,
+    Consumer, Declared, Dynamic, Error, Event, EventForm, Kind, Next, PublishOptions, Settings, Supplier, Trouble,
+    TypeCode, Value,
 };
 use service::{Config, Service};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use testing::NextInTime;
 
@@ -43,6 +44,11 @@ struct Wind {
     calm: bool,
     at: SystemTime,
     lasted: Duration,
+}
+
+#[derive(Event, Debug, PartialEq)]
+struct Rain {
+    mm: u32,
 }
 
 /// The same name with less, and wider.
@@ -144,10 +150,6 @@ fn a_filter_asks_for_members_by_name_in_either_form() {
 
 #[test]
 fn several_types_go_to_their_callbacks_and_others_come_as_dictionaries() {
-    #[derive(Event, Debug, PartialEq)]
-    struct Rain {
-        mm: u32,
-    }
     let (_service, settings) = begin();
     let ((winds, windy), (rains, rainy), (others, other)) = (channel(), channel(), channel());
     let consumer = Consumer::new("Weather")
@@ -352,4 +354,50 @@ fn names_that_cannot_be_channels_and_transports_that_are_not_there_are_refused()
         assert!(matches!(error, Error::NoTransport { .. }), "{error}");
         assert!(error.to_string().contains("feature `dds`"), "{error}");
     }
+}
+
+#[test]
+fn events_come_one_after_the_other_until_somebody_closes() {
+    let (_service, settings) = begin();
+    let wind = Declared::new(narrow::Wind::event_type(), None, None).unwrap();
+    let events = RawConsumer::new("Queue").settings(settings.clone()).events(&[wind], true, 2).unwrap();
+    let supplier = Supplier::with("Queue", &settings).unwrap();
+    let publisher = supplier.publisher(PublishOptions::default()).unwrap();
+    for number in 0..100_u32 {
+        publisher.publish(&narrow::Wind { station: number.to_string(), direction: 0.0, unknown: None }).unwrap();
+        publisher.publish(&Rain { mm: number }).unwrap();
+    }
+    for number in 0..100_u32 {
+        let Next::Event(wind) = events.next(Some(testing::PATIENCE)) else { panic!("no wind {number}") };
+        assert_eq!((wind.name.as_str(), wind.declared), ("Wind", Some(0)));
+        let Next::Event(rain) = events.next(Some(testing::PATIENCE)) else { panic!("no rain {number}") };
+        assert_eq!((rain.name.as_str(), rain.declared, rain.cdr), ("Rain", None, number.to_ne_bytes().to_vec()));
+        assert_eq!(*rain.type_code, *Rain::event_type());
+    }
+    assert_eq!(events.next(Some(Duration::ZERO)), Next::Late);
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| events.next(None));
+        events.close();
+        assert_eq!(waiting.join().unwrap(), Next::Ended);
+    });
+}
+
+#[test]
+fn a_consumer_that_is_dropped_by_its_own_callback_ends() {
+    let (_service, settings) = begin();
+    let own = Arc::new(Mutex::new(None));
+    let (theirs, (sender, events)) = (own.clone(), channel());
+    let consumer = Consumer::new("Drop").settings(settings.clone()).on(move |_: Rain| {
+        drop(theirs.lock().unwrap().take());
+        sender.send(()).unwrap();
+    });
+    // The lock is held until it is there.
+    let mut place = own.lock().unwrap();
+    *place = Some(consumer.unwrap().ready().unwrap());
+    drop(place);
+    let supplier = Supplier::with("Drop", &settings).unwrap();
+    supplier.publish(&Rain { mm: 1 }).unwrap();
+    events.next_in_time();
+    supplier.publish(&Rain { mm: 2 }).unwrap();
+    assert!(events.recv().is_err(), "the callback is gone with the consumer");
 }

@@ -62,6 +62,12 @@ enum campanile_status
     CAMPANILE_STATUS_NO_TRANSPORT = 8,
     // No thread could be started.
     CAMPANILE_STATUS_THREAD = 9,
+    // Over DDS: readers are behind and there is no room for more. Nothing is lost; it may be tried again.
+    CAMPANILE_STATUS_SLOWED = 10,
+    // DDS cannot do what it was asked for.
+    CAMPANILE_STATUS_DDS = 11,
+    // The filter is none.
+    CAMPANILE_STATUS_FILTER = 12,
     // An argument is wrong: a null pointer, text that is not UTF-8, a handle that is not in the state for it.
     CAMPANILE_STATUS_ARGUMENT = 100,
     // Nothing came in time.
@@ -124,6 +130,8 @@ enum campanile_trouble_code
     CAMPANILE_TROUBLE_CODE_CALLBACK = 6,
     // A callback took long. Meanwhile events wait.
     CAMPANILE_TROUBLE_CODE_SLOW = 7,
+    // Events did not come, over DDS.
+    CAMPANILE_TROUBLE_CODE_LOST = 8,
     // Something of a later version of the library: the text says it.
     CAMPANILE_TROUBLE_CODE_OTHER = 100,
 };
@@ -263,6 +271,8 @@ typedef struct {
     const char *came;
     // Of a gap: how long it was; of a slow callback: how long it took.
     uint64_t milliseconds;
+    // Of lost events: how many more than were told before.
+    uint64_t events;
 } campanile_trouble;
 
 // Is told what is no event. It may be called by several threads at once, and may publish.

@@ -29,6 +29,12 @@ pub enum Status {
     NoTransport = 8,
     /// No thread could be started.
     Thread = 9,
+    /// Over DDS: readers are behind and there is no room for more. Nothing is lost; it may be tried again.
+    Slowed = 10,
+    /// DDS cannot do what it was asked for.
+    Dds = 11,
+    /// The filter is none.
+    Filter = 12,
     /// An argument is wrong: a null pointer, text that is not UTF-8, a handle that is not in the state for it.
     Argument = 100,
     /// Nothing came in time.
@@ -56,6 +62,9 @@ impl From<campanile::ErrorCode> for Status {
             ErrorCode::Forked => Self::Forked,
             ErrorCode::NoTransport => Self::NoTransport,
             ErrorCode::Thread => Self::Thread,
+            ErrorCode::Slowed => Self::Slowed,
+            ErrorCode::Dds => Self::Dds,
+            ErrorCode::Filter => Self::Filter,
             _ => Self::Other,
         }
     }

@@ -22,6 +22,8 @@ pub enum TroubleCode {
     Callback = 6,
     /// A callback took long. Meanwhile events wait.
     Slow = 7,
+    /// Events did not come, over DDS.
+    Lost = 8,
     /// Something of a later version of the library: the text says it.
     Other = 100,
 }
@@ -46,6 +48,8 @@ pub struct TroubleReport {
     pub came: *const c_char,
     /// Of a gap: how long it was; of a slow callback: how long it took.
     pub milliseconds: u64,
+    /// Of lost events: how many more than were told before.
+    pub events: u64,
 }
 
 /// Is told what is no event. It may be called by several threads at once, and may publish.
@@ -55,6 +59,7 @@ pub type OnTrouble = Option<unsafe extern "C" fn(context: *mut c_void, trouble: 
 pub(crate) fn report(trouble: &Trouble, read: impl FnOnce(&TroubleReport)) {
     let mut name = "";
     let (mut path, mut reason, mut declared, mut came, mut milliseconds) = ("", "", "", "", 0);
+    let mut lost = 0;
     let code = match trouble {
         Trouble::Unreachable(why) => {
             reason = why;
@@ -84,9 +89,13 @@ pub(crate) fn report(trouble: &Trouble, read: impl FnOnce(&TroubleReport)) {
             milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
             TroubleCode::Slow
         }
+        Trouble::Lost { name: of, events } => {
+            (name, lost) = (of, *events);
+            TroubleCode::Lost
+        }
         _ => TroubleCode::Other,
     };
     let all: [CString; 6] = [&trouble.to_string(), name, path, reason, declared, came].map(c_string);
     let [text, name, path, reason, declared, came] = all.each_ref().map(|text| text.as_ptr());
-    read(&TroubleReport { code, text, name, path, reason, declared, came, milliseconds });
+    read(&TroubleReport { code, text, name, path, reason, declared, came, milliseconds, events: lost });
 }

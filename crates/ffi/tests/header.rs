@@ -1,4 +1,4 @@
-//! The header that is kept is the one that the sources make.
+//! The header that is kept is the one that the sources make, and all packages have one version.
 
 use std::path::Path;
 
@@ -21,4 +21,11 @@ fn the_header_is_what_the_sources_make() {
         kept == made,
         "the sources make another header: CAMPANILE_WRITE_HEADER=1 cargo test -p campanile-ffi --test header writes it"
     );
+}
+
+#[test]
+fn the_artifact_for_java_has_the_version_of_the_crate() {
+    let pom = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/pom.xml")).unwrap();
+    let version = concat!("<version>", env!("CARGO_PKG_VERSION"), "</version>");
+    assert!(pom.contains(&format!("<artifactId>campanile</artifactId>\n  {version}")), "{version} is not the artifact's");
 }

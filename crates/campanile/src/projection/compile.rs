@@ -147,6 +147,10 @@ impl Compiler {
                 self.plan.lies_alike = false;
                 Ok(Step::Wchar { from_char: from == Kind::Char })
             }
+            (Kind::Char | Kind::Wchar, Kind::String) => {
+                self.plan.is_same = false;
+                Ok(Step::CharText { from_char: from == Kind::Char, bound: target.bound().unwrap_or(0) })
+            }
             (Kind::String | Kind::Wstring, Kind::String | Kind::Wstring) => Ok(self.text(source, target)),
             (Kind::Enum, Kind::Enum) => Ok(self.enumeration(source, target)),
             (Kind::Struct | Kind::Exception, Kind::Struct | Kind::Exception) if from == to => {

@@ -11,7 +11,7 @@
 //! | `short`, `unsigned short` | wider integers that hold all of it, `float`, `double` |
 //! | `long`, `unsigned long` | `long long`, `unsigned long long` if it has no sign, `double` |
 //! | `float` | `double` |
-//! | `char` | `wchar` |
+//! | `char`, `wchar` | `wchar`, `string` |
 //! | `string`, `wstring` | each other; a bound is checked |
 //! | an enum | an enum with that label |
 //! | a struct | a struct whose members it has, by name, in any order |
@@ -68,6 +68,11 @@ enum Step {
     Char,
     Wchar {
         from_char: bool,
+    },
+    /// A text of one character.
+    CharText {
+        from_char: bool,
+        bound: u32,
     },
     Text {
         from_wide: bool,

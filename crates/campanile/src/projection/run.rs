@@ -38,12 +38,11 @@ impl Walk<'_> {
             Step::Octet => sink.u8(reader.u8()?),
             Step::Char => sink.char(reader.u8()?, reader.encoding().chars)?,
             Step::Wchar { from_char: false } => sink.wide_char(reader.wchar()?),
-            Step::Wchar { from_char: true } => {
-                let octet = reader.u8()?;
-                if !octet.is_ascii() && reader.encoding().chars == CharSet::Utf8 {
-                    return Err(Fault::new("a char that is a part of a character"));
-                }
-                sink.wide_char(char::from(octet).into());
+            Step::Wchar { from_char: true } => sink.wide_char(narrow(reader)?.into()),
+            Step::CharText { from_char, bound } => {
+                let character = if *from_char { Some(narrow(reader)?) } else { reader.wchar()?.to_char() };
+                let character = character.ok_or_else(|| Fault::new("a wchar that is half of a character"))?;
+                put_text(character.encode_utf8(&mut [0; 4]), *bound, false, sink)?;
             }
             Step::Text { from_wide, to_wide, bound } => text(*from_wide, *to_wide, *bound, reader, sink)?,
             Step::Number { size } => number(*size, reader, sink)?,
@@ -187,6 +186,19 @@ fn text(
             }
         }
     };
+    put_text(text, bound, to_wide, sink)
+}
+
+/// A `char` as the character that it is.
+fn narrow(reader: &mut Reader<'_>) -> Result<char, Fault> {
+    let octet = reader.u8()?;
+    if !octet.is_ascii() && reader.encoding().chars == CharSet::Utf8 {
+        return Err(Fault::new("a char that is a part of a character"));
+    }
+    Ok(char::from(octet))
+}
+
+fn put_text(text: &str, bound: u32, to_wide: bool, sink: &mut impl Sink) -> Result<(), Fault> {
     if text.contains('\0') {
         return Err(Fault::new("a text with NUL in it"));
     }

@@ -11,7 +11,7 @@
 //! - without anything behind it, not even padding.
 //!
 //! That holds for what is handed over and for what is got, whatever travels. What is handed over is checked
-//! ([`Error::Value`](crate::Error::Value) names the member); what is got has been: lengths and bounds hold, booleans are 0 or 1, enums are labels of
+//! ([`Error::Value`] names the member); what is got has been: lengths and bounds hold, booleans are 0 or 1, enums are labels of
 //! the type, text is UTF-8 without NUL. So a binding may read it without a check of its own.
 //!
 //! # Publishing
@@ -47,20 +47,27 @@
 //! # Ok::<(), campanile::Error>(())
 //! ```
 //!
+//! Or one after the other, without callbacks: [`RawConsumer::events`].
+//!
 //! # Threads, processes, ends
 //!
 //! All here may be used from any thread, and from several at once. Callbacks run on a thread of the library's, one at a time for a
 //! consumer, in the order of the channel; while one runs, the consumer's other events wait. A callback may publish, and may end its
-//! own consumer by answering `Err(CallbackError::Enough)`. [`RawSubscription::close`](crate::raw::RawSubscription::close) may not be called from
-//! the consumer's own callback. After a `fork`, suppliers answer [`Error::Forked`](crate::Error::Forked) in the child, and consumers get
-//! nothing there; dropping either there touches nothing of the parent's.
+//! own consumer, by answering `Err(CallbackError::Enough)` or by dropping it. After a `fork`, suppliers answer [`Error::Forked`] in
+//! the child, and consumers get nothing there; dropping either there touches nothing of the parent's.
 
 mod consumer;
+mod desk;
+mod events;
 mod publisher;
 mod supplier;
 
 pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};
-pub(crate) use consumer::{Handler, Handling};
+pub(crate) use consumer::{Handler, Handling, Way};
+pub(crate) use desk::Desk;
+#[cfg(feature = "dds")]
+pub(crate) use desk::Teller;
+pub use events::{OwnedEvent, RawEvents};
 pub use publisher::{PublishOptions, RawPublisher};
 pub use supplier::RawSupplier;
 
@@ -108,5 +115,24 @@ impl<T> Drop for Own<T> {
         if !self.is_here() {
             core::mem::forget(self.it.take());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn what_another_process_made_is_refused_and_left_alone() {
+        let it = Arc::new(());
+        let own = Own::new(it.clone());
+        assert!(own.here().is_ok());
+        drop(own);
+        assert_eq!(Arc::strong_count(&it), 1);
+        let theirs = Own { maker: std::process::id() + 1, it: Some(it.clone()) };
+        assert!(matches!(theirs.here(), Err(Error::Forked)));
+        drop(theirs);
+        assert_eq!(Arc::strong_count(&it), 2, "it is the other process's to drop");
     }
 }

@@ -4,10 +4,11 @@ use super::Event;
 use crate::declared::Declared;
 use crate::dynamic::Dynamic;
 use crate::error::{Error, Trouble};
+use crate::queue::{Next, Queue};
 use crate::raw::{CallbackError, Handler, Handling, Header, RawConsumer, RawSubscription};
 use crate::settings::Settings;
 use giop::cdr::Reader;
-use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Events that wait for an [`Events`] to be asked.
@@ -139,26 +140,30 @@ impl Consumer {
     /// # Errors
     /// As [`on`](Self::on) and [`ready`](Self::ready).
     pub fn events<T: Event + Send>(self) -> Result<Events<T>, Error> {
-        let (sender, receiver) = sync_channel(WAITING_MAX);
-        let subscription =
-            self.try_on(move |event: T| sender.send(event).map_err(|_| CallbackError::Enough))?.ready()?;
-        Ok(Events { receiver, subscription })
+        let queue = Arc::new(Queue::new(WAITING_MAX));
+        let putting = queue.clone();
+        let put = move |event: T| if putting.put(event) { Ok(()) } else { Err(CallbackError::Enough) };
+        let subscription = self.try_on(put)?.ready()?;
+        Ok(Events { queue, subscription })
     }
 }
 
 /// The events of a type, one after the other. It waits for the next; dropping it ends the subscription.
 #[derive(Debug)]
 pub struct Events<T> {
-    // Before the subscription, so that a callback that waits for room ends.
-    receiver: Receiver<T>,
+    queue: Arc<Queue<T>>,
     subscription: Subscription,
 }
 
 impl<T> Events<T> {
     /// The next event, if one comes within that time.
-    #[must_use]
-    pub fn next_within(&mut self, limit: Duration) -> Option<T> {
-        self.receiver.recv_timeout(limit).ok()
+    pub fn next_within(&self, limit: Duration) -> Next<T> {
+        self.queue.next(Some(limit))
+    }
+
+    /// Ends it for all threads: no more events come.
+    pub fn close(&self) {
+        self.queue.close();
     }
 
     /// The subscription behind it.
@@ -171,6 +176,16 @@ impl<T> Iterator for Events<T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
-        self.receiver.recv().ok()
+        match self.queue.next(None) {
+            Next::Event(event) => Some(event),
+            Next::Late | Next::Ended => None,
+        }
+    }
+}
+
+impl<T> Drop for Events<T> {
+    fn drop(&mut self) {
+        // So that a callback that waits for room ends.
+        self.queue.close();
     }
 }

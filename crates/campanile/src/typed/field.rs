@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 /// |---|---|
 /// | `bool`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f32`, `f64` | `boolean`, `octet`, `short` … `double` |
 /// | `i8` | `short`: IDL has no signed octet; what is beyond -128 to 127 is no value |
-/// | `char` | `wchar` |
+/// | `char` | `string<4>`: DDS has no `wchar` that all have in common. A `char` or `wchar` that comes is one, too |
 /// | `String` | `string`, in which there is no NUL |
 /// | `Vec<T>`, `[T; N]` | `sequence<T>`, `T[N]` |
 /// | `Option<T>` | `sequence<T, 1>`; a member that does not come at all is `None` |
@@ -162,19 +162,23 @@ impl Field for bool {
 }
 
 impl Field for char {
-    const OCTETS_MIN: usize = 2;
+    const OCTETS_MIN: usize = 4;
 
     fn type_code() -> TypeCode {
-        TypeCode::primitive(Kind::Wchar)
+        TypeCode::bounded_string(4)
     }
 
     fn write(&self, writer: &mut Writer<'_>) {
-        writer.wchar(*self);
+        writer.string(self.encode_utf8(&mut [0; 4]));
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
-        let value = reader.wchar()?;
-        value.to_char().ok_or_else(|| reader.error(ReadErrorKind::BadText { charset: "UTF-16" }))
+        let text = reader.text()?;
+        let mut characters = text.chars();
+        match (characters.next(), characters.next()) {
+            (Some(character), None) => Ok(character),
+            _ => Err(reader.error(ReadErrorKind::Malformed { what: "a text that is not one character" })),
+        }
     }
 }
 

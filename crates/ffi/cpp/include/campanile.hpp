@@ -301,37 +301,38 @@ template <> struct Field<char> {
     static void read(Reader& reader, char& value) { value = reader.number<char>(); }
 };
 
-/// A character of Unicode. As in Rust, IDL has it as a `wchar`: its octets in UTF-16, the high one first, and their number in front.
+/// A character of Unicode travels as a text of one, as in Rust: DDS has no `wchar`.
 template <> struct Field<char32_t> {
-    static constexpr std::size_t octets_min = 2;
-    static std::string idl(Idl&) { return "wchar"; }
+    static constexpr std::size_t octets_min = 4;
+    static std::string idl(Idl&) { return "string<4>"; }
 
     static void write(Writer& writer, char32_t value) {
-        const auto unit = [&writer](std::uint32_t unit) {
-            writer.number(static_cast<std::uint8_t>(unit >> 8));
-            writer.number(static_cast<std::uint8_t>(unit));
-        };
         const auto code = static_cast<std::uint32_t>(value);
-        if (code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
-            not_a_value(std::to_string(code) + " is no character of Unicode");
+        if (code == 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) {
+            not_a_value(std::to_string(code) + " is no character that can travel");
         }
-        writer.number<std::uint8_t>(code > 0xFFFF ? 4 : 2);
-        if (code > 0xFFFF) {
-            unit(0xD800 + ((code - 0x10000) >> 10 & 0x3FF));
-            unit(0xDC00 + ((code - 0x10000) & 0x3FF));
-        } else {
-            unit(code);
+        const std::size_t size = code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+        char utf8[4];
+        for (std::size_t at = size - 1; at > 0; --at) {
+            utf8[at] = static_cast<char>(0x80 | (code >> 6 * (size - 1 - at) & 0x3F));
         }
+        const std::uint32_t first = code >> 6 * (size - 1);
+        utf8[0] = static_cast<char>(size == 1 ? first : (0xF00u >> size & 0xFF) | first);
+        writer.text({utf8, size});
     }
 
     static void read(Reader& reader, char32_t& value) {
-        const auto unit = [&reader] {
-            const std::uint32_t high = reader.number<std::uint8_t>();
-            return high << 8 | reader.number<std::uint8_t>();
-        };
-        const bool is_pair = reader.number<std::uint8_t>() == 4;
-        const std::uint32_t first = unit();
-        value = static_cast<char32_t>(is_pair ? 0x10000 + ((first & 0x3FF) << 10 | (unit() & 0x3FF)) : first);
+        const std::string_view text = reader.text();
+        const auto octet = [text](std::size_t at) -> std::uint32_t { return static_cast<unsigned char>(text[at]); };
+        const std::size_t size = text.empty() ? 0 : octet(0) < 0x80 ? 1 : octet(0) < 0xE0 ? 2 : octet(0) < 0xF0 ? 3 : 4;
+        if (size == 0 || text.size() != size) {
+            not_a_value("a text is not one character");
+        }
+        std::uint32_t code = size == 1 ? octet(0) : octet(0) & (0x7Fu >> size);
+        for (std::size_t at = 1; at < size; ++at) {
+            code = code << 6 | (octet(at) & 0x3F);
+        }
+        value = static_cast<char32_t>(code);
     }
 };
 
@@ -615,15 +616,16 @@ template <class T> std::string idl_of() {
 /// The type, made once for the process.
 template <class T> const campanile_type* type_of() {
     static_assert(is_event<T>::value, "CAMPANILE_EVENT is missing for this struct, in the namespace that the struct is in");
-    static const Handle<campanile_type> type = [] {
+    // Never freed: what is destroyed at the end of the process may still publish.
+    static const campanile_type* const type = [] {
         const std::string idl = idl_of<T>();
         std::string name = campanile_module(of<T>);
         name += (name.empty() ? "" : "::") + std::string(last_of(campanile_type_name(of<T>)));
         campanile_type* made = nullptr;
         check(campanile_type_new(idl.c_str(), name.c_str(), campanile_domain(of<T>), &made));
-        return Handle<campanile_type>(made);
+        return made;
     }();
-    return type.get();
+    return type;
 }
 
 /// Octets that a thread keeps for values.

@@ -24,6 +24,12 @@ public final class CampanileException extends RuntimeException {
         NO_TRANSPORT(8),
         /** No thread could be started. */
         THREAD(9),
+        /** Over DDS: readers are behind and there is no room for more. Nothing is lost; it may be tried again. */
+        SLOWED(10),
+        /** DDS cannot do what it was asked for. */
+        DDS(11),
+        /** The filter is none. */
+        FILTER(12),
         /** An argument is wrong, or something is not in the state for it. */
         ARGUMENT(100),
         /** Nothing came in time. */

@@ -428,7 +428,7 @@ abstract class Codec {
             LONG("long long", 8),
             FLOAT("float", 4),
             DOUBLE("double", 8),
-            CHAR("wchar", 3),
+            CHAR("string<4>", 4),
             STRING("string", 4),
             INSTANT("TimeBase::TimeT", 8),
             DURATION("::campanile::Duration", 8);
@@ -511,7 +511,7 @@ abstract class Codec {
                 case LONG -> writer.int64((Long) value);
                 case FLOAT -> writer.float32((Float) value);
                 case DOUBLE -> writer.float64((Double) value);
-                case CHAR -> writer.wchar((Character) value);
+                case CHAR -> writer.text(value.toString());
                 case STRING -> writer.text((String) value);
                 case INSTANT -> writer.int64(ticks((Instant) value));
                 case DURATION -> writer.int64(ticks((Duration) value));
@@ -529,7 +529,7 @@ abstract class Codec {
                 case LONG -> reader.int64();
                 case FLOAT -> reader.float32();
                 case DOUBLE -> reader.float64();
-                case CHAR -> reader.wchar();
+                case CHAR -> reader.character();
                 case STRING -> reader.text();
                 case INSTANT -> instant(reader.int64());
                 case DURATION -> duration(reader.int64());

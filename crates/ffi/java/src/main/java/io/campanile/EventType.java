@@ -17,7 +17,7 @@ import java.lang.annotation.Target;
  *   <td>{@code boolean}, {@code octet}, {@code short}, {@code long}, {@code long long}, {@code float}, {@code double}</td></tr>
  * <tr><td>{@link Unsigned @Unsigned} {@code short}, {@code int}, {@code long}</td>
  *   <td>{@code unsigned short}, {@code unsigned long}, {@code unsigned long long}</td></tr>
- * <tr><td>{@code char}, {@link String}</td><td>{@code wchar}, {@code string}</td></tr>
+ * <tr><td>{@code char}, {@link String}</td><td>{@code string<4>}, {@code string}</td></tr>
  * <tr><td>{@code List<T>}, {@code T[]} (also {@code double[]} and so on)</td><td>{@code sequence<T>}</td></tr>
  * <tr><td>{@link Length @Length(3)} {@code T[]} or {@code List<T>}</td><td>{@code T[3]}</td></tr>
  * <tr><td>{@code Optional<T>}</td><td>{@code sequence<T, 1>}</td></tr>

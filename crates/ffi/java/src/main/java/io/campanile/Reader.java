@@ -64,12 +64,12 @@ final class Reader {
         System.arraycopy(octets, take(1, all.length), all, 0, all.length);
     }
 
-    char wchar() {
-        if (int8() != 2) {
-            throw CampanileException.value("a character is beyond what a char of Java can be");
+    char character() {
+        String text = text();
+        if (text.length() != 1) {
+            throw CampanileException.value("what came is no char of Java's: " + text);
         }
-        int high = int8() & 0xFF;
-        return (char) (high << 8 | int8() & 0xFF);
+        return text.charAt(0);
     }
 
     String text() {

@@ -14,8 +14,18 @@ import java.time.Duration;
  * @param declared of a mismatch: the declared type, in IDL; else empty
  * @param came of a mismatch: the type that came, in IDL; else empty
  * @param length of a gap: how long it was; of a slow callback: how long it took; else zero
+ * @param events of lost events: how many more than were told before; else 0
  */
-public record Trouble(Kind kind, String text, String name, String path, String reason, String declared, String came, Duration length) {
+public record Trouble(
+        Kind kind,
+        String text,
+        String name,
+        String path,
+        String reason,
+        String declared,
+        String came,
+        Duration length,
+        long events) {
     /** Which sort of trouble it is. */
     public enum Kind {
         /** The service cannot be reached; the consumer goes on trying. */
@@ -32,6 +42,8 @@ public record Trouble(Kind kind, String text, String name, String path, String r
         CALLBACK,
         /** A callback took long. Meanwhile events wait. */
         SLOW,
+        /** Events did not come, over DDS. */
+        LOST,
         /** Something else: the text says it. */
         OTHER
     }
@@ -44,6 +56,7 @@ public record Trouble(Kind kind, String text, String name, String path, String r
         for (int place = 0; place < texts.length; place++) {
             texts[place] = told.getPointer(8L * (place + 1)).getString(0, "UTF-8");
         }
-        return new Trouble(kind, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], Duration.ofMillis(told.getLong(56)));
+        Duration length = Duration.ofMillis(told.getLong(56));
+        return new Trouble(kind, texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], length, told.getLong(64));
     }
 }

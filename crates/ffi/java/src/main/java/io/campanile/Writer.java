@@ -85,15 +85,6 @@ final class Writer {
         System.arraycopy(all, 0, octets, at, all.length);
     }
 
-    void wchar(char value) {
-        if (Character.isSurrogate(value)) {
-            throw CampanileException.value("half of a surrogate pair is no character");
-        }
-        int8(2);
-        int8(value >> 8);
-        int8(value);
-    }
-
     void text(String text) {
         byte[] utf8 = text.getBytes(StandardCharsets.UTF_8);
         if (hasHalves(text)) {

@@ -1,5 +1,7 @@
 //! Types and values that are made of each other.
 
+mod random;
+
 use super::*;
 use crate::declared::NATIVE;
 use giop::cdr::{Encoding, Reader, Writer};
@@ -25,7 +27,7 @@ fn read(of: &TypeCode, octets: &[u8]) -> Value {
 }
 
 /// The value as if its structs had no names, so that one can be written down shortly.
-fn without_names(value: Value) -> Value {
+pub(super) fn without_names(value: Value) -> Value {
     match value {
         Value::Struct { fields, .. } => {
             let fields = fields.into_iter().map(|(name, value)| (name, without_names(value))).collect();
@@ -41,7 +43,7 @@ fn fields(fields: &[(&str, Value)]) -> Value {
     Value::Struct { type_name: String::new(), fields }
 }
 
-fn project(source: &TypeCode, target: &TypeCode, value: &Value) -> Result<Value, String> {
+pub(super) fn project(source: &TypeCode, target: &TypeCode, value: &Value) -> Result<Value, String> {
     let plan = Plan::new(source, target).map_err(|misfit| misfit.to_string())?;
     let mut seen = None;
     for (endian, phase) in [(Endian::Big, 0), (Endian::Little, 0), (Endian::Big, 4), (Endian::Little, 3)] {
