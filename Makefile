@@ -3,7 +3,7 @@ CARGO ?= cargo
 CAMPANILE := target/release/campanile
 # What other languages load, and how JNA calls this platform.
 LIBRARY := target/library/libcampanile_ffi.so
-LIBRARY_FEATURES ?= dds
+LIBRARY_FEATURES ?=
 JAVA_PLATFORM := linux-$(subst x86_64,x86-64,$(shell uname -m))
 CAMPANILE_BENCH := target/release/campanile-bench
 # Named in the reports of `campanile-bench`.
@@ -42,7 +42,7 @@ java-package: library
 	mvn -q -B -f crates/ffi/java install
 	cp target/java/maven/campanile-*.jar target/java/
 
-# Of all that the crate can be built as only the library, so that the whole is optimised together. LIBRARY_FEATURES= leaves out DDS, which
+# Of all that the crate can be built as only the library, so that the whole is optimised together. LIBRARY_FEATURES=dds adds DDS, which
 # needs CMake and a C compiler.
 library:
 	$(CARGO) rustc --profile library --locked -p campanile-ffi --lib --crate-type cdylib $(if $(LIBRARY_FEATURES),--features $(LIBRARY_FEATURES))

@@ -250,7 +250,7 @@ typedef struct {
 // a time for a consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
 typedef int32_t (*campanile_on_event)(void *context, const campanile_event *event);
 
-// Is called when a context is not used any more, on any thread, once.
+// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does.
 typedef void (*campanile_release)(void *context);
 
 // What a consumer is told that is no event. All that it points to is good until the function returns, and no pointer is null.
@@ -413,8 +413,8 @@ campanile_status campanile_consumer_new(const char *channel, const campanile_set
 
 // Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name:
 // members by name, others left out, numbers widened; what cannot be is told as trouble. A null pointer as `function` keeps the events for
-// `campanile_consumer_next`. `release` is called with `context` when it is not used any more, also if this fails; it may be a null
-// pointer.
+// `campanile_consumer_next`. `release` is called with `context` when the consumer is closed or freed, or at once if this fails; it may be
+// a null pointer.
 campanile_status campanile_consumer_on(const campanile_consumer *consumer,
                                        const campanile_type *type,
                                        campanile_on_event function,
@@ -457,8 +457,9 @@ campanile_status campanile_consumer_check(const campanile_consumer *consumer);
 // Whether it is over: closed, or a callback had enough. True for a null pointer and in a forked child.
 bool campanile_consumer_has_ended(const campanile_consumer *consumer);
 
-// Ends the subscription. When it returns no callback runs any more; it waits for one that runs, and wakes those that wait in
-// `campanile_consumer_next`. Within a callback of the consumer's own it answers `CAMPANILE_STATUS_FROM_CALLBACK`, and does nothing.
+// Ends the subscription. When it returns no callback runs any more, and all contexts are released; it waits for a callback that runs, and
+// wakes those that wait in `campanile_consumer_next`. Within a callback of the consumer's own it answers
+// `CAMPANILE_STATUS_FROM_CALLBACK`, and does nothing.
 campanile_status campanile_consumer_close(const campanile_consumer *consumer);
 
 // Closes a consumer and frees it. Within a callback of the consumer's own it does nothing but log that mistake. A null pointer is none.

@@ -34,7 +34,7 @@ pub enum Answer {
 /// a time for a consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
 pub type OnEvent = Option<unsafe extern "C" fn(context: *mut c_void, event: *const Event) -> i32>;
 
-/// Is called when a context is not used any more, on any thread, once.
+/// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does.
 pub type Release = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
 /// Receives events: made, told what is wanted, and begun with `campanile_consumer_ready`. One thread at a time tells it what is wanted;
@@ -49,12 +49,30 @@ struct Shared {
     maker: u32,
     gate: Gate,
     queue: Queue,
+    /// Of all its functions, until it is closed.
+    contexts: Mutex<Vec<Context>>,
 }
 
 enum State {
     Building(Box<RawConsumer>),
     Ready(Arc<RawSubscription>),
     Ended,
+}
+
+/// A context as functions get it.
+#[derive(Clone, Copy)]
+struct Handed(*mut c_void);
+
+// SAFETY: the header asks for contexts that any thread may hand over.
+unsafe impl Send for Handed {}
+// SAFETY: as above.
+unsafe impl Sync for Handed {}
+
+impl Handed {
+    /// It, of which closures then capture all and not the pointer alone.
+    const fn get(self) -> *mut c_void {
+        self.0
+    }
 }
 
 /// What the program wants back with each event.
@@ -65,8 +83,6 @@ struct Context {
 
 // SAFETY: the header asks for contexts that any thread may hand over.
 unsafe impl Send for Context {}
-// SAFETY: as above.
-unsafe impl Sync for Context {}
 
 impl Drop for Context {
     fn drop(&mut self) {
@@ -133,23 +149,27 @@ impl Consumer {
         }
     }
 
+    /// Keeps a context for a function that was taken.
+    fn keep(&self, context: Context) {
+        self.shared.contexts.lock().unwrap_or_else(PoisonError::into_inner).push(context);
+    }
+
     /// What is called for events.
     fn handler(
         &self,
         function: OnEvent,
-        context: Context,
+        context: Handed,
     ) -> impl FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send + 'static {
         let shared = self.shared.clone();
         move |event| {
-            // All of it, not only the pointer within, so that it is released with this.
-            let context = &context;
+            let context = context.get();
             let Some(_inside) = shared.gate.enter() else { return Err(CallbackError::Enough) };
             let Some(function) = function else {
-                let is_open = shared.queue.push(Kept::new(&event, context.pointer));
+                let is_open = shared.queue.push(Kept::new(&event, context));
                 return if is_open { Ok(()) } else { Err(CallbackError::Enough) };
             };
             // SAFETY: the header asks for a function that may be called so.
-            let answer = unsafe { function(context.pointer, &Event::of(&event, context.pointer)) };
+            let answer = unsafe { function(context, &Event::of(&event, context)) };
             match answer {
                 0 => Ok(()),
                 1 => {
@@ -177,6 +197,9 @@ impl Consumer {
         self.shared.gate.wait_until_empty();
         let ended = std::mem::replace(&mut *self.lock(), State::Ended);
         drop(ended);
+        // Nobody gets past the gate any more.
+        let released = std::mem::take(&mut *self.shared.contexts.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(released);
         Ok(())
     }
 }
@@ -199,7 +222,8 @@ pub unsafe extern "C" fn campanile_consumer_new(
             None => raw,
         };
         let maker = process::id();
-        let shared = Arc::new(Shared { maker, gate: Gate::default(), queue: Queue::default() });
+        let shared =
+            Arc::new(Shared { maker, gate: Gate::default(), queue: Queue::default(), contexts: Mutex::default() });
         let made = Consumer { maker, shared, state: Mutex::new(State::Building(Box::new(raw))) };
         // SAFETY: the header asks for it.
         unsafe { give(consumer, made) }
@@ -208,8 +232,8 @@ pub unsafe extern "C" fn campanile_consumer_new(
 
 /// Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name:
 /// members by name, others left out, numbers widened; what cannot be is told as trouble. A null pointer as `function` keeps the events for
-/// `campanile_consumer_next`. `release` is called with `context` when it is not used any more, also if this fails; it may be a null
-/// pointer.
+/// `campanile_consumer_next`. `release` is called with `context` when the consumer is closed or freed, or at once if this fails; it may be
+/// a null pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_on(
     consumer: *const Consumer,
@@ -222,8 +246,10 @@ pub unsafe extern "C" fn campanile_consumer_on(
     guarded(|| {
         // SAFETY: the header asks for it.
         let (consumer, of) = unsafe { (borrow(consumer, "consumer")?, borrow(r#type, "type")?) };
-        let handler = consumer.handler(function, context);
-        consumer.tell(|raw| raw.on(&of.declared, handler))
+        let handler = consumer.handler(function, Handed(context.pointer));
+        consumer.tell(|raw| raw.on(&of.declared, handler))?;
+        consumer.keep(context);
+        Ok(())
     })
 }
 
@@ -240,8 +266,10 @@ pub unsafe extern "C" fn campanile_consumer_on_any(
     guarded(|| {
         // SAFETY: the header asks for it.
         let consumer = unsafe { borrow(consumer, "consumer") }?;
-        let handler = consumer.handler(function, context);
-        consumer.tell(|raw| raw.on_any(handler))
+        let handler = consumer.handler(function, Handed(context.pointer));
+        consumer.tell(|raw| raw.on_any(handler))?;
+        consumer.keep(context);
+        Ok(())
     })
 }
 
@@ -260,16 +288,19 @@ pub unsafe extern "C" fn campanile_consumer_on_trouble(
         let consumer = unsafe { borrow(consumer, "consumer") }?;
         let Some(function) = function else { return Err(Failure::argument("function is a null pointer")) };
         let shared = consumer.shared.clone();
+        let handed = Handed(context.pointer);
         consumer.tell(|raw| {
             raw.on_trouble(move |trouble| {
-                let context = &context;
+                let context = handed.get();
                 let Some(_inside) = shared.gate.enter() else { return };
                 report(trouble, |report: &TroubleReport| {
                     // SAFETY: the header asks for a function that may be called so.
-                    unsafe { function(context.pointer, report) };
+                    unsafe { function(context, report) };
                 });
             })
-        })
+        })?;
+        consumer.keep(context);
+        Ok(())
     })
 }
 
@@ -362,8 +393,9 @@ pub unsafe extern "C" fn campanile_consumer_has_ended(consumer: *const Consumer)
     subscription.is_none_or(|subscription| subscription.is_ok_and(|subscription| subscription.has_ended()))
 }
 
-/// Ends the subscription. When it returns no callback runs any more; it waits for one that runs, and wakes those that wait in
-/// `campanile_consumer_next`. Within a callback of the consumer's own it answers `CAMPANILE_STATUS_FROM_CALLBACK`, and does nothing.
+/// Ends the subscription. When it returns no callback runs any more, and all contexts are released; it waits for a callback that runs, and
+/// wakes those that wait in `campanile_consumer_next`. Within a callback of the consumer's own it answers
+/// `CAMPANILE_STATUS_FROM_CALLBACK`, and does nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_close(consumer: *const Consumer) -> Status {
     guarded(|| {

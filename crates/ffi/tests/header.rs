@@ -27,5 +27,8 @@ fn the_header_is_what_the_sources_make() {
 fn the_artifact_for_java_has_the_version_of_the_crate() {
     let pom = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("java/pom.xml")).unwrap();
     let version = concat!("<version>", env!("CARGO_PKG_VERSION"), "</version>");
-    assert!(pom.contains(&format!("<artifactId>campanile</artifactId>\n  {version}")), "{version} is not the artifact's");
+    assert!(
+        pom.contains(&format!("<artifactId>campanile</artifactId>\n  {version}")),
+        "{version} is not the artifact's"
+    );
 }

@@ -101,19 +101,7 @@ static void on_trouble(void *context, const campanile_trouble *trouble) {
 }
 
 static void on_release(void *context) {
-    struct inbox *inbox = context;
-    pthread_mutex_lock(&inbox->mutex);
-    ++inbox->released;
-    pthread_cond_broadcast(&inbox->changed);
-    pthread_mutex_unlock(&inbox->mutex);
-}
-
-static void until_released(struct inbox *inbox, int count) {
-    pthread_mutex_lock(&inbox->mutex);
-    while (inbox->released < count) {
-        pthread_cond_wait(&inbox->changed, &inbox->mutex);
-    }
-    pthread_mutex_unlock(&inbox->mutex);
+    ++((struct inbox *)context)->released; /* by the thread that closes */
 }
 
 static campanile_consumer *consumer_of(struct inbox *events, struct inbox *troubles) {
@@ -155,7 +143,7 @@ static void scenario_publish(void) {
     campanile_publisher_free(publisher);
     OK(campanile_consumer_close(consumer));
     campanile_consumer_free(consumer);
-    until_released(&events, 1);
+    MUST(events.released == 1);
 }
 
 static void scenario_filter(void) {
@@ -219,7 +207,7 @@ static void scenario_mismatch(void) {
     OK(publish(1));
     MUST(next(&troubles) == CAMPANILE_TROUBLE_CODE_MISMATCH);
     campanile_consumer_free(consumer);
-    until_released(&troubles, 1);
+    MUST(troubles.released == 1);
 }
 
 static void scenario_misuse(void) {
@@ -256,7 +244,7 @@ static void scenario_misuse(void) {
     MUST(campanile_supplier_publish(supplier, wind_type, NULL, 16) == CAMPANILE_STATUS_ARGUMENT);
     MUST(campanile_publisher_publish(NULL, wind_type, octets, 16, NULL) == CAMPANILE_STATUS_ARGUMENT);
     MUST(campanile_consumer_on(NULL, wind_type, on_wind, &events, on_release) == CAMPANILE_STATUS_ARGUMENT);
-    until_released(&events, 1);
+    MUST(events.released == 1);
     MUST(campanile_consumer_ready(NULL) == CAMPANILE_STATUS_ARGUMENT && campanile_consumer_has_ended(NULL));
     MUST(campanile_consumer_close(NULL) == CAMPANILE_STATUS_ARGUMENT);
     MUST(campanile_event_json(NULL, &text) == CAMPANILE_STATUS_ARGUMENT);
@@ -288,7 +276,7 @@ static void scenario_misuse(void) {
         sched_yield();
     }
     campanile_consumer_free(consumer);
-    until_released(&events, 2);
+    MUST(events.released == 2 && troubles.released == 1);
     /* Without a service. */
     OK(campanile_settings_set(settings, "server", "127.0.0.1:1"));
     MUST(campanile_supplier_new("Weather", settings, &nobody) == CAMPANILE_STATUS_UNREACHABLE);

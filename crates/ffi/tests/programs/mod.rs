@@ -70,7 +70,8 @@ fn here() -> &'static Path {
 impl Programs {
     fn build() -> Self {
         let test = std::env::current_exe().unwrap();
-        let library = test.parent().unwrap().parent().unwrap().join("libcampanile_ffi.so");
+        // Beside this program, and not a level above, where only `cargo build` puts it.
+        let library = test.parent().unwrap().join("libcampanile_ffi.so");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ffi");
         fs::create_dir_all(&folder).unwrap();
         let prefix = folder.join("prefix");
