@@ -1,6 +1,10 @@
 # `make run` shows the service at work, `make test` checks everything, `make install` has systemd run it.
 CARGO ?= cargo
 CAMPANILE := target/release/campanile
+# What other languages load, and how JNA calls this platform.
+LIBRARY := target/library/libcampanile_ffi.so
+LIBRARY_FEATURES ?=
+JAVA_PLATFORM := linux-$(subst x86_64,x86-64,$(shell uname -m))
 CAMPANILE_BENCH := target/release/campanile-bench
 # Named in the reports of `campanile-bench`.
 export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
@@ -9,7 +13,7 @@ export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 PREFIX ?= /usr/local
 UNITS ?= /etc/systemd/system
 
-.PHONY: run test check build build-with-dds install install-test-tools bench fuzz clean
+.PHONY: library run test check build build-with-dds install install-cpp java-package install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
 # in use: make run LISTEN=127.0.0.1:2810
@@ -33,7 +37,22 @@ install: build-with-dds
 	done
 	$(CAMPANILE) man $(DESTDIR)$(PREFIX)/share/man/man1
 
-# Install what the tests need (omniORB, JacORB, the tools of Cyclone DDS), then run them all.
+# The library for C and C++: libcampanile.so, headers, CMake's package, pkg-config's file.
+install-cpp: library
+	crates/ffi/install.sh $(LIBRARY) $(PREFIX)
+
+# The artifact for Java, with the library inside: target/java/campanile-VERSION.jar, and in the local Maven repository.
+java-package: library
+	install -D -m 644 $(LIBRARY) target/java/native/$(JAVA_PLATFORM)/libcampanile.so
+	mvn -q -B -f crates/ffi/java install
+	cp target/java/maven/campanile-*.jar target/java/
+
+# Of all that the crate can be built as only the library, so that the whole is optimised together. LIBRARY_FEATURES=dds adds DDS, which
+# needs CMake and a C compiler.
+library:
+	$(CARGO) rustc --profile library --locked -p campanile-ffi --lib --crate-type cdylib $(if $(LIBRARY_FEATURES),--features $(LIBRARY_FEATURES))
+
+# Install what the tests need (omniORB, JacORB, JNA, CMake, the tools of Cyclone DDS), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
 	$(CARGO) test --locked -p campanile --features dds

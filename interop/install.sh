@@ -2,7 +2,7 @@
 # Installs what the tests with foreign ORBs need and builds their programs into target/interop. May be run again at any time:
 # what is there is left alone, and when all is up to date it takes a fraction of a second.
 #
-# Wanted: a Debian 12 (or like it) with root for the packages; Maven reaches its repository for 7 MB of JacORB, once.
+# Wanted: a Debian 12 (or like it) with root for the packages; Maven reaches its repository for 7 MB of JacORB and 2 MB of JNA, once.
 set -eu
 
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +21,7 @@ want /usr/bin/g++ g++
 want /usr/bin/make make
 want /usr/bin/cmake cmake
 if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then missing="$missing python3-venv"; fi
+want /usr/bin/pkg-config pkg-config
 want /usr/bin/omniidl omniidl
 want /usr/include/omniORB4/CORBA.h libomniorb4-dev
 want /usr/include/COS/CosNotifyChannelAdmin.hh libcos4-dev
@@ -75,6 +76,15 @@ if ! [ -e "$dds/made" ]; then
         exit 1
     fi
     touch "$dds/made"
+fi
+# What the programs in Java of crates/ffi are compiled and run with.
+if ! [ -e "$out/jna/jna.jar" ]; then
+    say "fetching JNA through Maven"
+    if ! mvn -q -B -Dstyle.color=never -f "$here/../crates/ffi/java/pom.xml" dependency:copy-dependencies \
+        -DoutputDirectory="$(cd "$out" && pwd)/jna" -Dmdep.stripVersion=true; then
+        say "could not fetch JNA: its repository was out of reach" >&2
+        exit 1
+    fi
 fi
 jobs=$(nproc 2>/dev/null || echo 1)
 if ! make -s --no-print-directory -j "$jobs" -C "$here/omniorb" OUT="$out/omniorb"; then

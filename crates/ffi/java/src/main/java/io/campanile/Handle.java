@@ -1,0 +1,55 @@
+package io.campanile;
+
+import com.sun.jna.Pointer;
+import java.util.function.Consumer;
+
+/** A handle of the library's, which is freed when it is closed and nobody uses it any more. */
+final class Handle {
+    private final Pointer pointer;
+    private final Consumer<Pointer> free;
+    private int users;
+    private boolean isClosed;
+
+    Handle(Pointer pointer, Consumer<Pointer> free) {
+        this.pointer = pointer;
+        this.free = free;
+    }
+
+    /** To be used until {@link #leave}. */
+    Pointer enter() {
+        synchronized (this) {
+            if (!isClosed) {
+                users++;
+                return pointer;
+            }
+        }
+        throw new CampanileException(CampanileException.Code.CLOSED, "it is closed", true);
+    }
+
+    void leave() {
+        synchronized (this) {
+            users--;
+            if (!isClosed || users > 0) {
+                return;
+            }
+        }
+        free.accept(pointer);
+    }
+
+    synchronized boolean isClosed() {
+        return isClosed;
+    }
+
+    void close() {
+        synchronized (this) {
+            if (isClosed) {
+                return;
+            }
+            isClosed = true;
+            if (users > 0) {
+                return;
+            }
+        }
+        free.accept(pointer);
+    }
+}

@@ -1,0 +1,113 @@
+package io.campanile;
+
+import com.sun.jna.Pointer;
+import com.sun.jna.ptr.PointerByReference;
+
+/**
+ * Publishes records into a channel, of one type or several. Any number of threads may use one at once. It finds back by itself when the
+ * service was restarted; while there is none, it throws what {@link CampanileException#wasNotCarriedOut} says more of.
+ */
+public final class Supplier implements AutoCloseable {
+    private static final ThreadLocal<Writer> WRITER = ThreadLocal.withInitial(Writer::new);
+
+    private final Handle handle;
+
+    private Supplier(Pointer pointer) {
+        handle = new Handle(pointer, Library::campanile_supplier_free);
+    }
+
+    /**
+     * Connects to a channel, which is made if there is none, with the settings of the environment.
+     *
+     * @param channel the channel's name
+     * @return the supplier
+     */
+    public static Supplier of(String channel) {
+        return of(channel, null);
+    }
+
+    /**
+     * Connects to a channel, which is made if there is none.
+     *
+     * @param channel the channel's name
+     * @param settings where it is, and how; null for those of the environment
+     * @return the supplier
+     */
+    public static Supplier of(String channel, Settings settings) {
+        var made = new PointerByReference();
+        Pointer with = settings == null ? null : settings.pointer;
+        Library.check(Library.campanile_supplier_new(Library.text(channel, "channel"), with, made));
+        return new Supplier(made.getValue());
+    }
+
+    /**
+     * Publishes an event and waits until the service has taken it.
+     *
+     * @param event the event
+     */
+    public void publish(Record event) {
+        Kind kind = Kind.of(event.getClass());
+        Pointer pointer = handle.enter();
+        try {
+            Writer writer = written(kind, event);
+            Library.check(Library.campanile_supplier_publish(pointer, kind.pointer, writer.pointer(), writer.size));
+        } finally {
+            handle.leave();
+        }
+    }
+
+    static Writer written(Kind kind, Record event) {
+        Writer writer = WRITER.get();
+        writer.clear();
+        kind.codec.write(writer, event);
+        return writer;
+    }
+
+    /**
+     * Publishes without waiting for each event: for many of them.
+     *
+     * @return the publisher
+     */
+    public Publisher publisher() {
+        return publisher(0, 0, 0);
+    }
+
+    /**
+     * Publishes without waiting for each event.
+     *
+     * @param gatherEventsMax events that are gathered before they are sent together; 0 for 64
+     * @param gatherTimeMaxUs longest time in microseconds that an event waits for others; 0 for 1000
+     * @param unansweredMax events that may be on the way without an answer, then publishing waits; 0 for 4096
+     * @return the publisher
+     */
+    public Publisher publisher(int gatherEventsMax, int gatherTimeMaxUs, int unansweredMax) {
+        var made = new PointerByReference();
+        Pointer pointer = handle.enter();
+        try {
+            Library.check(Library.campanile_publisher_new(pointer, new int[] {gatherEventsMax, gatherTimeMaxUs, unansweredMax}, made));
+        } finally {
+            handle.leave();
+        }
+        return new Publisher(made.getValue());
+    }
+
+    /**
+     * How often it has had to find its way back to a service that was restarted.
+     *
+     * @return how often
+     */
+    public long reconnections() {
+        Pointer pointer = handle.enter();
+        try {
+            return Library.campanile_supplier_reconnections(pointer);
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /** Takes leave of the service. */
+    @Override
+    public void close() {
+        handle.close();
+    }
+}

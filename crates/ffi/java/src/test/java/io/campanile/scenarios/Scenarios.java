@@ -1,0 +1,543 @@
+package io.campanile.scenarios;
+
+import io.campanile.CampanileException;
+import io.campanile.CampanileException.Code;
+import io.campanile.Consumer;
+import io.campanile.Dynamic;
+import io.campanile.EventType;
+import io.campanile.Length;
+import io.campanile.Settings;
+import io.campanile.Supplier;
+import io.campanile.Trouble;
+import io.campanile.Unsigned;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.net.URL;
+import java.net.URLClassLoader;
+import java.nio.file.Files;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Comparator;
+import java.util.List;
+import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.LinkedBlockingQueue;
+import javax.tools.ToolProvider;
+
+/**
+ * The shared scenarios in Java: {@code Scenarios NAME}. Exit status 0 is passed. What the driver has to do for a scenario is asked for in
+ * a line that begins with {@code > }, and answered with a line.
+ */
+final class Scenarios {
+    private Scenarios() {}
+
+    enum State {
+        ok,
+        broken
+    }
+
+    record Place(double x, double y, Optional<String> note) {}
+
+    record Sample(
+            double speed,
+            float direction,
+            String station,
+            State state,
+            Place place,
+            float[] gusts,
+            List<Place> history,
+            byte[] raw,
+            @Length(3) short[] axes,
+            char sign,
+            short small,
+            boolean calm,
+            Instant at,
+            Duration lasted,
+            boolean[] bits,
+            long far,
+            @Unsigned long farther,
+            int @Length(3) [] @Length(2) [] grid,
+            List<@Unsigned Short @Length(2) []> pairs) {}
+
+    record Wind(double speed, double direction) {}
+
+    @EventType(name = "Wind")
+    record OtherWind(String speed) {}
+
+    record Rain(@Unsigned int mm) {}
+
+    /** The same name with less, wider, and something that does not come. */
+    @EventType(name = "Sample")
+    record Narrow(String station, double direction, Optional<@Unsigned Integer> unknown) {}
+
+    /** The same name with something that has to come. */
+    @EventType(name = "Sample")
+    record Further(double speed, int humidity) {}
+
+    /** Words that IDL keeps for itself. */
+    record Words(String string, String module, int in) {}
+
+    /** A record that has more of itself. */
+    record Node(int number, List<Node> children) {}
+
+    record Letter(char letter) {}
+
+    record Lasting(Duration duration) {}
+
+    record Fixed(@Length(2) List<Integer> two) {}
+
+    record Wrong(Object what) {}
+
+    record Throws(int number) {
+        Throws {
+            if (number == 13) {
+                throw new IllegalArgumentException("thirteen");
+            }
+        }
+    }
+
+    private static void must(boolean holds) {
+        if (!holds) {
+            throw new AssertionError("not so");
+        }
+    }
+
+    private static void same(Object a, Object b) {
+        if (!a.equals(b)) {
+            throw new AssertionError(a + " is not " + b);
+        }
+    }
+
+    /** What it says when it is refused. */
+    private static String refused(Code code, Runnable what) {
+        try {
+            what.run();
+        } catch (CampanileException error) {
+            same(error.code(), code);
+            return error.getMessage();
+        }
+        throw new AssertionError("no error, where " + code + " was expected");
+    }
+
+    private static final BufferedReader IN = new BufferedReader(new InputStreamReader(System.in));
+
+    /** Has the driver do something. */
+    private static void ask(String what) throws IOException {
+        System.out.println("> " + what);
+        must(IN.readLine() != null);
+    }
+
+    private static Words words(String module) {
+        return new Words("é", module, -1);
+    }
+
+    private static Node node(int number, Node... children) {
+        return new Node(number, List.of(children));
+    }
+
+    private static void publish() throws Exception {
+        BlockingQueue<Wind> events = new LinkedBlockingQueue<>();
+        try (var consumer = Consumer.of("Weather").on(Wind.class, events::add).ready();
+                var supplier = Supplier.of("Weather")) {
+            for (double speed : new double[] {1, Double.MIN_VALUE, -0.0, Double.NaN}) {
+                supplier.publish(new Wind(speed, 270));
+                same(events.take(), new Wind(speed, 270));
+            }
+            var publisher = supplier.publisher();
+            for (int number = 0; number < 10000; number++) {
+                same(publisher.publish(new Wind(number, 0)), (long) number);
+            }
+            for (int number = 0; number < 10000; number++) {
+                same(events.take().speed(), (double) number);
+            }
+            publisher.flush();
+            same(publisher.sync().confirmed(), 10000L);
+            must(publisher.nextLoss().isEmpty());
+            same(publisher.tally().published(), 10000L);
+            same(publisher.close(Duration.ofMinutes(1)).confirmed(), 10000L);
+            refused(Code.CLOSED, () -> publisher.publish(new Wind(1, 2)));
+            must(!consumer.hasEnded());
+        }
+    }
+
+    private static void filter() throws Exception {
+        try (var consumer = Consumer.of("Filtered").filter("$speed > 10");
+                var supplier = Supplier.of("Filtered")) {
+            var events = consumer.events(Wind.class);
+            for (double speed : new double[] {9, 11, 10, 12}) {
+                supplier.publish(new Wind(speed, 0));
+            }
+            var iterator = events.iterator();
+            same(iterator.next().speed(), 11.0);
+            same(iterator.next().speed(), 12.0);
+            must(events.next(Duration.ZERO).isEmpty());
+        }
+        var wrong = Consumer.of("Filtered").on(Wind.class, wind -> {}).filter("$speed >");
+        must(refused(Code.REFUSED, wrong::ready).contains("$speed >"));
+    }
+
+    private static void untilDone(Runnable what) {
+        for (;;) {
+            try {
+                what.run();
+                return;
+            } catch (CampanileException error) {
+                Thread.onSpinWait();
+            }
+        }
+    }
+
+    private static void restart() throws Exception {
+        BlockingQueue<Double> events = new LinkedBlockingQueue<>();
+        BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        try (var consumer = Consumer.of("Weather").on(Wind.class, wind -> events.add(wind.speed())).onTrouble(troubles::add).ready();
+                var supplier = Supplier.of("Weather")) {
+            supplier.publish(new Wind(1, 2));
+            same(events.take(), 1.0);
+            ask("stop");
+            must(refused(Code.UNREACHABLE, () -> supplier.publish(new Wind(2, 2))).length() > 0);
+            ask("start");
+            untilDone(consumer::check);
+            while (troubles.take().kind() != Trouble.Kind.GAP) {
+                Thread.onSpinWait();
+            }
+            untilDone(() -> supplier.publish(new Wind(3, 2)));
+            same(events.take(), 3.0);
+            must(supplier.reconnections() > 0);
+        }
+    }
+
+    private static void slow() throws Exception {
+        var open = new CountDownLatch(1);
+        BlockingQueue<Double> late = new LinkedBlockingQueue<>();
+        BlockingQueue<Double> early = new LinkedBlockingQueue<>();
+        BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        try (var slow = Consumer.of("Weather").slowAfter(Duration.ZERO).onTrouble(troubles::add).on(Wind.class, wind -> {
+                            try {
+                                open.await();
+                            } catch (InterruptedException error) {
+                                throw new IllegalStateException(error);
+                            }
+                            late.add(wind.speed());
+                        })
+                        .ready();
+                var quick = Consumer.of("Weather").on(Wind.class, wind -> early.add(wind.speed())).ready();
+                var supplier = Supplier.of("Weather");
+                var publisher = supplier.publisher()) {
+            for (int number = 0; number < 1000; number++) {
+                publisher.publish(new Wind(number, 0));
+            }
+            for (int number = 0; number < 1000; number++) {
+                same(early.take(), (double) number);
+            }
+            same(publisher.sync().confirmed(), 1000L);
+            must(late.isEmpty());
+            open.countDown();
+            for (int number = 0; number < 1000; number++) {
+                same(late.take(), (double) number);
+            }
+            same(troubles.take().kind(), Trouble.Kind.SLOW);
+            must(!slow.hasEnded() && !quick.hasEnded());
+        }
+    }
+
+    private static void mismatch() throws Exception {
+        BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        BlockingQueue<Wind> events = new LinkedBlockingQueue<>();
+        try (var wrong = Consumer.of("Weather").on(OtherWind.class, wind -> {}).onTrouble(troubles::add).ready();
+                var right = Consumer.of("Weather").on(Wind.class, events::add).ready();
+                var supplier = Supplier.of("Weather")) {
+            for (int number = 0; number < 3; number++) {
+                supplier.publish(new Wind(number, 0));
+                same(events.take(), new Wind(number, 0));
+            }
+            var told = troubles.take();
+            same(told.kind(), Trouble.Kind.MISMATCH);
+            same(told.path(), "speed");
+            same(told.reason(), "a double cannot be taken for a string");
+            must(told.declared().contains("string speed") && told.came().contains("double speed"));
+            must(troubles.isEmpty() && !wrong.hasEnded() && !right.hasEnded());
+        }
+    }
+
+    private static void unicode() throws Exception {
+        BlockingQueue<Words> events = new LinkedBlockingQueue<>();
+        BlockingQueue<Letter> letters = new LinkedBlockingQueue<>();
+        try (var consumer = Consumer.of("Weather").on(Words.class, events::add).on(Letter.class, letters::add).ready();
+                var supplier = Supplier.of("Weather")) {
+            for (String text : List.of("", "é", "屋根 塔", "🦀 крыша", "\u0001\u007F")) {
+                supplier.publish(words(text));
+                same(events.take(), words(text));
+            }
+            supplier.publish(new Letter('風'));
+            same(letters.take(), new Letter('風'));
+            for (String text : List.of("\uD800", "a\uDC00", "a\0b")) {
+                must(refused(Code.VALUE, () -> supplier.publish(words(text))).contains("module"));
+            }
+            must(refused(Code.VALUE, () -> supplier.publish(new Letter('\uD800'))).contains("letter"));
+            supplier.publish(words("last"));
+            same(events.take(), words("last"));
+            must(!consumer.hasEnded());
+        }
+    }
+
+    private static void nested() throws Exception {
+        BlockingQueue<Node> events = new LinkedBlockingQueue<>();
+        try (var consumer = Consumer.of("Weather").on(Node.class, events::add).ready();
+                var supplier = Supplier.of("Weather")) {
+            var tree = node(1, node(2, node(3), node(4)), node(5));
+            supplier.publish(tree);
+            same(events.take(), tree);
+            must(!consumer.hasEnded());
+        }
+    }
+
+    private static Sample sample() {
+        var place = new Place(1, -2.5, Optional.of("крыша"));
+        return new Sample(
+                1,
+                270,
+                "Überlingen 塔",
+                State.broken,
+                place,
+                new float[] {1.5F},
+                List.of(place, new Place(0, 0, Optional.empty())),
+                new byte[] {1, -1},
+                new short[] {-1, 0, 1},
+                '風',
+                (short) -5,
+                true,
+                Instant.EPOCH,
+                Duration.ofSeconds(1),
+                new boolean[] {true, false},
+                Long.MIN_VALUE,
+                -1,
+                new int[][] {{1, 2}, {3, 4}, {5, 6}},
+                List.<Short[]>of(new Short[] {7, -1}));
+    }
+
+    private static void types() throws Exception {
+        BlockingQueue<Wind> winds = new LinkedBlockingQueue<>();
+        BlockingQueue<Rain> rains = new LinkedBlockingQueue<>();
+        BlockingQueue<Dynamic> others = new LinkedBlockingQueue<>();
+        try (var consumer = Consumer.of("Weather")
+                        .on(Wind.class, winds::add)
+                        .on(Rain.class, rains::add)
+                        .onAny(others::add)
+                        .ready();
+                var supplier = Supplier.of("Weather")) {
+            supplier.publish(new Wind(1, 2));
+            supplier.publish(new Rain(7));
+            supplier.publish(node(3));
+            same(winds.take(), new Wind(1, 2));
+            same(rains.take(), new Rain(7));
+            same(others.take(), new Dynamic("", "Node", "{\"number\":3,\"children\":[]}"));
+            must(winds.isEmpty() && rains.isEmpty() && others.isEmpty() && !consumer.hasEnded());
+        }
+    }
+
+    private static void evolution() {
+        try (var consumer = Consumer.of("Weather");
+                var supplier = Supplier.of("Weather")) {
+            var events = consumer.events(Narrow.class);
+            supplier.publish(sample());
+            same(events.iterator().next(), new Narrow("Überlingen 塔", 270, Optional.empty()));
+        }
+    }
+
+    private static void missing() throws Exception {
+        BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        try (var consumer = Consumer.of("Weather").on(Further.class, none -> {}).onTrouble(troubles::add).ready();
+                var supplier = Supplier.of("Weather")) {
+            supplier.publish(sample());
+            var told = troubles.take();
+            same(told.kind(), Trouble.Kind.MISMATCH);
+            same(told.path(), "humidity");
+            must(!consumer.hasEnded());
+        }
+    }
+
+    private static void waits() throws Exception {
+        ask("stop");
+        must(refused(Code.UNREACHABLE, () -> Supplier.of("Weather")).contains("campanile serve"));
+        var patient = new Thread(() -> {
+            try (var supplier = Supplier.of("Weather", Settings.load().set("wait_for_service_ms", "60000"))) {
+                supplier.publish(new Wind(1, 2));
+            }
+        });
+        patient.start();
+        ask("start");
+        patient.join();
+    }
+
+    /** A thousand records, which are compiled here. */
+    private static void thousandTypes() throws Exception {
+        int count = 1000;
+        var folder = Files.createTempDirectory("campanile-types");
+        var source = new StringBuilder();
+        for (int number = 0; number < count; number++) {
+            source.append("record T%d(int a%d) {}\n".formatted(number, number));
+        }
+        var file = Files.writeString(folder.resolve("T.java"), source);
+        same(ToolProvider.getSystemJavaCompiler().run(null, null, null, "-proc:none", "-d", folder.toString(), file.toString()), 0);
+        BlockingQueue<Dynamic> events = new LinkedBlockingQueue<>();
+        try (var loader = new URLClassLoader(new URL[] {folder.toUri().toURL()});
+                var consumer = Consumer.of("Types").onAny(events::add).ready();
+                var supplier = Supplier.of("Types")) {
+            for (int round = 0; round < 2; round++) {
+                for (int number = 0; number < count; number++) {
+                    var constructor = loader.loadClass("T" + number).getDeclaredConstructor(int.class);
+                    constructor.setAccessible(true);
+                    supplier.publish((Record) constructor.newInstance(number));
+                    same(events.take(), new Dynamic("", "T" + number, "{\"a%d\":%d}".formatted(number, number)));
+                }
+            }
+            must(!consumer.hasEnded());
+        } finally {
+            try (var files = Files.walk(folder)) {
+                files.sorted(Comparator.reverseOrder()).forEach(each -> each.toFile().delete());
+            }
+        }
+    }
+
+    /** Leaves with events under way: the driver stops the service, so that nothing is answered. */
+    private static void leave() throws Exception {
+        var supplier = Supplier.of("Weather");
+        var publisher = supplier.publisher();
+        publisher.publish(new Wind(0, 2));
+        same(publisher.sync().confirmed(), 1L);
+        ask("freeze");
+        for (int number = 0; number < 10; number++) {
+            publisher.publish(new Wind(1, 2));
+        }
+    }
+
+    private static void misuse() throws Exception {
+        BlockingQueue<Double> events = new LinkedBlockingQueue<>();
+        BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
+        var itself = new ArrayList<Consumer>();
+        try (var supplier = Supplier.of("Weather");
+                var consumer = Consumer.of("Weather")
+                        .on(Wind.class, wind -> {
+                            if (wind.speed() == 13) {
+                                throw new IllegalStateException("thirteen");
+                            }
+                            if (wind.speed() == 15) { // again, from within
+                                supplier.publish(new Wind(16, 0));
+                            }
+                            if (wind.speed() == 17) { // it would wait for itself
+                                refused(Code.FROM_CALLBACK, itself.get(0)::close);
+                            }
+                            events.add(wind.speed());
+                        })
+                        .on(Throws.class, none -> {})
+                        .onTrouble(troubles::add)) {
+            itself.add(consumer);
+            consumer.ready();
+            for (double speed : new double[] {13, 15, 17}) {
+                supplier.publish(new Wind(speed, 0));
+            }
+            same(events.take(), 15.0);
+            same(Set.of(events.take(), events.take()), Set.of(16.0, 17.0));
+            must(troubles.take().reason().contains("thirteen"));
+            // What no value is, told with the component's name.
+            must(refused(Code.VALUE, () -> supplier.publish(words(null))).contains("module: it is null"));
+            must(refused(Code.VALUE, () -> supplier.publish(new Lasting(Duration.ofNanos(-1)))).contains("negative"));
+            must(refused(Code.VALUE, () -> supplier.publish(new Fixed(List.of(1)))).contains("have to be 2"));
+            must(refused(Code.TYPE, () -> supplier.publish(new Wrong("x"))).contains("java.lang.Object"));
+            refused(Code.CHANNEL_NAME, () -> Supplier.of(""));
+            refused(Code.ARGUMENT, () -> Supplier.of("a\0b"));
+            refused(Code.SETTINGS, () -> Settings.load().set("transport", "pigeon"));
+            refused(Code.ARGUMENT, consumer::ready);
+            large(supplier);
+            supplier.publish(new Wind(1, 0));
+            same(events.take(), 1.0);
+        }
+        once();
+    }
+
+    private static void large(Supplier supplier) throws Exception {
+        BlockingQueue<Integer> sizes = new LinkedBlockingQueue<>();
+        try (var large = Consumer.of("Weather").on(Words.class, words -> sizes.add(words.string().length())).ready()) {
+            supplier.publish(new Words("x".repeat(1 << 20), "", 0));
+            same(sizes.take(), 1 << 20);
+            try {
+                supplier.publish(new Words("x".repeat(16 << 20), "", 0));
+                same(sizes.take(), 16 << 20);
+            } catch (CampanileException error) {
+                must(error.code() == Code.REFUSED || error.code() == Code.UNREACHABLE);
+            }
+            must(!large.hasEnded());
+        }
+    }
+
+    /** A callback that has had enough, and a consumer that is closed. */
+    private static void once() throws Exception {
+        BlockingQueue<Double> events = new LinkedBlockingQueue<>();
+        try (var supplier = Supplier.of("Weather")) {
+            var once = Consumer.of("Weather").onWhile(Wind.class, wind -> {
+                events.add(wind.speed());
+                return false;
+            });
+            once.ready();
+            supplier.publish(new Wind(1, 0));
+            same(events.take(), 1.0);
+            while (!once.hasEnded()) {
+                Thread.onSpinWait();
+            }
+            once.close();
+            once.close();
+            refused(Code.CLOSED, once::check);
+        }
+    }
+
+    /** Publishes into a channel what comes from another, as records. */
+    private static void pass(String from, String to) throws Exception {
+        try (var supplier = Supplier.of(to);
+                var consumer = Consumer.of(from).on(Sample.class, supplier::publish).ready()) {
+            ask("ready");
+            must(!consumer.hasEnded());
+        }
+    }
+
+    /** One-way trips within a process, as lines of nanoseconds. */
+    private static void trips(int count) throws Exception {
+        BlockingQueue<Long> taken = new LinkedBlockingQueue<>();
+        record Trip(long sent) {}
+        try (var consumer = Consumer.of("Trips").on(Trip.class, trip -> taken.add(System.nanoTime() - trip.sent())).ready();
+                var supplier = Supplier.of("Trips")) {
+            for (int number = 0; number < count; number++) {
+                supplier.publish(new Trip(System.nanoTime()));
+                System.out.println(taken.take());
+            }
+            must(!consumer.hasEnded());
+        }
+    }
+
+    public static void main(String[] args) throws Exception {
+        switch (args[0]) {
+            case "publish" -> publish();
+            case "filter" -> filter();
+            case "restart" -> restart();
+            case "slow_consumer" -> slow();
+            case "type_mismatch" -> mismatch();
+            case "unicode" -> unicode();
+            case "nested" -> nested();
+            case "thousand_types" -> thousandTypes();
+            case "types" -> types();
+            case "evolution" -> evolution();
+            case "missing" -> missing();
+            case "wait" -> waits();
+            case "exit" -> leave();
+            case "misuse" -> misuse();
+            case "pass" -> pass(args[1], args[2]);
+            case "trips" -> trips(Integer.parseInt(args[1]));
+            default -> throw new IllegalArgumentException("there is no scenario " + Arrays.toString(args));
+        }
+    }
+}

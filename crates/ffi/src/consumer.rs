@@ -1,0 +1,423 @@
+//! Receiving, by functions of the program's or by asking.
+
+use crate::event::{Event, Kept, Owned};
+use crate::exit::{AtExit, tell_at_exit};
+use crate::gate::Gate;
+use crate::log::listen;
+use crate::pointers::{borrow, give, put, take, text};
+use crate::queue::Queue;
+use crate::settings::SettingsHandle;
+use crate::status::{Failure, Status, guarded};
+use crate::trouble::{OnTrouble, TroubleReport, report};
+use crate::types::Type;
+use campanile::CallbackError;
+use campanile::raw::{RawConsumer, RawEvent, RawSubscription};
+use std::cell::RefCell;
+use std::ffi::{c_char, c_void};
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+/// What a function for events answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Answer {
+    /// The event is handled.
+    Done = 0,
+    /// No more events are wanted: the subscription ends.
+    Enough = 1,
+    /// The event could not be handled; `campanile_callback_failed` says why. That is told as trouble, and the next one comes.
+    Failed = 2,
+}
+
+/// Is called for events; it answers a `campanile_answer`, and any other number is a failure. It runs on a thread of the library's, one at
+/// a time for a consumer. It may publish. It must return: no exception may leave it, nor a `longjmp`.
+pub type OnEvent = Option<unsafe extern "C" fn(context: *mut c_void, event: *const Event) -> i32>;
+
+/// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does.
+pub type Release = Option<unsafe extern "C" fn(context: *mut c_void)>;
+
+/// Receives events: made, told what is wanted, and begun with `campanile_consumer_ready`. One thread at a time tells it what is wanted;
+/// then any number of threads may use it at once.
+pub struct Consumer {
+    maker: u32,
+    shared: Arc<Shared>,
+    state: Mutex<State>,
+}
+
+struct Shared {
+    maker: u32,
+    gate: Gate,
+    queue: Queue,
+    /// Of all its functions, until it is closed.
+    contexts: Mutex<Vec<Context>>,
+}
+
+enum State {
+    Building(Box<RawConsumer>),
+    Ready(Arc<RawSubscription>),
+    Ended,
+}
+
+/// A context as functions get it.
+#[derive(Clone, Copy)]
+struct Handed(*mut c_void);
+
+// SAFETY: the header asks for contexts that any thread may hand over.
+unsafe impl Send for Handed {}
+// SAFETY: as above.
+unsafe impl Sync for Handed {}
+
+impl Handed {
+    /// It, of which closures then capture all and not the pointer alone.
+    const fn get(self) -> *mut c_void {
+        self.0
+    }
+}
+
+/// What the program wants back with each event.
+struct Context {
+    pointer: *mut c_void,
+    release: Release,
+}
+
+// SAFETY: the header asks for contexts that any thread may hand over.
+unsafe impl Send for Context {}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if let Some(release) = self.release {
+            // SAFETY: the header asks for a function that may be called so, once.
+            unsafe { release(self.pointer) };
+        }
+    }
+}
+
+thread_local! {
+    /// Why the function that runs on this thread has failed.
+    static WHY: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Says, within a function for events that is about to answer `CAMPANILE_ANSWER_FAILED`, why. A null pointer says nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_callback_failed(reason: *const c_char) {
+    let _ = guarded(|| {
+        // SAFETY: the header asks for it.
+        WHY.set(unsafe { text(reason, "reason") }?.to_owned());
+        Ok(())
+    });
+}
+
+impl AtExit for Shared {
+    fn process_ends(&self) {
+        if process::id() == self.maker {
+            self.gate.close();
+        }
+    }
+}
+
+impl Consumer {
+    fn check_process(&self) -> Result<(), Failure> {
+        if process::id() == self.maker { Ok(()) } else { Err(Failure::forked()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells it something, before it is ready.
+    fn tell(&self, what: impl FnOnce(RawConsumer) -> RawConsumer) -> Result<(), Failure> {
+        self.check_process()?;
+        let mut state = self.lock();
+        match std::mem::replace(&mut *state, State::Ended) {
+            State::Building(raw) => *state = State::Building(Box::new(what(*raw))),
+            State::Ready(ready) => {
+                *state = State::Ready(ready);
+                return Err(Failure::argument("the consumer is ready, and takes no more wishes"));
+            }
+            State::Ended => return Err(Failure::closed()),
+        }
+        Ok(())
+    }
+
+    fn subscription(&self) -> Result<Arc<RawSubscription>, Failure> {
+        self.check_process()?;
+        match &*self.lock() {
+            State::Building(_) => Err(Failure::argument("the consumer is not ready yet")),
+            State::Ready(subscription) => Ok(subscription.clone()),
+            State::Ended => Err(Failure::closed()),
+        }
+    }
+
+    /// Keeps a context for a function that was taken.
+    fn keep(&self, context: Context) {
+        self.shared.contexts.lock().unwrap_or_else(PoisonError::into_inner).push(context);
+    }
+
+    /// What is called for events.
+    fn handler(
+        &self,
+        function: OnEvent,
+        context: Handed,
+    ) -> impl FnMut(RawEvent<'_>) -> Result<(), CallbackError> + Send + 'static {
+        let shared = self.shared.clone();
+        move |event| {
+            let context = context.get();
+            let Some(_inside) = shared.gate.enter() else { return Err(CallbackError::Enough) };
+            let Some(function) = function else {
+                let is_open = shared.queue.push(Kept::new(&event, context));
+                return if is_open { Ok(()) } else { Err(CallbackError::Enough) };
+            };
+            // SAFETY: the header asks for a function that may be called so.
+            let answer = unsafe { function(context, &Event::of(&event, context)) };
+            match answer {
+                0 => Ok(()),
+                1 => {
+                    shared.queue.close();
+                    Err(CallbackError::Enough)
+                }
+                number => {
+                    let why = WHY.take();
+                    let why = if why.is_empty() { format!("it answered {number}") } else { why };
+                    Err(CallbackError::Failed(why))
+                }
+            }
+        }
+    }
+
+    /// Ends it, and waits for what runs.
+    fn close(&self) -> Result<(), Failure> {
+        self.check_process()?;
+        if self.shared.gate.is_this_inside() {
+            let message = "a consumer cannot be closed by its own callback, which it would wait for: answer CAMPANILE_ANSWER_ENOUGH";
+            return Err(Failure::new(Status::FromCallback, message));
+        }
+        self.shared.gate.close();
+        self.shared.queue.close();
+        self.shared.gate.wait_until_empty();
+        let ended = std::mem::replace(&mut *self.lock(), State::Ended);
+        drop(ended);
+        // Nobody gets past the gate any more.
+        let released = std::mem::take(&mut *self.shared.contexts.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(released);
+        Ok(())
+    }
+}
+
+/// Makes a consumer of a channel's events. `settings` may be a null pointer: those of `campanile_settings_load`. To be freed with
+/// `campanile_consumer_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_new(
+    channel: *const c_char,
+    settings: *const SettingsHandle,
+    consumer: *mut *mut Consumer,
+) -> Status {
+    listen();
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (channel, settings) = unsafe { (text(channel, "channel")?, settings.as_ref()) };
+        let raw = RawConsumer::new(channel);
+        let raw = match settings {
+            Some(settings) => raw.settings(settings.0.clone()),
+            None => raw,
+        };
+        let maker = process::id();
+        let shared =
+            Arc::new(Shared { maker, gate: Gate::default(), queue: Queue::default(), contexts: Mutex::default() });
+        let made = Consumer { maker, shared, state: Mutex::new(State::Building(Box::new(raw))) };
+        // SAFETY: the header asks for it.
+        unsafe { give(consumer, made) }
+    })
+}
+
+/// Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name:
+/// members by name, others left out, numbers widened; what cannot be is told as trouble. A null pointer as `function` keeps the events for
+/// `campanile_consumer_next`. `release` is called with `context` when the consumer is closed or freed, or at once if this fails; it may be
+/// a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_on(
+    consumer: *const Consumer,
+    r#type: *const Type,
+    function: OnEvent,
+    context: *mut c_void,
+    release: Release,
+) -> Status {
+    let context = Context { pointer: context, release };
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (consumer, of) = unsafe { (borrow(consumer, "consumer")?, borrow(r#type, "type")?) };
+        let handler = consumer.handler(function, Handed(context.pointer));
+        consumer.tell(|raw| raw.on(&of.declared, handler))?;
+        consumer.keep(context);
+        Ok(())
+    })
+}
+
+/// As `campanile_consumer_on`, for events of all types that are not asked for otherwise, with the type that they come with:
+/// `campanile_event_json` has their values as dictionaries.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_on_any(
+    consumer: *const Consumer,
+    function: OnEvent,
+    context: *mut c_void,
+    release: Release,
+) -> Status {
+    let context = Context { pointer: context, release };
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        let handler = consumer.handler(function, Handed(context.pointer));
+        consumer.tell(|raw| raw.on_any(handler))?;
+        consumer.keep(context);
+        Ok(())
+    })
+}
+
+/// Has `function` called for all that is no event: gaps, types that do not fit, callbacks that fail or are slow. Without it they are
+/// logged.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_on_trouble(
+    consumer: *const Consumer,
+    function: OnTrouble,
+    context: *mut c_void,
+    release: Release,
+) -> Status {
+    let context = Context { pointer: context, release };
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        let Some(function) = function else { return Err(Failure::argument("function is a null pointer")) };
+        let shared = consumer.shared.clone();
+        let handed = Handed(context.pointer);
+        consumer.tell(|raw| {
+            raw.on_trouble(move |trouble| {
+                let context = handed.get();
+                let Some(_inside) = shared.gate.enter() else { return };
+                report(trouble, |report: &TroubleReport| {
+                    // SAFETY: the header asks for a function that may be called so.
+                    unsafe { function(context, report) };
+                });
+            })
+        })?;
+        consumer.keep(context);
+        Ok(())
+    })
+}
+
+/// Only events for which this holds, in the Extended Trader Constraint Language: `$speed > 10 and $station == 'north'`. The service
+/// applies it, so that other events do not travel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, constraint: *const c_char) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (consumer, constraint) = unsafe { (borrow(consumer, "consumer")?, text(constraint, "constraint")?) };
+        consumer.tell(|raw| raw.filter(constraint))
+    })
+}
+
+/// How long a callback may take before that is told as trouble. Default 1000.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer, milliseconds: u32) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        consumer.tell(|raw| raw.slow_after(Duration::from_millis(milliseconds.into())))
+    })
+}
+
+/// Subscribes: events that are published from now on come. The channel is made if there is none. A consumer that could not be made ready is
+/// closed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_ready(consumer: *const Consumer) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        consumer.check_process()?;
+        let mut state = consumer.lock();
+        let raw = match std::mem::replace(&mut *state, State::Ended) {
+            State::Building(raw) => raw,
+            State::Ready(ready) => {
+                *state = State::Ready(ready);
+                return Err(Failure::argument("the consumer is ready already"));
+            }
+            State::Ended => return Err(Failure::closed()),
+        };
+        *state = State::Ready(Arc::new(raw.ready()?));
+        drop(state);
+        let weak = Arc::downgrade(&consumer.shared);
+        tell_at_exit(weak as Weak<dyn AtExit>);
+        Ok(())
+    })
+}
+
+/// Takes the next of the events for which there is no function, when one comes within `limit_ms`; a negative number waits for as long as it
+/// takes. Up to 256 events wait here for being asked for; beyond that they wait at the service. Answers `CAMPANILE_STATUS_TIMEOUT` when
+/// none came, `CAMPANILE_STATUS_CLOSED` when none will. The event is to be freed with `campanile_event_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_next(
+    consumer: *const Consumer,
+    limit_ms: i64,
+    event: *mut *mut Event,
+) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        consumer.check_process()?;
+        if event.is_null() {
+            return Err(Failure::argument("where the event is to be put is a null pointer"));
+        }
+        if matches!(&*consumer.lock(), State::Building(_)) {
+            return Err(Failure::argument("the consumer is not ready yet"));
+        }
+        let kept = consumer.shared.queue.next(u64::try_from(limit_ms).ok().map(Duration::from_millis))?;
+        // SAFETY: the header asks for it.
+        unsafe { put(event, Owned::new(kept).into_handle()) }
+    })
+}
+
+/// Asks the service now whether the subscription is still there, and makes it anew if not, as is done every few seconds without.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_check(consumer: *const Consumer) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let consumer = unsafe { borrow(consumer, "consumer") }?;
+        Ok(consumer.subscription()?.check()?)
+    })
+}
+
+/// Whether it is over: closed, or a callback had enough. True for a null pointer and in a forked child.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_has_ended(consumer: *const Consumer) -> bool {
+    // SAFETY: the header asks for it.
+    let subscription = unsafe { consumer.as_ref() }.map(Consumer::subscription);
+    subscription.is_none_or(|subscription| subscription.is_ok_and(|subscription| subscription.has_ended()))
+}
+
+/// Ends the subscription. When it returns no callback runs any more, and all contexts are released; it waits for a callback that runs, and
+/// wakes those that wait in `campanile_consumer_next`. Within a callback of the consumer's own it answers
+/// `CAMPANILE_STATUS_FROM_CALLBACK`, and does nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_close(consumer: *const Consumer) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        unsafe { borrow(consumer, "consumer") }?.close()
+    })
+}
+
+/// Closes a consumer and frees it. Within a callback of the consumer's own it does nothing but log that mistake. A null pointer is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_consumer_free(consumer: *mut Consumer) {
+    let _ = guarded(|| {
+        // SAFETY: the header asks for it.
+        let Some(closing) = (unsafe { consumer.as_ref() }) else { return Ok(()) };
+        if process::id() == closing.maker
+            && let Err(error) = closing.close()
+        {
+            log::error!("a consumer is not freed: {error:?}");
+            return Err(error);
+        }
+        // SAFETY: it is none, and the header asks for one that nobody else uses.
+        drop(unsafe { take(consumer) });
+        Ok(())
+    });
+}

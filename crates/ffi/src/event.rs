@@ -1,0 +1,158 @@
+//! An event as C sees it.
+
+use crate::pointers::{borrow, put};
+use crate::status::{Status, c_string, guarded};
+use crate::types::json_of;
+use campanile::TypeCode;
+use campanile::raw::RawEvent;
+use std::ffi::{c_char, c_void};
+use std::ptr;
+use std::sync::Arc;
+
+/// A text of UTF-8 that does not end with a NUL: `printf("%.*s", (int)text.size, text.data)`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Text {
+    /// Where it begins; never a null pointer.
+    pub data: *const c_char,
+    /// Its octets.
+    pub size: usize,
+}
+
+impl Text {
+    const fn of(text: &str) -> Self {
+        Self { data: text.as_ptr().cast(), size: text.len() }
+    }
+}
+
+/// An event. All that it points to is good until the callback returns, or, of an event that `campanile_consumer_next` gave, until it is
+/// freed.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Event {
+    /// The domain of its type; empty for an event that came as an Any.
+    pub domain: Text,
+    /// The name of its type.
+    pub name: Text,
+    /// The name of the event itself; mostly empty.
+    pub event_name: Text,
+    /// The value, of the declared type if one was declared. It may lie at any address: `memcpy` takes numbers out.
+    pub cdr: *const u8,
+    /// Its octets.
+    pub cdr_size: usize,
+    /// What was handed over with `campanile_consumer_on` or `campanile_consumer_on_any`.
+    pub context: *mut c_void,
+    /// The library's.
+    pub inner: *const c_void,
+}
+
+impl Event {
+    /// As C sees it, for as long as what it is made of stays.
+    pub(crate) const fn of(event: &RawEvent<'_>, context: *mut c_void) -> Self {
+        Self {
+            domain: Text::of(event.domain),
+            name: Text::of(event.name),
+            event_name: Text::of(event.event_name),
+            cdr: event.cdr.as_ptr(),
+            cdr_size: event.cdr.len(),
+            context,
+            inner: ptr::from_ref(event.type_code).cast(),
+        }
+    }
+
+    /// Type and value.
+    ///
+    /// # Safety
+    /// It is as the library made it, and still good.
+    unsafe fn parts(&self) -> (&TypeCode, &[u8]) {
+        // SAFETY: the caller promises it.
+        unsafe { (&*self.inner.cast::<Arc<TypeCode>>(), std::slice::from_raw_parts(self.cdr, self.cdr_size)) }
+    }
+}
+
+/// An event that is kept for who asks.
+pub(crate) struct Kept {
+    domain: String,
+    name: String,
+    event_name: String,
+    cdr: Vec<u8>,
+    type_code: Arc<TypeCode>,
+    context: *mut c_void,
+}
+
+// SAFETY: the context is only handed back, never looked into.
+unsafe impl Send for Kept {}
+
+impl Kept {
+    pub(crate) fn new(event: &RawEvent<'_>, context: *mut c_void) -> Self {
+        Self {
+            domain: event.domain.to_owned(),
+            name: event.name.to_owned(),
+            event_name: event.event_name.to_owned(),
+            cdr: event.cdr.to_vec(),
+            type_code: event.type_code.clone(),
+            context,
+        }
+    }
+}
+
+/// What `campanile_consumer_next` gives: the event, and behind it what it points to.
+#[repr(C)]
+pub(crate) struct Owned {
+    event: Event,
+    kept: Box<Kept>,
+}
+
+impl Owned {
+    pub(crate) fn new(kept: Kept) -> Self {
+        let kept = Box::new(kept);
+        let event = Event {
+            domain: Text::of(&kept.domain),
+            name: Text::of(&kept.name),
+            event_name: Text::of(&kept.event_name),
+            cdr: kept.cdr.as_ptr(),
+            cdr_size: kept.cdr.len(),
+            context: kept.context,
+            inner: ptr::from_ref(&kept.type_code).cast(),
+        };
+        Self { event, kept }
+    }
+
+    /// A handle of it, which begins with the event.
+    pub(crate) fn into_handle(self) -> *mut Event {
+        Box::into_raw(Box::new(self)).cast()
+    }
+}
+
+/// The event's value as JSON: `{"speed":11.5,"direction":270.0}`. To be freed with `campanile_text_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_event_json(event: *const Event, json: *mut *mut c_char) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (type_code, cdr) = unsafe { borrow(event, "event")?.parts() };
+        let text = json_of(type_code, cdr)?;
+        // SAFETY: the header asks for it.
+        unsafe { put(json, text.into_raw()) }
+    })
+}
+
+/// The event's type as IDL text. To be freed with `campanile_text_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_event_idl(event: *const Event, idl: *mut *mut c_char) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (type_code, _) = unsafe { borrow(event, "event")?.parts() };
+        // SAFETY: the header asks for it.
+        unsafe { put(idl, c_string(&idl::text(type_code)).into_raw()) }
+    })
+}
+
+/// Frees an event that `campanile_consumer_next` gave; not one that a callback was given. A null pointer is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_event_free(event: *mut Event) {
+    if !event.is_null() {
+        // SAFETY: it is none, and the header asks for one that `into_handle` gave.
+        let owned = unsafe { Box::from_raw(event.cast::<Owned>()) };
+        drop(owned.kept);
+    }
+}

@@ -1,0 +1,69 @@
+//! A gate that callbacks go through: once it is closed, none runs any more.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, ThreadId};
+
+/// Closed once and for all.
+#[derive(Debug, Default)]
+pub(crate) struct Gate {
+    state: Mutex<State>,
+    left: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_closed: bool,
+    /// The threads that are inside.
+    inside: Vec<ThreadId>,
+}
+
+/// Somebody is inside.
+#[derive(Debug)]
+pub(crate) struct Inside<'g>(&'g Gate);
+
+impl Gate {
+    /// Goes in, if it is open.
+    pub(crate) fn enter(&self) -> Option<Inside<'_>> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return None;
+        }
+        state.inside.push(thread::current().id());
+        Some(Inside(self))
+    }
+
+    /// Whether this thread is inside: a callback that has called the library.
+    pub(crate) fn is_this_inside(&self) -> bool {
+        self.lock().inside.contains(&thread::current().id())
+    }
+
+    /// Lets nobody in any more.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+    }
+
+    /// Waits until nobody is inside.
+    pub(crate) fn wait_until_empty(&self) {
+        let mut state = self.lock();
+        while !state.inside.is_empty() {
+            state = self.left.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        let this = thread::current().id();
+        if let Some(place) = state.inside.iter().position(|other| *other == this) {
+            state.inside.swap_remove(place);
+        }
+        if state.is_closed {
+            self.0.left.notify_all();
+        }
+    }
+}

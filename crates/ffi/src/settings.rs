@@ -1,0 +1,183 @@
+//! Where events go, and how.
+
+use crate::log::listen;
+use crate::pointers::{borrow_mut, give, take, text};
+use crate::status::{Failure, Status, guarded};
+use campanile::settings::{Context, Contexts};
+use campanile::{Settings, SettingsError};
+use std::ffi::c_char;
+use std::time::Duration;
+use toml::{Table, Value};
+
+/// Where events go, and how: see `campanile_settings_set`. One thread at a time uses one; suppliers and consumers copy it.
+pub struct SettingsHandle(pub(crate) Settings);
+
+/// The settings of the environment (`CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT`, `CAMPANILE_CONTEXT`), the saved context, and defaults. To be
+/// freed with `campanile_settings_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_settings_load(settings: *mut *mut SettingsHandle) -> Status {
+    listen();
+    guarded(|| {
+        let loaded = SettingsHandle(Settings::load()?);
+        // SAFETY: the header asks for it.
+        unsafe { give(settings, loaded) }
+    })
+}
+
+/// The settings of a saved context, whatever the environment says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_settings_of_context(
+    name: *const c_char,
+    settings: *mut *mut SettingsHandle,
+) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let name = unsafe { text(name, "name") }?;
+        let of = SettingsHandle(Settings::of_context(name)?);
+        // SAFETY: the header asks for it.
+        unsafe { give(settings, of) }
+    })
+}
+
+/// Sets one of them, by its name in `contexts.toml`:
+///
+/// | key | value | default |
+/// |---|---|---|
+/// | `server` | `HOST`, `HOST:PORT`, `corbaloc:…`, `corbaname:…`, `IOR:…` or the path of an IOR file | `127.0.0.1:2809` |
+/// | `transport` | `notification` or `dds` | `notification` |
+/// | `event_form` | `body` or `alma` | `body` |
+/// | `naming` | another naming service than the server's; an empty text for none | none |
+/// | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
+/// | `event_domain` | the domain of events whose type names none | empty |
+/// | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
+/// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_settings_set(
+    settings: *mut SettingsHandle,
+    key: *const c_char,
+    value: *const c_char,
+) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (settings, key, value) =
+            unsafe { (borrow_mut(settings, "settings")?, text(key, "key")?, text(value, "value")?) };
+        set(&mut settings.0, key, value)
+    })
+}
+
+/// Frees settings. A null pointer is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_settings_free(settings: *mut SettingsHandle) {
+    // SAFETY: the header asks for it.
+    drop(unsafe { take(settings) });
+}
+
+fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
+    let text = || value.to_owned();
+    match key {
+        "server" => settings.server = text(),
+        "transport" => settings.transport = value.parse()?,
+        "event_form" => settings.event_form = value.parse()?,
+        "naming" => settings.naming = Some(text()).filter(|naming| !naming.is_empty()),
+        "naming_domain" => settings.naming_domain = text(),
+        "event_domain" => settings.event_domain = text(),
+        "wait_for_service_ms" => {
+            let number = value.parse().map_err(|_| SettingsError::Value {
+                setting: "wait_for_service_ms",
+                value: text(),
+                wanted: "a number of milliseconds",
+            })?;
+            settings.wait_for_service = Duration::from_millis(number);
+        }
+        _ => match key.strip_prefix("dds.") {
+            Some(path) => set_dds(settings, path, value)?,
+            None => return Err(Failure::new(Status::Settings, format!("there is no setting {key:?}"))),
+        },
+    }
+    Ok(())
+}
+
+/// Settings of DDS are set as `contexts.toml` would have them, so that all there are can be.
+fn set_dds(settings: &mut Settings, path: &str, value: &str) -> Result<(), Failure> {
+    let wrong =
+        |reason: String| Failure::new(Status::Settings, format!("dds.{path} is {value:?}: {}", reason.trim_end()));
+    let mut all = Table::try_from(&settings.dds).map_err(|error| wrong(error.to_string()))?;
+    let plain = Value::String(value.to_owned());
+    let meant = format!("it = {value}").parse::<Table>().ok().and_then(|mut table| table.remove("it"));
+    let mut failed = None;
+    for value in meant.into_iter().chain([plain]) {
+        place(&mut all, path, value);
+        match all.clone().try_into() {
+            Ok(dds) => {
+                // Those who keep contexts check what is said in them.
+                let mut context = Context::default();
+                context.dds = Some(dds);
+                Contexts::default().set("checked", context.clone())?;
+                settings.dds = context.dds.unwrap_or_default();
+                return Ok(());
+            }
+            Err(error) => failed = failed.or(Some(error.to_string())),
+        }
+    }
+    Err(wrong(failed.unwrap_or_default()))
+}
+
+/// Puts a value into tables within each other. Behind the first two names of a path all is one name: channels may have dots.
+fn place(all: &mut Table, path: &str, value: Value) {
+    match path.split_once('.') {
+        Some((name, rest)) => {
+            let inner = all.entry(name).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(inner) = inner {
+                inner.insert(rest.to_owned(), value);
+            } else {
+                *inner = Value::Table(Table::from_iter([(rest.to_owned(), value)]));
+            }
+        }
+        None => drop(all.insert(path.to_owned(), value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use campanile::{EventForm, Transport};
+
+    #[test]
+    fn settings_are_set_by_their_names_in_the_file_of_contexts() {
+        let mut settings = Settings::default();
+        for (key, value) in [
+            ("server", "lab:1"),
+            ("transport", "dds"),
+            ("event_form", "alma"),
+            ("naming", "names:2"),
+            ("wait_for_service_ms", "1500"),
+            ("dds.domains.ALMA", "7"),
+            ("dds.domain_default", "3"),
+            ("dds.partitions.a.b", ""),
+            ("dds.partitions.7", "7"),
+        ] {
+            set(&mut settings, key, value).unwrap();
+        }
+        assert_eq!((settings.server.as_str(), settings.naming.as_deref()), ("lab:1", Some("names:2")));
+        assert_eq!((settings.transport, settings.event_form), (Transport::Dds, EventForm::Alma));
+        assert_eq!(settings.wait_for_service, Duration::from_millis(1500));
+        assert_eq!((settings.dds.domain("ALMA"), settings.dds.domain("other")), (7, 3));
+        assert_eq!((settings.dds.partition("a.b"), settings.dds.partition("7")), ("", "7"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_refused_and_nothing_is_changed() {
+        let mut settings = Settings::default();
+        for (key, value) in [
+            ("sever", "x"),
+            ("transport", "pigeon"),
+            ("wait_for_service_ms", "soon"),
+            ("dds.domains.ALMA", "233"),
+            ("dds.domains.ALMA", "many"),
+            ("dds.sever", "x"),
+        ] {
+            assert!(set(&mut settings, key, value).is_err(), "{key}");
+        }
+        assert_eq!(settings, Settings::default());
+    }
+}

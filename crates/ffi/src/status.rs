@@ -1,0 +1,168 @@
+//! What functions answer, and what is known of the last error.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What a function answers: that it is done, or why not. Numbers stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Status {
+    /// It is done.
+    Ok = 0,
+    /// The settings are wrong.
+    Settings = 1,
+    /// The service cannot be reached, or did not answer: it may be there later.
+    Unreachable = 2,
+    /// The service refuses.
+    Refused = 3,
+    /// The name cannot be a channel's.
+    ChannelName = 4,
+    /// The type cannot be an event's, or its IDL text has a mistake.
+    Type = 5,
+    /// The value is none of its type, or cannot travel.
+    Value = 6,
+    /// The process was forked: what was made before belongs to the parent.
+    Forked = 7,
+    /// The transport is not in this build.
+    NoTransport = 8,
+    /// No thread could be started.
+    Thread = 9,
+    /// Over DDS: readers are behind and there is no room for more. Nothing is lost; it may be tried again.
+    Slowed = 10,
+    /// DDS cannot do what it was asked for.
+    Dds = 11,
+    /// The filter is none.
+    Filter = 12,
+    /// An argument is wrong: a null pointer, text that is not UTF-8, a handle that is not in the state for it.
+    Argument = 100,
+    /// Nothing came in time.
+    Timeout = 101,
+    /// It is closed, or its callback had enough.
+    Closed = 102,
+    /// A callback has asked for what would wait for its own end.
+    FromCallback = 103,
+    /// The library has a bug; the message says where.
+    Bug = 104,
+    /// Something of a later version of the library.
+    Other = 105,
+}
+
+impl From<campanile::ErrorCode> for Status {
+    fn from(code: campanile::ErrorCode) -> Self {
+        use campanile::ErrorCode;
+        match code {
+            ErrorCode::Settings => Self::Settings,
+            ErrorCode::Unreachable => Self::Unreachable,
+            ErrorCode::Refused => Self::Refused,
+            ErrorCode::ChannelName => Self::ChannelName,
+            ErrorCode::Type => Self::Type,
+            ErrorCode::Value => Self::Value,
+            ErrorCode::Forked => Self::Forked,
+            ErrorCode::NoTransport => Self::NoTransport,
+            ErrorCode::Thread => Self::Thread,
+            ErrorCode::Slowed => Self::Slowed,
+            ErrorCode::Dds => Self::Dds,
+            ErrorCode::Filter => Self::Filter,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Why a function does not do what it is asked for.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: Status,
+    message: String,
+    was_not_carried_out: bool,
+}
+
+impl Failure {
+    pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), was_not_carried_out: true }
+    }
+
+    pub(crate) fn argument(message: impl Into<String>) -> Self {
+        Self::new(Status::Argument, message)
+    }
+
+    pub(crate) fn closed() -> Self {
+        Self::new(Status::Closed, "it is closed")
+    }
+
+    pub(crate) fn timeout() -> Self {
+        Self::new(Status::Timeout, "nothing came in time")
+    }
+
+    pub(crate) fn forked() -> Self {
+        campanile::Error::Forked.into()
+    }
+}
+
+impl From<campanile::Error> for Failure {
+    fn from(error: campanile::Error) -> Self {
+        let was_not_carried_out = error.was_not_carried_out();
+        Self { was_not_carried_out, ..Self::new(error.code().into(), error.to_string()) }
+    }
+}
+
+impl From<campanile::SettingsError> for Failure {
+    fn from(error: campanile::SettingsError) -> Self {
+        campanile::Error::from(error).into()
+    }
+}
+
+struct Last {
+    message: CString,
+    was_not_carried_out: bool,
+}
+
+thread_local! {
+    static LAST: RefCell<Last> = RefCell::new(Last { message: CString::default(), was_not_carried_out: false });
+}
+
+/// A text for C, without what C cannot have in it.
+pub(crate) fn c_string(text: &str) -> CString {
+    CString::new(text).unwrap_or_else(|_| CString::new(text.replace('\0', "\u{FFFD}")).unwrap_or_default())
+}
+
+/// What a panic said.
+pub(crate) fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
+}
+
+/// Does something for a caller that knows neither results nor panics.
+pub(crate) fn guarded(what: impl FnOnce() -> Result<(), Failure>) -> Status {
+    let failure = match catch_unwind(AssertUnwindSafe(what)) {
+        Ok(Ok(())) => return Status::Ok,
+        Ok(Err(failure)) => failure,
+        Err(panic) => Failure {
+            was_not_carried_out: false,
+            ..Failure::new(Status::Bug, format!("a bug in the library: {}", words(panic.as_ref())))
+        },
+    };
+    let Failure { status, message, was_not_carried_out } = failure;
+    LAST.set(Last { message: c_string(&message), was_not_carried_out });
+    status
+}
+
+/// What was wrong the last time that a function, called by this thread, answered something else than `CAMPANILE_STATUS_OK`: a sentence in
+/// UTF-8. Good until this thread calls the library again.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_last_error() -> *const c_char {
+    LAST.with_borrow(|last| last.message.as_ptr())
+}
+
+/// Whether what failed last on this thread was certainly not done: an event can then be published again without being there twice.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_last_was_not_carried_out() -> bool {
+    LAST.with_borrow(|last| last.was_not_carried_out)
+}
+
+/// The library's version: `0.1.0`.
+#[unsafe(no_mangle)]
+pub extern "C" fn campanile_version() -> *const c_char {
+    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+}

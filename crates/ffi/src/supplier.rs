@@ -1,0 +1,68 @@
+//! Publishing, waiting for each event.
+
+use crate::log::listen;
+use crate::pointers::{borrow, give, octets, take, text};
+use crate::settings::SettingsHandle;
+use crate::status::{Status, guarded};
+use crate::types::Type;
+use campanile::Settings;
+use campanile::raw::RawSupplier;
+use std::ffi::c_char;
+
+/// Publishes into a channel events of any types that are declared. Any number of threads may use one at once.
+pub struct Supplier(pub(crate) RawSupplier);
+
+/// Connects to a channel, which is made if there is none. `settings` may be a null pointer: those of `campanile_settings_load`. To be freed
+/// with `campanile_supplier_free`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_supplier_new(
+    channel: *const c_char,
+    settings: *const SettingsHandle,
+    supplier: *mut *mut Supplier,
+) -> Status {
+    listen();
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (channel, settings) = unsafe { (text(channel, "channel")?, settings.as_ref()) };
+        let made = match settings {
+            Some(settings) => RawSupplier::new(channel, &settings.0)?,
+            None => RawSupplier::new(channel, &Settings::load()?)?,
+        };
+        // SAFETY: the header asks for it.
+        unsafe { give(supplier, Supplier(made)) }
+    })
+}
+
+/// Publishes an event and waits until the service has taken it. It finds back by itself when the service was restarted; while there is
+/// none it answers `CAMPANILE_STATUS_UNREACHABLE`, and `campanile_last_was_not_carried_out` tells whether the event may be published again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_supplier_publish(
+    supplier: *const Supplier,
+    r#type: *const Type,
+    cdr: *const u8,
+    cdr_size: usize,
+) -> Status {
+    guarded(|| {
+        // SAFETY: the header asks for it.
+        let (supplier, of, cdr) =
+            unsafe { (borrow(supplier, "supplier")?, borrow(r#type, "type")?, octets(cdr, cdr_size, "cdr")?) };
+        Ok(supplier.0.publish(&of.declared, cdr)?)
+    })
+}
+
+/// How often it has had to find its way back to a service that was restarted. 0 for a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_supplier_reconnections(supplier: *const Supplier) -> u64 {
+    // SAFETY: the header asks for it.
+    unsafe { supplier.as_ref() }.map_or(0, |supplier| supplier.0.reconnections())
+}
+
+/// Takes leave of the service, when the supplier's publishers have, too, and frees it. A null pointer is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_supplier_free(supplier: *mut Supplier) {
+    let _ = guarded(|| {
+        // SAFETY: the header asks for it.
+        drop(unsafe { take(supplier) });
+        Ok(())
+    });
+}

@@ -1,0 +1,264 @@
+//! The same scenarios in C, C++ and Java, at a service of this process; and events of each read by the others.
+//!
+//! The programs are in `tests/c`, `tests/cpp` and `java/src/test`. Each takes a scenario's name, and says what it wants the driver to do in
+//! lines that begin with `> `.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod programs;
+
+use campanile::{Consumer, Event, Settings, Supplier};
+use programs::{C, CPP, Frozen, JAVA, Language, begin, begin_at, programs};
+use std::sync::mpsc::channel;
+use std::time::{Duration, SystemTime};
+use testing::NextInTime;
+
+/// Runs a scenario in these languages.
+fn all_pass(scenario: &str, languages: &[Language]) {
+    for language in languages {
+        let (service, _settings) = begin();
+        let listen = service.address().to_string();
+        let mut service = Some(service);
+        let mut program = programs().start(*language, &[scenario], &listen);
+        program.run(|asked| match asked {
+            "stop" => service.take().unwrap().shutdown(),
+            "start" => service = Some(begin_at(&listen).0),
+            other => panic!("{language} asks for {other:?}"),
+        });
+        program.passes();
+    }
+}
+
+#[test]
+fn events_come_back_as_they_were_in_order_and_all_confirmed() {
+    all_pass("publish", &[C, CPP, JAVA]);
+}
+
+#[test]
+fn a_filter_lets_through_what_it_says_and_a_wrong_one_is_refused() {
+    all_pass("filter", &[C, CPP, JAVA]);
+}
+
+#[test]
+fn programs_find_back_when_the_service_is_restarted_and_are_told_of_the_gap() {
+    all_pass("restart", &[C, CPP, JAVA]);
+}
+
+#[test]
+fn a_slow_consumer_hinders_nobody_and_loses_nothing() {
+    all_pass("slow_consumer", &[CPP, JAVA]);
+}
+
+#[test]
+fn another_type_under_the_same_name_is_told_with_both() {
+    all_pass("type_mismatch", &[C, CPP, JAVA]);
+}
+
+#[test]
+fn text_of_all_the_world_comes_back_and_what_is_no_text_is_refused() {
+    all_pass("unicode", &[CPP, JAVA]);
+}
+
+#[test]
+fn structs_within_structs_come_back() {
+    all_pass("nested", &[CPP, JAVA]);
+}
+
+#[test]
+fn a_thousand_types_go_through_one_channel() {
+    all_pass("thousand_types", &[CPP, JAVA]);
+}
+
+#[test]
+fn each_type_goes_to_its_callback_and_others_come_as_dictionaries() {
+    all_pass("types", &[CPP, JAVA]);
+}
+
+#[test]
+fn members_go_by_name_and_numbers_widen() {
+    all_pass("evolution", &[CPP, JAVA]);
+}
+
+#[test]
+fn a_member_that_does_not_come_is_told_by_its_path() {
+    all_pass("missing", &[CPP, JAVA]);
+}
+
+#[test]
+fn a_supplier_waits_for_a_service_if_it_is_told_to() {
+    all_pass("wait", &[CPP, JAVA]);
+}
+
+#[test]
+fn misuse_is_told_and_harms_nobody() {
+    all_pass("misuse", &[C, CPP, JAVA]);
+}
+
+#[test]
+fn a_forked_child_is_told_so_and_begins_anew() {
+    all_pass("fork", &[C, CPP]);
+}
+
+#[test]
+fn a_program_that_leaves_with_events_under_way_says_how_many_were_not_confirmed() {
+    for language in [C, CPP, JAVA] {
+        let service = Frozen::start("a_service_for_another_test");
+        let mut program = programs().start(language, &["exit"], &service.address);
+        program.run(|asked| {
+            assert_eq!(asked, "freeze");
+            service.freeze();
+        });
+        let said = program.passes();
+        assert!(said.contains("10 of 11 events published into Weather were not confirmed"), "{language}: {said}");
+    }
+}
+
+#[test]
+#[ignore = "a service in a process of its own, for another test to stop"]
+fn a_service_for_another_test() {
+    let (service, _settings) = begin();
+    println!("address {}", service.address());
+    // Until whoever has started it is gone.
+    let _ = std::io::stdin().read_line(&mut String::new());
+}
+
+#[derive(Event, Clone, Copy, Debug, PartialEq)]
+#[expect(non_camel_case_types, reason = "the labels are the same in all languages")]
+enum State {
+    ok,
+    broken,
+}
+
+#[derive(Event, Clone, Debug, PartialEq)]
+struct Place {
+    x: f64,
+    y: f64,
+    note: Option<String>,
+}
+
+#[derive(Event, Clone, Debug, PartialEq)]
+struct Wind {
+    speed: f64,
+    direction: f64,
+}
+
+/// What each of the programs has, too.
+#[derive(Event, Clone, Debug, PartialEq)]
+struct Sample {
+    speed: f64,
+    direction: f32,
+    station: String,
+    state: State,
+    place: Place,
+    gusts: Vec<f32>,
+    history: Vec<Place>,
+    raw: Vec<u8>,
+    axes: [i16; 3],
+    sign: char,
+    small: i8,
+    calm: bool,
+    at: SystemTime,
+    lasted: Duration,
+    bits: Vec<bool>,
+    far: i64,
+    farther: u64,
+    grid: [[i32; 2]; 3],
+    pairs: Vec<[u16; 2]>,
+}
+
+fn sample(speed: f64) -> Sample {
+    let place = Place { x: 1.0, y: -2.5, note: Some("Dach; крыша; 屋根".into()) };
+    Sample {
+        speed,
+        direction: 270.0,
+        station: "Überlingen 塔".into(),
+        state: State::broken,
+        history: vec![Place { note: None, ..place.clone() }, place.clone()],
+        place,
+        gusts: vec![1.5, 2.5, f32::INFINITY],
+        raw: vec![1, 2, 255],
+        axes: [-1, 0, 1],
+        sign: '風',
+        small: -5,
+        calm: false,
+        at: SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_700),
+        lasted: Duration::from_micros(1_500_000),
+        bits: vec![true, false],
+        far: i64::MIN,
+        farther: u64::MAX,
+        grid: [[1, 2], [3, 4], [5, 6]],
+        pairs: vec![[7, 65535]],
+    }
+}
+
+#[test]
+fn what_one_language_writes_all_others_read() {
+    let (service, settings) = begin();
+    let listen = service.address().to_string();
+    let idl = idl::text(Sample::event_type());
+    // From Rust through each language into the next, and back: so that each of them is read by another and by Rust.
+    let path = [CPP, JAVA, C, CPP, C, JAVA, CPP];
+    let mut running = Vec::new();
+    for (place, language) in path.iter().enumerate() {
+        let (from, to) = (format!("Pass{place}"), format!("Pass{}", place + 1));
+        let mut words = vec!["pass", &from, &to];
+        if *language == C {
+            words.extend([idl.as_str(), "Sample"]);
+        }
+        let mut program = programs().start(*language, &words, &listen);
+        assert_eq!(program.next_request().as_deref(), Some("ready"), "{language}: {}", program.errors());
+        running.push(program);
+    }
+    let mut readers = Vec::new();
+    for place in 0..=path.len() {
+        let (sender, events) = channel();
+        let consumer = Consumer::new(&format!("Pass{place}")).settings(settings.clone());
+        let consumer = consumer.on(move |sample: Sample| drop(sender.send(sample))).unwrap().ready().unwrap();
+        readers.push((consumer, events));
+    }
+    let supplier = Supplier::with("Pass0", &settings).unwrap();
+    for speed in [1.0, -0.0, f64::INFINITY, f64::MIN_POSITIVE] {
+        supplier.publish(&sample(speed)).unwrap();
+        for (_, events) in &readers {
+            assert_eq!(events.next_in_time(), sample(speed));
+        }
+    }
+    for mut program in running {
+        program.go_on();
+        program.passes();
+    }
+}
+
+#[test]
+fn the_package_for_cmake_builds_a_program_elsewhere() {
+    let (service, _settings) = begin();
+    let program = programs().cmake_example();
+    let said =
+        programs::output(std::process::Command::new(program).env("CAMPANILE_SERVER", service.address().to_string()));
+    assert_eq!(said, "11.5\n");
+}
+
+#[test]
+fn the_first_example_of_each_readme_builds_and_publishes() {
+    let (service, settings) = begin();
+    let (sender, events) = channel();
+    let consumer = Consumer::new("Weather").settings(settings).on(move |wind: Wind| drop(sender.send(wind)));
+    let _consumer = consumer.unwrap().ready().unwrap();
+    for (readme, compiler, standard, extension) in
+        [("README.md", "cc", "-std=c11", "c"), ("cpp/README.md", "c++", "-std=c++17", "cpp")]
+    {
+        let program = programs().readme_example(readme, compiler, standard, extension);
+        programs::output(std::process::Command::new(program).env("CAMPANILE_SERVER", service.address().to_string()));
+        assert_eq!(events.next_in_time(), Wind { speed: 11.5, direction: 270.0 });
+    }
+}
+
+#[test]
+fn settings_come_from_the_environment_of_the_program() {
+    // There is no service at that address: what it says names the cause.
+    let mut program = programs().start(C, &["publish"], "127.0.0.1:1");
+    program.run(|_| ());
+    let said = program.fails();
+    assert!(said.contains("127.0.0.1:1"), "{said}");
+    assert_ne!(Settings::default().server, "127.0.0.1:1");
+}

@@ -1,0 +1,319 @@
+//! Programs in other languages: built once, and run with what they ask the driver for.
+
+use campanile::Settings;
+use service::{Config, Service};
+use std::fmt;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::OnceLock;
+use std::thread::{self, JoinHandle};
+use testing::Leash;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Language {
+    C,
+    Cpp,
+    Java,
+}
+
+pub(crate) const C: Language = Language::C;
+pub(crate) const CPP: Language = Language::Cpp;
+pub(crate) const JAVA: Language = Language::Java;
+
+impl fmt::Display for Language {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::C => "C",
+            Self::Cpp => "C++",
+            Self::Java => "Java",
+        })
+    }
+}
+
+pub(crate) fn begin() -> (Service, Settings) {
+    begin_at(&format!("{}:0", testing::own_loopback()))
+}
+
+pub(crate) fn begin_at(listen: &str) -> (Service, Settings) {
+    let service = Service::start(Config { listen: listen.to_owned(), ..Config::default() }).unwrap();
+    let settings = Settings { server: service.address().to_string(), ..Settings::default() };
+    (service, settings)
+}
+
+/// What a command prints; it has to succeed.
+pub(crate) fn output(command: &mut Command) -> String {
+    let output = command
+        .output()
+        .unwrap_or_else(|error| panic!("{command:?}: {error}; interop/install.sh installs what is needed"));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{said}", output.status);
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// All programs, built.
+pub(crate) struct Programs {
+    folder: PathBuf,
+}
+
+/// The programs; they are built when they are first asked for.
+pub(crate) fn programs() -> &'static Programs {
+    static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+    PROGRAMS.get_or_init(Programs::build)
+}
+
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+impl Programs {
+    fn build() -> Self {
+        let test = std::env::current_exe().unwrap();
+        // Beside this program, and not a level above, where only `cargo build` puts it.
+        let library = test.parent().unwrap().join("libcampanile_ffi.so");
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ffi");
+        fs::create_dir_all(&folder).unwrap();
+        let prefix = folder.join("prefix");
+        output(Command::new(here().join("install.sh")).arg(&library).arg(&prefix));
+        let programs = Self { folder };
+        programs.build_c();
+        programs
+    }
+
+    fn prefix(&self) -> PathBuf {
+        self.folder.join("prefix")
+    }
+
+    /// What pkg-config says.
+    fn flags(&self) -> Vec<String> {
+        let found = self.prefix().join("lib/pkgconfig");
+        let mut command = Command::new("pkg-config");
+        command.args(["--cflags", "--libs", "campanile"]).env("PKG_CONFIG_PATH", found);
+        let mut flags: Vec<String> = output(&mut command).split_whitespace().map(str::to_owned).collect();
+        flags.push(format!("-Wl,-rpath,{}", self.prefix().join("lib").display()));
+        flags
+    }
+
+    fn build_c(&self) {
+        // `CAMPANILE_SANITIZE=address` has both look at each access to memory.
+        let sanitize = std::env::var_os("CAMPANILE_SANITIZE").map(|what| format!("-fsanitize={}", what.display()));
+        let common = ["-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"];
+        for (compiler, standard, source) in
+            [("cc", "-std=c11", "tests/c/scenarios.c"), ("c++", "-std=c++17", "tests/cpp/scenarios.cpp")]
+        {
+            let mut command = Command::new(compiler);
+            command.args([standard, "-D_GNU_SOURCE"]).args(common).args(&sanitize).arg(here().join(source));
+            command.arg("-o").arg(self.folder.join(compiler)).args(self.flags()).arg("-lm");
+            output(&mut command);
+        }
+    }
+
+    fn build_java(&self) {
+        let classes = self.folder.join("classes");
+        fs::create_dir_all(&classes).unwrap();
+        let mut sources = Vec::new();
+        for folder in ["src/main/java", "src/test/java"] {
+            find_sources(&here().join("java").join(folder), &mut sources);
+        }
+        let mut command = Command::new("javac");
+        command.args(["-Xlint:all", "-Werror", "-proc:none", "-encoding", "UTF-8", "--release", "17", "-cp"]);
+        command.arg(jna()).arg("-d").arg(&classes).args(sources);
+        output(&mut command);
+    }
+
+    /// Builds the first example of a README.
+    pub(crate) fn readme_example(&self, readme: &str, compiler: &str, standard: &str, extension: &str) -> PathBuf {
+        let text = fs::read_to_string(here().join(readme)).unwrap();
+        let example = text.split("```").nth(1).unwrap().split_once('\n').unwrap().1;
+        assert!(example.lines().count() < 10, "{readme}: the first example has to be short");
+        let source = self.folder.join("first").with_extension(extension);
+        fs::write(&source, example).unwrap();
+        let program = self.folder.join(format!("first-{extension}"));
+        let mut command = Command::new(compiler);
+        command.args([standard, "-Wall", "-Wextra", "-Werror"]).arg(&source).arg("-o").arg(&program).args(self.flags());
+        output(&mut command);
+        program
+    }
+
+    /// Builds the example as somebody would who has installed the package.
+    pub(crate) fn cmake_example(&self) -> PathBuf {
+        let folder = self.folder.join("example");
+        let _ = fs::remove_dir_all(&folder);
+        fs::create_dir_all(&folder).unwrap();
+        for file in ["CMakeLists.txt", "weather.cpp"] {
+            fs::copy(here().join("cpp/example").join(file), folder.join(file)).unwrap();
+        }
+        let mut prefix = std::ffi::OsString::from("-DCMAKE_PREFIX_PATH=");
+        prefix.push(self.prefix());
+        output(Command::new("cmake").arg("-B").arg(folder.join("build")).arg("-S").arg(&folder).arg(prefix));
+        output(Command::new("cmake").arg("--build").arg(folder.join("build")));
+        folder.join("build/weather")
+    }
+
+    /// Starts one of the programs with a service's address.
+    pub(crate) fn start(&self, language: Language, words: &[&str], server: &str) -> Program {
+        let mut command = match language {
+            Language::C => Command::new(self.folder.join("cc")),
+            Language::Cpp => Command::new(self.folder.join("c++")),
+            Language::Java => {
+                static BUILT: OnceLock<()> = OnceLock::new();
+                BUILT.get_or_init(|| self.build_java());
+                let mut command = Command::new("java");
+                let mut path = jna().into_os_string();
+                path.push(":");
+                path.push(self.folder.join("classes"));
+                command.args(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-cp"]).arg(path);
+                let mut library = std::ffi::OsString::from("-Dcampanile.library=");
+                library.push(self.prefix().join("lib/libcampanile.so"));
+                command.arg(library).arg("io.campanile.scenarios.Scenarios");
+                command
+            }
+        };
+        command.args(words).env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_CONTEXT").env("HOME", &self.folder);
+        Program::start(language, &mut command)
+    }
+}
+
+fn jna() -> PathBuf {
+    let jna = here().join("../../target/interop/jna/jna.jar");
+    assert!(jna.exists(), "{} is missing: interop/install.sh fetches it", jna.display());
+    jna
+}
+
+fn find_sources(folder: &Path, sources: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            find_sources(&path, sources);
+        } else if path.extension().is_some_and(|extension| extension == "java") {
+            sources.push(path);
+        }
+    }
+}
+
+/// A program that runs.
+pub(crate) struct Program {
+    language: Language,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
+    stderr: Option<JoinHandle<String>>,
+    leash: Option<Leash>,
+}
+
+impl Program {
+    fn start(language: Language, command: &mut Command) -> Self {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let mut stderr = child.stderr.take().unwrap();
+        let reader = thread::spawn(move || {
+            let mut said = Vec::new();
+            let _ = stderr.read_to_end(&mut said);
+            String::from_utf8_lossy(&said).into_owned()
+        });
+        let leash = Leash::new(&child, format!("the end of {command:?}"));
+        Self {
+            language,
+            stdin: child.stdin.take(),
+            stdout: BufReader::new(child.stdout.take().unwrap()),
+            stderr: Some(reader),
+            leash: Some(leash),
+            child,
+        }
+    }
+
+    /// What it asks for next; `None` at its end.
+    pub(crate) fn next_request(&mut self) -> Option<String> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            if self.stdout.read_line(&mut line).unwrap() == 0 {
+                return None;
+            }
+            if let Some(request) = line.strip_prefix("> ") {
+                return Some(request.trim_end().to_owned());
+            }
+        }
+    }
+
+    /// Says that it is done.
+    pub(crate) fn go_on(&mut self) {
+        // A program that has failed meanwhile says so by its end.
+        let _ = self.stdin.as_mut().unwrap().write_all(b"done\n");
+    }
+
+    /// Does what it asks for until its end.
+    pub(crate) fn run(&mut self, mut serve: impl FnMut(&str)) {
+        while let Some(request) = self.next_request() {
+            serve(&request);
+            self.go_on();
+        }
+    }
+
+    fn end(&mut self) -> (ExitStatus, String) {
+        drop(self.stdin.take());
+        while self.next_request().is_some() {}
+        drop(self.leash.take());
+        let status = self.child.wait().unwrap();
+        (status, self.stderr.take().unwrap().join().unwrap())
+    }
+
+    /// What it says beside, when it has to have passed.
+    pub(crate) fn passes(&mut self) -> String {
+        let (status, said) = self.end();
+        assert!(status.success(), "{} has failed: {status}\n{said}", self.language);
+        said
+    }
+
+    /// What it says, when it has to have failed.
+    pub(crate) fn fails(&mut self) -> String {
+        let (status, said) = self.end();
+        assert!(!status.success(), "{}", self.language);
+        said
+    }
+
+    /// What it said, once it has ended.
+    pub(crate) fn errors(&mut self) -> String {
+        let _ = self.child.kill();
+        self.end().1
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A service in a process of its own, which can be stopped in the middle of what it does.
+pub(crate) struct Frozen {
+    pub(crate) address: String,
+    child: Child,
+}
+
+impl Frozen {
+    /// Starts the test of that name, which is such a service.
+    pub(crate) fn start(test: &str) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "--nocapture", "--test-threads=1", test]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let address =
+            lines.map(Result::unwrap).find_map(|line| line.split_once("address ").map(|(_, is)| is.to_owned()));
+        Self { address: address.unwrap(), child }
+    }
+
+    /// It does nothing more.
+    pub(crate) fn freeze(&self) {
+        output(Command::new("kill").args(["-STOP", &self.child.id().to_string()]));
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
