@@ -19,6 +19,7 @@ want() {
 }
 want /usr/bin/g++ g++
 want /usr/bin/make make
+want /usr/bin/cmake cmake
 want /usr/bin/omniidl omniidl
 want /usr/include/omniORB4/CORBA.h libomniorb4-dev
 want /usr/include/COS/CosNotifyChannelAdmin.hh libcos4-dev

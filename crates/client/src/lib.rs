@@ -39,8 +39,8 @@ pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served};
 pub use publisher::{Answers, Fate, Loss, Publisher, PublisherOptions, Tally};
 pub use servant::{Activation, Servant, ServantError};
 pub use simple::{
-    ConsumerOptions, EventNumber, Gap, Health, LOCAL_SERVICE, Received, ReceivedBody, SimpleConsumer, SimpleSupplier,
-    SupplierOptions,
+    ChannelFinder, ConsumerOptions, EventNumber, Gap, Health, LOCAL_SERVICE, News, NewsReader, Received, ReceivedBody,
+    SimpleConsumer, SimpleSupplier, SupplierOptions,
 };
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -43,6 +43,9 @@ pub struct OrbOptions {
     pub message_bytes_max: usize,
     /// Connections to servants accepted at a time; further ones are closed at once. Default 256.
     pub connections_max: usize,
+    /// Whether strings travel in UTF-8 wherever the other side understands that: to servers that name ISO 8859-1 first, and to the
+    /// program's own servants. Default false: in the code set that the server names first.
+    pub prefer_utf8: bool,
 }
 
 impl Default for OrbOptions {
@@ -54,6 +57,7 @@ impl Default for OrbOptions {
             reply_timeout: Some(Duration::from_secs(60)),
             message_bytes_max: 64 * 1024 * 1024,
             connections_max: 256,
+            prefer_utf8: false,
         }
     }
 }
@@ -304,7 +308,7 @@ impl Orb {
         let mut failure = InvokeError::NoAddress { reason: "it has no IIOP profile".to_owned() };
         for profile in &ior.profiles {
             let Profile::Iiop(profile) = profile else { continue };
-            match reach_profile(profile, open) {
+            match reach_profile(profile, self.inner.options.prefer_utf8, open) {
                 Ok(opened) => return Ok((opened, profile.key.as_slice().into())),
                 Err(error) => failure = error,
             }
@@ -368,11 +372,14 @@ pub(crate) struct Opened {
 /// Opens a way to a server.
 type Open<'o, T> = &'o dyn Fn(EndPoint) -> Result<T, InvokeError>;
 
-fn reach_profile<T>(profile: &IiopProfile, open: Open<'_, T>) -> Result<T, InvokeError> {
+fn reach_profile<T>(profile: &IiopProfile, prefers_utf8: bool, open: Open<'_, T>) -> Result<T, InvokeError> {
     // Code sets are negotiated from GIOP 1.1 on. CORBA 3.3 part 2, 7.10.2.
     let offered = if profile.version > Version::V1_0 { profile.code_sets() } else { None };
-    let chars =
+    let mut chars =
         codeset::negotiate(offered.as_ref()).map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
+    if prefers_utf8 && offered.as_ref().is_some_and(|offered| codeset::supports(offered, CharSet::Utf8)) {
+        chars = CharSet::Utf8;
+    }
     let mut failure = None;
     for (host, port) in profile.addresses() {
         let end_point = EndPoint { host, port, version: profile.version, chars, negotiated: offered.is_some() };

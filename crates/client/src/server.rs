@@ -10,7 +10,7 @@ use crate::conversation::Conversation;
 use crate::servant::{Activation, Servant};
 use crate::simple::Bell;
 use crate::{Orb, OrbOptions, lock};
-use giop::cdr::Version;
+use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
 use giop::ior::{Component, IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile};
 use giop::realtime::PriorityModelPolicy;
@@ -34,6 +34,8 @@ pub(crate) struct Server {
     host: String,
     prefix: Vec<u8>,
     next_key: AtomicU64,
+    /// What references name first.
+    chars: CharSet,
 }
 
 /// What the threads share: servants by object key, and the connections open.
@@ -120,7 +122,8 @@ impl Server {
         // Keys of another run of the program must not reach this one's objects, so they differ from run to run.
         let nonce = RandomState::new().build_hasher().finish();
         let prefix = format!("client-{nonce:016x}-").into_bytes();
-        Ok(Self { table, address, host, prefix, next_key: AtomicU64::new(0) })
+        let chars = if options.prefer_utf8 { CharSet::Utf8 } else { CharSet::Latin1 };
+        Ok(Self { table, address, host, prefix, next_key: AtomicU64::new(0), chars })
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -136,7 +139,7 @@ impl Server {
     ) -> Activation {
         let mut key = self.prefix.clone();
         key.extend_from_slice(self.next_key.fetch_add(1, Ordering::Relaxed).to_string().as_bytes());
-        let code_sets = CodeSetInfo::campanile().to_component();
+        let code_sets = CodeSetInfo::preferring(self.chars).to_component();
         let profile = IiopProfile {
             version: Version::V1_2,
             host: self.host.clone(),

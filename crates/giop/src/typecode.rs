@@ -197,6 +197,12 @@ impl<'t> TypeRef<'t> {
         self.data().kind
     }
 
+    /// A number that this place has alone in its [`TypeCode`]: by it, a type that contains itself is known again.
+    #[must_use]
+    pub const fn place(self) -> u32 {
+        self.index
+    }
+
     /// The repository id, empty for kinds without one.
     #[must_use]
     pub fn id(self) -> &'t str {

@@ -30,6 +30,34 @@ impl EventChannelFactory {
         Ok((EventChannel::unchecked(object), id))
     }
 
+    /// Whether it gives channels names: `NotifyMonitoringExt::EventChannelFactory`, of TAO's service and Campanile's.
+    ///
+    /// # Errors
+    /// See [`InvokeError`].
+    pub fn gives_names(&self) -> Result<bool, InvokeError> {
+        self.object().is_a("IDL:sandia.gov/NotifyMonitoringExt/EventChannelFactory:1.0")
+    }
+
+    /// Makes a channel of a name that no other has, and gives it with its id. For a factory that
+    /// [gives names](Self::gives_names).
+    ///
+    /// # Errors
+    /// `NotifyMonitoringExt/NameAlreadyUsed`, and as [`create_channel`](Self::create_channel).
+    pub fn create_named_channel(
+        &self,
+        qos: &[Property],
+        admin: &[Property],
+        name: &str,
+    ) -> Result<(EventChannel, i32), InvokeError> {
+        let (object, id) = self.object().call_object_and_id("create_named_channel", |w| {
+            write_properties(qos, w)?;
+            write_properties(admin, w)?;
+            w.string(name);
+            Ok::<_, giop::value::WriteError>(())
+        })?;
+        Ok((EventChannel::unchecked(object), id))
+    }
+
     /// The ids of all channels.
     ///
     /// # Errors

@@ -247,6 +247,13 @@ impl Publisher {
         self.drive(|publisher| publisher.stream.as_ref().is_none_or(|stream| stream.pending_bytes() == 0));
     }
 
+    /// Sends what was gathered, however short a time ago, as far as the socket takes it, and takes in the answers that are there. Waits
+    /// for nothing.
+    pub fn send_gathered(&mut self) {
+        self.send();
+        self.take_answers();
+    }
+
     /// Sends what was gathered for long enough, and takes in the answers that are there. Waits for nothing.
     pub fn poll(&mut self) {
         if self.is_due() {
@@ -277,6 +284,12 @@ impl Publisher {
     #[must_use = "it tells whether all events arrived"]
     pub fn close(mut self) -> Tally {
         self.sync()
+    }
+
+    /// As [`close`](Self::close), waiting for no longer than `limit` without any progress.
+    #[must_use = "it tells whether all events arrived"]
+    pub fn close_within(mut self, limit: Duration) -> Tally {
+        self.sync_within(Some(limit))
     }
 
     // ---- helpers ----

@@ -2,12 +2,12 @@
 
 use super::subscriber::{End, Receiver};
 use super::watch::Watched;
-use super::{FAREWELL_TIMEOUT, gone_is_fine};
+use super::{ChannelFinder, FAREWELL_TIMEOUT, gone_is_fine};
 use crate::backoff::Backoff;
 use crate::notify::{
     ClientType, ConstraintExp, ConsumerAdmin, DISCONNECTED, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
     PrioritizedConsumer, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent,
-    StructuredProxyPushSupplier, events_of, find_channel,
+    StructuredProxyPushSupplier, events_of,
 };
 use crate::orb::Role;
 use crate::{InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
@@ -68,6 +68,39 @@ pub struct ConsumerOptions {
     /// go, the channel is destroyed, or the consumer took nothing for too long ([`SimpleConsumer::has_ended`]). A service that was
     /// restarted says nothing, and is found again all the same. Default false: it is made anew.
     pub ends_when_disconnected: bool,
+    /// Who is told how the subscription fares. Default nobody; it can be asked for.
+    pub news: Option<NewsReader>,
+}
+
+/// How a subscription fares.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum News {
+    /// The service cannot be reached, or does not take the subscription again, and why. Told again when the reason changes.
+    Unreachable(String),
+    /// The service answers again, or for the first time since it was unreachable.
+    Reachable,
+    /// The subscription is made anew: events between are missing. Told before the first event that comes after the gap. Told once
+    /// more with a later end if the service does not take it after all.
+    Gap(Gap),
+}
+
+/// Is told how a subscription fares, on a thread of the library's which looks after all subscriptions.
+#[derive(Clone)]
+pub struct NewsReader(Arc<dyn Fn(News) + Send + Sync>);
+
+impl NewsReader {
+    /// One that calls `tell`.
+    #[must_use]
+    pub fn new(tell: impl Fn(News) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(tell))
+    }
+}
+
+impl core::fmt::Debug for NewsReader {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("NewsReader").finish_non_exhaustive()
+    }
 }
 
 impl Default for ConsumerOptions {
@@ -84,6 +117,7 @@ impl Default for ConsumerOptions {
             shared_end_point: false,
             check_every: Some(Duration::from_secs(5)),
             ends_when_disconnected: false,
+            news: None,
         }
     }
 }
@@ -279,8 +313,8 @@ pub struct SimpleConsumer {
 /// What a consumer and what looks after it share.
 #[derive(Debug)]
 struct Core {
-    service: ObjectRef,
-    channel: Option<i32>,
+    orb: Orb,
+    finder: ChannelFinder,
     options: ConsumerOptions,
     receiver: Receiver,
     /// The callback has said that it wants no more.
@@ -332,16 +366,35 @@ impl SimpleConsumer {
         address: &str,
         channel: Option<i32>,
         options: ConsumerOptions,
+        callback: impl FnMut(Received<'_>) -> Result<(), ServantError> + Send + 'static,
+    ) -> Result<Self, InvokeError> {
+        let orb = orb_for(address, &options);
+        let finder = ChannelFinder::by_id(orb.resolve_service(address)?, channel);
+        Self::begin(orb, finder, options, callback)
+    }
+
+    /// As [`connect`](Self::connect), to the channel that `finder` finds, now and whenever it is gone. `address` says which consumers
+    /// may share an end point ([`ConsumerOptions::shared_end_point`]); it is not looked at otherwise.
+    ///
+    /// # Errors
+    /// What `finder` answers, and see [`InvokeError`].
+    pub fn connect_by(
+        address: &str,
+        finder: ChannelFinder,
+        options: ConsumerOptions,
+        callback: impl FnMut(Received<'_>) -> Result<(), ServantError> + Send + 'static,
+    ) -> Result<Self, InvokeError> {
+        Self::begin(orb_for(address, &options), finder, options, callback)
+    }
+
+    fn begin(
+        orb: Orb,
+        finder: ChannelFinder,
+        options: ConsumerOptions,
         mut callback: impl FnMut(Received<'_>) -> Result<(), ServantError> + Send + 'static,
     ) -> Result<Self, InvokeError> {
-        let orb = if options.shared_end_point {
-            Orb::of_process(Role::Consumers, address.trim(), &options.orb)
-        } else {
-            Orb::new(options.orb.clone())
-        };
-        let service = orb.resolve_service(address)?;
         // Connects before listening: the service is to call back at the address over which it was reached.
-        let (found, _) = find_channel(&service, channel)?;
+        let found = finder.find(&orb)?;
         let wants_no_more = Arc::new(AtomicBool::new(false));
         let ended = wants_no_more.clone();
         let last_number = Arc::new(AtomicU64::new(0));
@@ -375,8 +428,8 @@ impl SimpleConsumer {
         let subscription = Mutex::new(Some(subscribe(&found, &options, options.start_from.clone(), &receiver, || {})?));
         let history = Mutex::new(History::new(options.check_every));
         let core = Arc::new(Core {
-            service,
-            channel,
+            orb: orb.clone(),
+            finder,
             options,
             receiver,
             wants_no_more,
@@ -432,7 +485,7 @@ impl SimpleConsumer {
     /// ([`ConsumerOptions::shared_end_point`]).
     #[must_use]
     pub fn served(&self) -> Served {
-        self.core.service.orb().served()
+        self.core.orb.served()
     }
 
     /// The proxy that pushes to it now; `None` once closed.
@@ -479,7 +532,17 @@ impl Core {
     fn check(&self) -> Result<State, InvokeError> {
         let _alone = lock(&self.checking);
         let outcome = self.renew_if_lost();
-        lock(&self.history).note(&outcome);
+        let news = {
+            let mut history = lock(&self.history);
+            let before = history.trouble.clone();
+            history.note(&outcome);
+            match (before, history.trouble.clone()) {
+                (Some(_), None) => Some(News::Reachable),
+                (before, now) if before != now => now.map(News::Unreachable),
+                _ => None,
+            }
+        };
+        self.tell(news);
         outcome
     }
 
@@ -503,7 +566,7 @@ impl Core {
             // The service has said so while it was asked.
             return Ok(State::Ended);
         }
-        let (channel, _) = find_channel(&self.service, self.channel)?;
+        let channel = self.finder.find(&self.orb)?;
         // Before the first event comes: whoever gets it knows that others are missing.
         let last = self.last_number.load(Ordering::Acquire);
         let start = match last {
@@ -513,7 +576,8 @@ impl Core {
         let begins = || {
             // What was missed comes first where it is known what that is.
             if last == 0 {
-                lock(&self.history).end_gap();
+                let gap = lock(&self.history).end_gap();
+                self.tell(Some(News::Gap(gap)));
             }
         };
         let renewed = subscribe(&channel, &self.options, start, &self.receiver, begins).inspect_err(|_| {
@@ -530,6 +594,12 @@ impl Core {
         // Gone already if the service was restarted; left alone otherwise, as the proxy was.
         let _ = old.filter.map(|filter| filter.destroy());
         Ok(State::InPlace)
+    }
+
+    fn tell(&self, news: Option<News>) {
+        if let (Some(news), Some(reader)) = (news, &self.options.news) {
+            (reader.0)(news);
+        }
     }
 
     const fn farewell(&self) -> &'static str {
@@ -566,17 +636,27 @@ impl History {
     }
 
     /// The subscription is being made anew.
-    fn end_gap(&mut self) {
+    fn end_gap(&mut self) -> Gap {
         if self.gaps.len() == GAPS_MAX {
             self.gaps.pop_front();
         }
         let gap = Gap { since: self.known_at, until: SystemTime::now(), unreachable: self.trouble.clone() };
-        self.gaps.push_back(gap);
+        self.gaps.push_back(gap.clone());
+        gap
     }
 
     /// It could not be made.
     fn gap_goes_on(&mut self) {
         self.gaps.pop_back_if(|gap| gap.since == self.known_at);
+    }
+}
+
+/// The orb of a consumer of its own, or of all that share one.
+fn orb_for(address: &str, options: &ConsumerOptions) -> Orb {
+    if options.shared_end_point {
+        Orb::of_process(Role::Consumers, address.trim(), &options.orb)
+    } else {
+        Orb::new(options.orb.clone())
     }
 }
 

@@ -5,11 +5,15 @@
 //! service when they are dropped.
 
 mod consumer;
+mod place;
 mod subscriber;
 mod supplier;
 mod watch;
 
-pub use consumer::{ConsumerOptions, EventNumber, Gap, Health, Received, ReceivedBody, SimpleConsumer};
+pub use consumer::{
+    ConsumerOptions, EventNumber, Gap, Health, News, NewsReader, Received, ReceivedBody, SimpleConsumer,
+};
+pub use place::ChannelFinder;
 pub(crate) use supplier::Source;
 pub use supplier::{SimpleSupplier, SupplierOptions};
 pub(crate) use watch::{Bell, Watch};

@@ -1,9 +1,7 @@
 //! A supplier that is connected with one call.
 
-use super::{FAREWELL_TIMEOUT, gone_is_fine};
-use crate::notify::{
-    ClientType, EventChannel, Property, StructuredEvent, SupplierServant, connect, find_channel, write_batch,
-};
+use super::{ChannelFinder, FAREWELL_TIMEOUT, gone_is_fine};
+use crate::notify::{ClientType, EventChannel, Property, StructuredEvent, SupplierServant, connect, write_batch};
 use crate::orb::Role;
 use crate::publisher::operation;
 use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
@@ -65,8 +63,8 @@ pub struct SimpleSupplier {
 /// What a supplier has at the service, and how it is found again. Its publishers share it; with the last of them it takes leave.
 #[derive(Debug)]
 pub(crate) struct Source {
-    service: ObjectRef,
-    channel: Option<i32>,
+    orb: Orb,
+    finder: ChannelFinder,
     options: SupplierOptions,
     /// The object by which the service finds out whether the program still exists; nothing where no socket could be opened.
     own: Option<Activation>,
@@ -93,7 +91,19 @@ impl SimpleSupplier {
     /// # Errors
     /// See [`InvokeError`].
     pub fn connect_with(address: &str, channel: Option<i32>, options: SupplierOptions) -> Result<Self, InvokeError> {
-        Source::connect(address, channel, options).map(|source| Self { source: Arc::new(source) })
+        let orb = Orb::of_process(Role::Suppliers, address.trim(), &options.orb);
+        let finder = ChannelFinder::by_id(orb.resolve_service(address)?, channel);
+        Source::connect(orb, finder, options).map(|source| Self { source: Arc::new(source) })
+    }
+
+    /// As [`connect_with`](Self::connect_with), to the channel that `finder` finds, now and whenever it is gone. Suppliers of one
+    /// `address` share an end point; it is not looked at otherwise.
+    ///
+    /// # Errors
+    /// What `finder` answers, and see [`InvokeError`].
+    pub fn connect_by(address: &str, finder: ChannelFinder, options: SupplierOptions) -> Result<Self, InvokeError> {
+        let orb = Orb::of_process(Role::Suppliers, address.trim(), &options.orb);
+        Source::connect(orb, finder, options).map(|source| Self { source: Arc::new(source) })
     }
 
     /// Pushes a structured event and waits until the service has taken it. Not if connected with [`ClientType::Any`].
@@ -128,7 +138,10 @@ impl SimpleSupplier {
     ///
     /// # Errors
     /// See [`InvokeError`].
-    pub fn publish_written(&self, write: impl Fn(&mut Writer<'_>)) -> Result<(), InvokeError> {
+    pub fn publish_written<A: crate::Arguments>(
+        &self,
+        write: impl Fn(&mut Writer<'_>) -> A,
+    ) -> Result<(), InvokeError> {
         self.push(operation(self.source.options.form), write)
     }
 
@@ -179,17 +192,15 @@ impl SimpleSupplier {
 }
 
 impl Source {
-    fn connect(address: &str, channel: Option<i32>, options: SupplierOptions) -> Result<Self, InvokeError> {
-        let orb = Orb::of_process(Role::Suppliers, address.trim(), &options.orb);
-        let service = orb.resolve_service(address)?;
+    fn connect(orb: Orb, finder: ChannelFinder, options: SupplierOptions) -> Result<Self, InvokeError> {
         // Connects before listening: the service is to call back at the address over which it was reached.
-        let (found, _) = find_channel(&service, channel)?;
+        let found = finder.find(&orb)?;
         // Whoever may not listen supplies all the same; only its end is then not noticed.
         let own = orb.activate(Arc::new(SupplierServant::new(options.form, ()))).ok();
         let proxy = Mutex::new(obtain(&found, &options, own.as_ref().map(Activation::reference))?);
         Ok(Self {
-            service,
-            channel,
+            orb,
+            finder,
             options,
             own,
             proxy,
@@ -219,7 +230,7 @@ impl Source {
             let reason = "the supplier was closed".to_owned();
             return Err(InvokeError::Lost { address, operation, reason, completed: Completed::No });
         }
-        let (channel, _) = find_channel(&self.service, self.channel)?;
+        let channel = self.finder.find(&self.orb)?;
         let renewed = obtain(&channel, &self.options, self.own.as_ref().map(Activation::reference))?;
         *lock(&self.proxy) = renewed.clone();
         self.reconnections.fetch_add(1, Ordering::Relaxed);

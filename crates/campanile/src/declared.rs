@@ -1,0 +1,194 @@
+//! A type of events, made ready for publishing.
+
+use crate::error::Error;
+use crate::projection::{Fault, Plan};
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
+use giop::typecode::{Kind, TypeCode, Work};
+use std::fmt;
+use std::sync::Arc;
+
+/// How values are handed over: in this processor's byte order, aligned as in GIOP 1.2 from a position 0 on, in UTF-8.
+pub(crate) const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1_2, chars: CharSet::Utf8 };
+
+/// A type of events that is declared: its `TypeCode`, and the domain and name under which its events travel.
+///
+/// Cheap to clone. One can be used with any number of suppliers.
+#[derive(Clone)]
+pub struct Declared(Arc<Inner>);
+
+struct Inner {
+    domain: Option<String>,
+    name: String,
+    type_code: Arc<TypeCode>,
+    octets: Marshalled,
+    /// Of the whole.
+    plan: Plan,
+    fields: Vec<Field>,
+    /// Fields up to the last that filters can ask for.
+    filterable: usize,
+}
+
+/// A `TypeCode` as it lies at a multiple of 4.
+struct Marshalled {
+    latin1: Vec<u8>,
+    utf8: Vec<u8>,
+}
+
+struct Field {
+    name: String,
+    plan: Plan,
+    /// Its type, if filters can ask for it.
+    octets: Option<Marshalled>,
+}
+
+impl Marshalled {
+    fn new(write: impl Fn(&mut Writer<'_>)) -> Self {
+        let octets = |chars| {
+            let mut octets = Vec::new();
+            write(&mut Writer::new(&mut octets, Encoding { chars, ..NATIVE }));
+            octets
+        };
+        Self { latin1: octets(CharSet::Latin1), utf8: octets(CharSet::Utf8) }
+    }
+
+    fn put(&self, writer: &mut Writer<'_>) {
+        writer.align(4);
+        writer.raw(match writer.encoding().chars {
+            CharSet::Latin1 => &self.latin1,
+            CharSet::Utf8 => &self.utf8,
+        });
+    }
+}
+
+impl Declared {
+    /// Declares a structure as a type of events. `domain` and `name` are those of its events: without, the domain that the settings
+    /// say, and the structure's name.
+    ///
+    /// # Errors
+    /// [`Error::Type`]: it is no structure, has no name, or has a part whose values cannot travel.
+    pub fn new(type_code: &TypeCode, domain: Option<&str>, name: Option<&str>) -> Result<Self, Error> {
+        let root = type_code.root().resolved();
+        let name = name.unwrap_or(root.name());
+        let refuse = |reason: String| Error::Type { name: name.to_owned(), reason };
+        if root.kind() != Kind::Struct {
+            return Err(refuse(format!("it is a {} and no struct", root.kind())));
+        }
+        if name.is_empty() || name.contains('*') || domain.is_some_and(|domain| domain.contains('*')) {
+            return Err(refuse(
+                "its domain and name must say what it is: a name is not empty, and neither has a `*`".to_owned(),
+            ));
+        }
+        let plan = Plan::same(type_code).map_err(|misfit| refuse(misfit.to_string()))?;
+        let mut fields = Vec::new();
+        for member in root.members() {
+            let of = own(member.type_ref()).map_err(|error| refuse(error.to_string()))?;
+            let plan = Plan::same(&of).map_err(|misfit| refuse(misfit.to_string()))?;
+            let octets = is_scalar(of.root().resolved().kind()).then(|| Marshalled::new(|writer| of.write(writer)));
+            fields.push(Field { name: member.name().to_owned(), plan, octets });
+        }
+        let filterable = fields.iter().rposition(|field| field.octets.is_some()).map_or(0, |last| last + 1);
+        let octets = Marshalled::new(|writer| type_code.write(writer));
+        let (domain, name, type_code) = (domain.map(str::to_owned), name.to_owned(), Arc::new(type_code.clone()));
+        Ok(Self(Arc::new(Inner { domain, name, type_code, octets, plan, fields, filterable })))
+    }
+
+    /// The type.
+    #[must_use]
+    pub fn type_code(&self) -> &Arc<TypeCode> {
+        &self.0.type_code
+    }
+
+    /// The name under which its events travel.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The domain in which they do; `None` for the one that the settings say.
+    #[must_use]
+    pub fn domain(&self) -> Option<&str> {
+        self.0.domain.as_deref()
+    }
+
+    /// Whether octets are a value of the type, and nothing more.
+    ///
+    /// # Errors
+    /// [`Error::Value`] with what is wrong.
+    pub fn check(&self, cdr: &[u8]) -> Result<(), Error> {
+        let mut reader = Reader::new(cdr, NATIVE);
+        self.0.plan.check(&mut reader).and_then(|()| ended(&reader)).map_err(|fault| self.refused(&fault))
+    }
+
+    pub(crate) fn refused(&self, fault: &Fault) -> Error {
+        Error::Value { name: self.0.name.clone(), path: fault.path(), reason: fault.reason.clone() }
+    }
+
+    /// Writes type and value: an Any.
+    pub(crate) fn write_any(&self, cdr: &[u8], writer: &mut Writer<'_>) -> Result<(), Fault> {
+        self.0.octets.put(writer);
+        let mut reader = Reader::new(cdr, NATIVE);
+        self.0.plan.run(&mut reader, writer)?;
+        ended(&reader)
+    }
+
+    /// Writes the members that filters can ask for, as a sequence of properties.
+    pub(crate) fn write_properties(&self, cdr: &[u8], writer: &mut Writer<'_>) -> Result<(), Fault> {
+        let mut reader = Reader::new(cdr, NATIVE);
+        let fields = self.0.fields.get(..self.0.filterable).unwrap_or_default();
+        writer.length(fields.iter().filter(|field| field.octets.is_some()).count());
+        for field in fields {
+            let outcome = match &field.octets {
+                Some(octets) => {
+                    writer.string(&field.name);
+                    octets.put(writer);
+                    field.plan.run(&mut reader, writer)
+                }
+                None => field.plan.check(&mut reader),
+            };
+            outcome.map_err(|fault| fault.within(&field.name))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Declared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Declared").field("domain", &self.0.domain).field("name", &self.0.name).finish_non_exhaustive()
+    }
+}
+
+fn ended(reader: &Reader<'_>) -> Result<(), Fault> {
+    match reader.remaining() {
+        0 => Ok(()),
+        left => Err(Fault::new(format!("{left} octets are left over behind it"))),
+    }
+}
+
+/// What filters can compare.
+const fn is_scalar(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Boolean
+            | Kind::Octet
+            | Kind::Char
+            | Kind::Wchar
+            | Kind::Short
+            | Kind::UShort
+            | Kind::Long
+            | Kind::ULong
+            | Kind::LongLong
+            | Kind::ULongLong
+            | Kind::Float
+            | Kind::Double
+            | Kind::Enum
+            | Kind::String
+            | Kind::Wstring
+    )
+}
+
+/// A type within another as one of its own.
+fn own(of: giop::typecode::TypeRef<'_>) -> Result<TypeCode, giop::cdr::ReadError> {
+    let mut octets = Vec::new();
+    of.write(&mut Writer::new(&mut octets, NATIVE));
+    TypeCode::read(&mut Reader::new(&octets, NATIVE), &mut Work::default())
+}

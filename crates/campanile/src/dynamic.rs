@@ -1,0 +1,46 @@
+//! Events of which no type is declared: as a dictionary.
+
+use crate::declared::NATIVE;
+use crate::form::work;
+use crate::raw::RawEvent;
+use giop::cdr::{ReadError, Reader};
+use giop::typecode::TypeCode;
+use giop::value::Value;
+use std::sync::Arc;
+
+/// An event with the type that it came with.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Dynamic {
+    /// The domain of its type; empty for an event that came as an Any.
+    pub domain: String,
+    /// The name of its type; of an event that came as an Any, its struct's.
+    pub name: String,
+    /// The type of the value. Events whose data is in properties have a struct of these, without a repository id.
+    pub type_code: Arc<TypeCode>,
+    /// The value, mostly a [`Value::Struct`].
+    pub value: Value,
+}
+
+impl Dynamic {
+    /// Takes an event apart.
+    ///
+    /// # Errors
+    /// Its value is nested too deeply, or has too many parts.
+    pub fn read(event: &RawEvent<'_>) -> Result<Self, ReadError> {
+        let value = Value::read(event.type_code, &mut Reader::new(event.cdr, NATIVE), &mut work())?;
+        let (domain, name) = (event.domain.to_owned(), event.name.to_owned());
+        Ok(Self { domain, name, type_code: event.type_code.clone(), value })
+    }
+
+    /// A member by its path, such as `place.x`.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Option<&Value> {
+        path.split('.').try_fold(&self.value, |value, name| match value {
+            Value::Struct { fields, .. } | Value::Exception { fields, .. } => {
+                fields.iter().find(|(field, _)| field == name).map(|(_, value)| value)
+            }
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! What can go wrong, said so that its reader knows what to do next.
+
+use crate::settings::SettingsError;
+use client::InvokeError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Why something was not done.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings are wrong.
+    Settings(SettingsError),
+    /// The service cannot be reached, or refuses. [`InvokeError::is_connection_failure`] tells the first, and
+    /// [`InvokeError::was_not_carried_out`] whether an event can be published again without being there twice.
+    Service(InvokeError),
+    /// The name cannot be a channel's.
+    ChannelName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A type cannot be an event's.
+    Type {
+        /// Its name.
+        name: String,
+        /// What is wrong with it, with the member's path.
+        reason: String,
+    },
+    /// The octets are no value of the declared type, or the value cannot travel.
+    Value {
+        /// The type's name.
+        name: String,
+        /// Where, such as `stations[3].name`; empty for the whole.
+        path: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The process was forked: what was made before belongs to the parent, and the child makes its own.
+    Forked,
+    /// The transport asked for is not in this build.
+    NoTransport {
+        /// Its name.
+        transport: &'static str,
+    },
+    /// No thread could be started.
+    Thread(std::io::Error),
+}
+
+/// Sorts of [`Error`] as numbers, for languages that have no sums. They stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[non_exhaustive]
+pub enum ErrorCode {
+    /// The settings are wrong.
+    Settings = 1,
+    /// The service cannot be reached, or did not answer: it may be there later.
+    Unreachable = 2,
+    /// The service refuses.
+    Refused = 3,
+    /// The name cannot be a channel's.
+    ChannelName = 4,
+    /// The type cannot be an event's.
+    Type = 5,
+    /// The value is none of its type, or cannot travel.
+    Value = 6,
+    /// The process was forked.
+    Forked = 7,
+    /// The transport is not in this build.
+    NoTransport = 8,
+    /// No thread could be started.
+    Thread = 9,
+}
+
+impl Error {
+    /// Which sort of error it is.
+    #[must_use]
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Settings(_) => ErrorCode::Settings,
+            Self::Service(error) if error.is_connection_failure() => ErrorCode::Unreachable,
+            Self::Service(_) => ErrorCode::Refused,
+            Self::ChannelName { .. } => ErrorCode::ChannelName,
+            Self::Type { .. } => ErrorCode::Type,
+            Self::Value { .. } => ErrorCode::Value,
+            Self::Forked => ErrorCode::Forked,
+            Self::NoTransport { .. } => ErrorCode::NoTransport,
+            Self::Thread(_) => ErrorCode::Thread,
+        }
+    }
+
+    /// Whether an event that was not published can be published again without being there twice.
+    #[must_use]
+    pub fn was_not_carried_out(&self) -> bool {
+        match self {
+            Self::Service(error) => error.was_not_carried_out(),
+            _ => true,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Settings(error) => error.fmt(f),
+            Self::Service(error) if matches!(error, InvokeError::NotReachable { .. }) => {
+                write!(f, "no service: {error}; is `campanile serve` running, and CAMPANILE_SERVER right?")
+            }
+            Self::Service(error) => error.fmt(f),
+            Self::ChannelName { name, reason } => write!(f, "{name:?} cannot be a channel's name: {reason}"),
+            Self::Type { name, reason } => write!(f, "{name} cannot be an event: {reason}"),
+            Self::Value { name, path, reason } if path.is_empty() => write!(f, "this is no {name}: {reason}"),
+            Self::Value { name, path, reason } => write!(f, "this is no {name}: {path}: {reason}"),
+            Self::Forked => f.write_str("this was made before the process was forked; make a new one in the child"),
+            Self::NoTransport { transport } => {
+                write!(f, "this build has no {transport}: build with the cargo feature `{}`", transport.to_lowercase())
+            }
+            Self::Thread(error) => write!(f, "no thread could be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<SettingsError> for Error {
+    fn from(error: SettingsError) -> Self {
+        Self::Settings(error)
+    }
+}
+
+impl From<InvokeError> for Error {
+    fn from(error: InvokeError) -> Self {
+        Self::Service(error)
+    }
+}
+
+/// A consumer declared one type, and another came under its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Mismatch {
+    /// The event's type: its domain and name.
+    pub domain: String,
+    /// The event's name within the domain.
+    pub name: String,
+    /// Where they differ, such as `stations[].name`; empty for the whole.
+    pub path: String,
+    /// Why the one cannot be taken for the other.
+    pub reason: String,
+    /// The declared type, in IDL.
+    pub declared: String,
+    /// The type that came, in IDL.
+    pub came: String,
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { domain: _, name, path, reason, declared, came } = self;
+        let joint = if path.is_empty() { "" } else { ": " };
+        write!(f, "events {name} come with another type: {path}{joint}{reason}\ndeclared:\n{declared}\ncame:\n{came}")
+    }
+}
+
+/// What a consumer is told that is no event: see [`Consumer::on_trouble`](crate::Consumer::on_trouble).
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Trouble {
+    /// The service cannot be reached, and why. The consumer goes on trying.
+    Unreachable(String),
+    /// The service answers again.
+    Reachable,
+    /// The service was restarted or had given the consumer up. It is subscribed again; events between are missing, how many nobody knows.
+    Gap(client::Gap),
+    /// Another type came than the one that is declared. Told once for each such type; its events are not handed over.
+    Mismatch(Arc<Mismatch>),
+    /// An event was not handed over, since it is no value of its type, or none that the declared type has room for.
+    Unreadable {
+        /// The event's type name.
+        name: String,
+        /// What is wrong with it, with the member's path.
+        reason: String,
+    },
+    /// A callback failed or panicked. The event counts as handed over.
+    Callback {
+        /// The event's type name.
+        name: String,
+        /// What it said.
+        reason: String,
+    },
+    /// A callback took so long. Meanwhile events wait at the service, and when there is no room for them any more, suppliers wait too,
+    /// or events are lost there, as the channel's settings say. Told once for each time that it begins.
+    Slow {
+        /// The event's type name.
+        name: String,
+        /// How long.
+        took: std::time::Duration,
+    },
+}
+
+/// Sorts of [`Trouble`] as numbers, for languages that have no sums. They stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+#[non_exhaustive]
+pub enum TroubleCode {
+    /// [`Trouble::Unreachable`]
+    Unreachable = 1,
+    /// [`Trouble::Reachable`]
+    Reachable = 2,
+    /// [`Trouble::Gap`]
+    Gap = 3,
+    /// [`Trouble::Mismatch`]
+    Mismatch = 4,
+    /// [`Trouble::Unreadable`]
+    Unreadable = 5,
+    /// [`Trouble::Callback`]
+    Callback = 6,
+    /// [`Trouble::Slow`]
+    Slow = 7,
+}
+
+impl Trouble {
+    /// Which sort of trouble it is.
+    #[must_use]
+    pub const fn code(&self) -> TroubleCode {
+        match self {
+            Self::Unreachable(_) => TroubleCode::Unreachable,
+            Self::Reachable => TroubleCode::Reachable,
+            Self::Gap(_) => TroubleCode::Gap,
+            Self::Mismatch(_) => TroubleCode::Mismatch,
+            Self::Unreadable { .. } => TroubleCode::Unreadable,
+            Self::Callback { .. } => TroubleCode::Callback,
+            Self::Slow { .. } => TroubleCode::Slow,
+        }
+    }
+}
+
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(reason) => write!(f, "the service cannot be reached: {reason}"),
+            Self::Reachable => f.write_str("the service answers again"),
+            Self::Gap(gap) => {
+                let length = gap.until.duration_since(gap.since).unwrap_or_default();
+                write!(f, "the subscription was gone and is made anew: events of the last {length:.1?} may be missing")
+            }
+            Self::Mismatch(mismatch) => mismatch.fmt(f),
+            Self::Unreadable { name, reason } => write!(f, "an event {name} cannot be read: {reason}"),
+            Self::Callback { name, reason } => write!(f, "the callback failed for an event {name}: {reason}"),
+            Self::Slow { name, took } => write!(f, "the callback took {took:.1?} for an event {name}: events wait"),
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Structs in events: how they are put there, and where they are found.
+
+use crate::declared::Declared;
+use crate::projection::Fault;
+use crate::settings::EventForm;
+use giop::cdr::{CharSet, ReadError, Reader, Writer};
+use giop::recode;
+use giop::typecode::{Kind, TypeCode, Work};
+use giop::value::AnyRef;
+use std::borrow::Cow;
+
+/// Steps and depth granted to what is around a value.
+pub(crate) fn work() -> Work {
+    Work::new(16 * 1024 * 1024, 128)
+}
+
+/// What a supplier says of an event beside its value.
+pub(crate) struct Envelope<'e> {
+    pub(crate) domain: &'e str,
+    pub(crate) form: EventForm,
+    /// The supplier's name, for ALMA's description.
+    pub(crate) supplier: &'e str,
+    /// In 100 ns since 15 October 1582.
+    pub(crate) ticks: u64,
+    pub(crate) count: u64,
+}
+
+/// Writes a structured event with a value of the declared type.
+pub(crate) fn write_event(
+    declared: &Declared,
+    envelope: &Envelope<'_>,
+    cdr: &[u8],
+    writer: &mut Writer<'_>,
+) -> Result<(), Fault> {
+    put_name(envelope.domain, writer)?;
+    put_name(declared.name(), writer)?;
+    // Neither a name of its own nor a variable header.
+    writer.string("");
+    writer.u32(0);
+    match envelope.form {
+        EventForm::Body => {
+            declared.write_properties(cdr, writer)?;
+            declared.write_any(cdr, writer)
+        }
+        EventForm::Alma => {
+            writer.u32(1);
+            writer.string(declared.name());
+            declared.write_any(cdr, writer)?;
+            alma_description().write(writer);
+            writer.string(envelope.supplier);
+            writer.u64(envelope.ticks);
+            writer.u64(envelope.count);
+            Ok(())
+        }
+    }
+}
+
+/// What ALMA Common Software puts beside the struct.
+fn alma_description() -> &'static TypeCode {
+    static DESCRIPTION: std::sync::OnceLock<TypeCode> = std::sync::OnceLock::new();
+    DESCRIPTION.get_or_init(|| {
+        let number = || TypeCode::primitive(Kind::ULongLong);
+        TypeCode::structure(
+            "IDL:alma/acsnc/EventDescription:1.0",
+            "EventDescription",
+            &[("name", TypeCode::string()), ("timestamp", number()), ("count", number())],
+        )
+    })
+}
+
+fn put_name(name: &str, writer: &mut Writer<'_>) -> Result<(), Fault> {
+    if writer.encoding().chars == CharSet::Latin1 && name.chars().any(|c| u32::from(c) > 0xFF) {
+        return Err(Fault::new(format!(
+            "the type's name {name:?} is beyond ISO 8859-1, which is all that the service understands"
+        )));
+    }
+    writer.string(name);
+    Ok(())
+}
+
+/// An event as it came, looked over.
+pub(crate) struct Found<'a> {
+    pub(crate) domain: Cow<'a, str>,
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) event_name: Cow<'a, str>,
+    pub(crate) payload: Payload<'a>,
+}
+
+/// Where the value is.
+pub(crate) enum Payload<'a> {
+    /// In an Any.
+    Any(AnyRef<'a>),
+    /// In properties, each a member: of the filterable data, and what else is in the body.
+    Members(Vec<(Cow<'a, str>, AnyRef<'a>)>),
+}
+
+/// The type name of events that came as an Any.
+const ANY_TYPE: &str = "%ANY";
+
+impl<'a> Found<'a> {
+    /// Looks an event in an Any over.
+    pub(crate) fn in_any(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
+        let any = AnyRef::read(reader, &mut work())?;
+        let none = Cow::Borrowed("");
+        Ok(Self { domain: none.clone(), name: none.clone(), event_name: none, payload: Payload::Any(any) })
+    }
+
+    /// Looks a structured event over.
+    pub(crate) fn in_structured(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
+        let mut work = work();
+        let (domain, mut name, event_name) = (text(reader)?, text(reader)?, text(reader)?);
+        if name == ANY_TYPE {
+            name = Cow::Borrowed("");
+        }
+        for _ in 0..reader.seq_len(8)? {
+            reader.string()?;
+            recode::skip_any(reader, &mut work)?;
+        }
+        let count = reader.seq_len(8)?;
+        let start = reader.clone();
+        let mut first = None;
+        for _ in 0..count {
+            reader.string()?;
+            let any = AnyRef::read(reader, &mut work)?;
+            first.get_or_insert(any);
+        }
+        let body = AnyRef::read(reader, &mut work)?;
+        let is_struct = |any: &AnyRef<'_>| any.resolved_kind() == Kind::Struct;
+        let payload = match first {
+            Some(first) if is_struct(&first) && (!is_struct(&body) || struct_name(&first)? == name.as_bytes()) => {
+                Payload::Any(first)
+            }
+            _ if is_struct(&body) => Payload::Any(body),
+            None if !matches!(body.kind(), Kind::Null | Kind::Void) => Payload::Any(body),
+            _ => Payload::Members(members(start, count, body, &mut work)?),
+        };
+        Ok(Self { domain, name, event_name, payload })
+    }
+}
+
+/// The filterable data as members, and the body beside them if it is something.
+fn members<'a>(
+    mut reader: Reader<'a>,
+    count: u32,
+    body: AnyRef<'a>,
+    work: &mut Work,
+) -> Result<Vec<(Cow<'a, str>, AnyRef<'a>)>, ReadError> {
+    let mut members = Vec::new();
+    for _ in 0..count {
+        members.push((text(&mut reader)?, AnyRef::read(&mut reader, work)?));
+    }
+    if !matches!(body.kind(), Kind::Null | Kind::Void) {
+        members.push((Cow::Borrowed("remainder_of_body"), body));
+    }
+    Ok(members)
+}
+
+/// The name of the struct that is in an Any; empty for another.
+fn struct_name<'a>(any: &AnyRef<'a>) -> Result<&'a [u8], ReadError> {
+    let mut reader = any.reader();
+    if Kind::from_number(reader.u32()?) != Some(Kind::Struct) {
+        return Ok(&[]);
+    }
+    let mut params = reader.encapsulation()?;
+    params.string()?;
+    params.string()
+}
+
+/// The octets of an Any's type, and a reader at its value.
+pub(crate) fn split<'a>(any: &AnyRef<'a>) -> Result<(&'a [u8], Reader<'a>), ReadError> {
+    let mut reader = any.reader();
+    let kind = Kind::from_number(reader.u32()?);
+    // The type has been checked: only how far it goes is of interest.
+    match kind {
+        Some(Kind::String | Kind::Wstring | Kind::Fixed) => reader.take(4).map(drop)?,
+        Some(kind) if has_parameters(kind) => reader.octets().map(drop)?,
+        _ => {}
+    }
+    let octets = any.bytes().get(..reader.position()).unwrap_or_default();
+    Ok((octets, reader))
+}
+
+const fn has_parameters(kind: Kind) -> bool {
+    !matches!(
+        kind,
+        Kind::Null
+            | Kind::Void
+            | Kind::Short
+            | Kind::Long
+            | Kind::UShort
+            | Kind::ULong
+            | Kind::Float
+            | Kind::Double
+            | Kind::Boolean
+            | Kind::Char
+            | Kind::Octet
+            | Kind::Any
+            | Kind::TypeCode
+            | Kind::Principal
+            | Kind::LongLong
+            | Kind::ULongLong
+            | Kind::LongDouble
+            | Kind::Wchar
+    )
+}
+
+/// A name, borrowed where its code set allows.
+fn text<'a>(reader: &mut Reader<'a>) -> Result<Cow<'a, str>, ReadError> {
+    let mut again = reader.clone();
+    let bytes = reader.string()?;
+    match core::str::from_utf8(bytes) {
+        Ok(text) if text.is_ascii() || reader.encoding().chars == CharSet::Utf8 => Ok(Cow::Borrowed(text)),
+        _ => again.text().map(Cow::Owned),
+    }
+}

@@ -1,0 +1,42 @@
+#![doc = include_str!("../README.md")]
+//!
+//! # In this crate
+//!
+//! - [`Supplier`], [`Consumer`] and `#[derive(Event)]`: events as structs.
+//! - [`settings`]: where events go, and how; saved contexts.
+//! - [`raw`]: events as octets with their types, for other languages and for types that are known at run time only.
+//!
+//! What is left to others: CORBA beneath ([`client`]), and the service.
+
+mod channel;
+mod declared;
+mod dynamic;
+mod error;
+mod form;
+mod projection;
+mod queue;
+pub mod raw;
+pub mod settings;
+pub mod time;
+mod typed;
+mod types;
+
+pub use client::{Fate, Gap, Loss, Tally};
+pub use declared::Declared;
+pub use derive::Event;
+pub use dynamic::Dynamic;
+pub use error::{Error, ErrorCode, Mismatch, Trouble, TroubleCode};
+pub use giop::typecode::{Kind, TypeCode};
+pub use giop::value::Value;
+pub use queue::Next;
+pub use raw::{CallbackError, PublishOptions};
+pub use settings::{EventForm, Settings, SettingsError, Transport};
+pub use typed::{Consumer, Event, Events, Field, Publisher, Subscription, Supplier};
+
+/// What `#[derive(Event)]` writes of.
+#[doc(hidden)]
+pub mod derived {
+    pub use crate::typed::field::{read_label, structure};
+    pub use giop::cdr::{ReadError, ReadErrorKind, Reader, Writer};
+    pub use giop::typecode::TypeCode;
+}

@@ -1,0 +1,109 @@
+//! A queue between a callback and whoever asks for its events: bounded, and with an end.
+
+use std::collections::VecDeque;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Waits at both ends: who puts in for room, who takes out for something. When it is closed, nobody waits any more.
+#[derive(Debug)]
+pub(crate) struct Queue<T> {
+    state: Mutex<State<T>>,
+    changed: Condvar,
+    most: usize,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    waiting: VecDeque<T>,
+    is_closed: bool,
+}
+
+/// What came of asking for the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next<T> {
+    /// It.
+    Event(T),
+    /// None came in time.
+    Late,
+    /// None will come any more.
+    Ended,
+}
+
+impl<T> Queue<T> {
+    pub(crate) fn new(most: usize) -> Self {
+        let state = State { waiting: VecDeque::new(), is_closed: false };
+        Self { state: Mutex::new(state), changed: Condvar::new(), most: most.max(1) }
+    }
+
+    /// Puts one in, as soon as there is room; false once it is closed.
+    pub(crate) fn put(&self, it: T) -> bool {
+        let full = |state: &mut State<T>| state.waiting.len() >= self.most && !state.is_closed;
+        let mut state = self.changed.wait_while(self.lock(), full).unwrap_or_else(PoisonError::into_inner);
+        if state.is_closed {
+            return false;
+        }
+        state.waiting.push_back(it);
+        drop(state);
+        self.changed.notify_all();
+        true
+    }
+
+    /// Takes the next out, waiting for it for no longer than `limit`; without one, for as long as it takes. What is there when it is closed
+    /// can still be taken.
+    pub(crate) fn next(&self, limit: Option<Duration>) -> Next<T> {
+        let ends = limit.and_then(|limit| Instant::now().checked_add(limit));
+        let mut state = self.lock();
+        loop {
+            if let Some(it) = state.waiting.pop_front() {
+                drop(state);
+                self.changed.notify_all();
+                return Next::Event(it);
+            }
+            if state.is_closed {
+                return Next::Ended;
+            }
+            state = match ends.map(|ends| ends.saturating_duration_since(Instant::now())) {
+                Some(Duration::ZERO) => return Next::Late,
+                Some(left) => self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0,
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// Has nobody wait any more.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_all();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn who_puts_in_waits_for_room_and_who_takes_out_for_something_until_it_is_closed() {
+        let queue = Arc::new(Queue::new(2));
+        let theirs = queue.clone();
+        let putting = thread::spawn(move || (0..).find(|number| !theirs.put(*number)));
+        assert_eq!(
+            (0..100).map(|_| queue.next(None)).collect::<Vec<_>>(),
+            (0..100).map(Next::Event).collect::<Vec<_>>()
+        );
+        queue.close();
+        assert!(putting.join().unwrap().is_some_and(|number| number <= 103));
+        while queue.next(None) != Next::Ended {}
+        let empty = Arc::new(Queue::<()>::new(1));
+        assert_eq!(empty.next(Some(Duration::ZERO)), Next::Late);
+        let theirs = empty.clone();
+        let taking = thread::spawn(move || theirs.next(None));
+        empty.close();
+        assert_eq!(taking.join().unwrap(), Next::Ended);
+    }
+}

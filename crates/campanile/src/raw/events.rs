@@ -1,0 +1,97 @@
+//! Receiving octets one event after the other, instead of being called back.
+
+use super::{CallbackError, RawConsumer, RawEvent, RawSubscription};
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::queue::{Next, Queue};
+use giop::typecode::TypeCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// An event that is kept: as [`RawEvent`], with everything its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OwnedEvent {
+    /// The domain of its type; empty for an event that came as an Any.
+    pub domain: String,
+    /// The name of its type; of an event that came as an Any, its struct's.
+    pub name: String,
+    /// The name of the event itself; mostly empty.
+    pub event_name: String,
+    /// Which of the declared types it is, by the place at which it was declared; `None` for one that is none of them.
+    pub declared: Option<usize>,
+    /// The type of the value: the declared one, or else the one that came.
+    pub type_code: Arc<TypeCode>,
+    /// The value.
+    pub cdr: Vec<u8>,
+}
+
+impl OwnedEvent {
+    fn of(event: &RawEvent<'_>, declared: Option<usize>) -> Self {
+        Self {
+            domain: event.domain.to_owned(),
+            name: event.name.to_owned(),
+            event_name: event.event_name.to_owned(),
+            declared,
+            type_code: event.type_code.clone(),
+            cdr: event.cdr.to_vec(),
+        }
+    }
+}
+
+/// The events of a consumer, one after the other. They end when this is dropped, or [closed](Self::close).
+#[derive(Debug)]
+pub struct RawEvents {
+    queue: Arc<Queue<OwnedEvent>>,
+    subscription: RawSubscription,
+}
+
+impl RawConsumer {
+    /// Subscribes, and keeps events until they are asked for: those of the declared types and, if `others`, all others as they come. At
+    /// most `waiting_max` wait here; beyond that, events wait at the service.
+    ///
+    /// # Errors
+    /// As [`ready`](Self::ready).
+    pub fn events(self, declared: &[Declared], others: bool, waiting_max: usize) -> Result<RawEvents, Error> {
+        let queue = Arc::new(Queue::new(waiting_max));
+        let putting = |declared: Option<usize>| {
+            let queue = queue.clone();
+            move |event: RawEvent<'_>| {
+                if queue.put(OwnedEvent::of(&event, declared)) { Ok(()) } else { Err(CallbackError::Enough) }
+            }
+        };
+        let mut consumer = self;
+        for (place, of) in declared.iter().enumerate() {
+            consumer = consumer.on(of, putting(Some(place)));
+        }
+        if others {
+            consumer = consumer.on_any(putting(None));
+        }
+        let subscription = consumer.ready()?;
+        Ok(RawEvents { queue, subscription })
+    }
+}
+
+impl RawEvents {
+    /// The next event. Waits for it for no longer than `limit`; without one, until it comes or another thread [closes](Self::close).
+    pub fn next(&self, limit: Option<Duration>) -> Next<OwnedEvent> {
+        self.queue.next(limit)
+    }
+
+    /// Ends it for all threads: no more events come, and whoever waits for one is told so once those that are here are taken.
+    pub fn close(&self) {
+        self.queue.close();
+    }
+
+    /// The subscription behind it.
+    pub const fn subscription(&self) -> &RawSubscription {
+        &self.subscription
+    }
+}
+
+impl Drop for RawEvents {
+    fn drop(&mut self) {
+        // So that a callback that waits for room ends.
+        self.queue.close();
+    }
+}

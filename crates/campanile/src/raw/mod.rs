@@ -1,0 +1,115 @@
+//! Events as octets with their type: what the languages that are bound to this crate use, and what its typed side is made of.
+//!
+//! # What a value is
+//!
+//! A *type* is a [`TypeCode`](crate::TypeCode); of events it is a structure. A *value* is the octets of it in CDR, always:
+//!
+//! - in this processor's byte order ([`Endian::NATIVE`](giop::cdr::Endian::NATIVE));
+//! - aligned as in GIOP 1.2, the first octet being at position 0 (a `double` lies at a multiple of 8 from there);
+//! - with strings in UTF-8, their length, which counts the NUL, in front, and a NUL behind; no NUL within;
+//! - with `wchar` and `wstring` as GIOP 1.2 has them (their length in octets in front, UTF-16 big-endian);
+//! - without anything behind it, not even padding.
+//!
+//! That holds for what is handed over and for what is got, whatever travels. What is handed over is checked
+//! ([`Error::Value`] names the member); what is got has been: lengths and bounds hold, booleans are 0 or 1, enums are labels of
+//! the type, text is UTF-8 without NUL. So a binding may read it without a check of its own.
+//!
+//! # Publishing
+//!
+//! ```no_run
+//! use campanile::raw::RawSupplier;
+//! use campanile::{Declared, Kind, Settings, TypeCode};
+//!
+//! let wind = TypeCode::structure("IDL:Wind:1.0", "Wind", &[("speed", TypeCode::primitive(Kind::Double))]);
+//! let wind = Declared::new(&wind, None, None)?;
+//! let supplier = RawSupplier::new("Weather", &Settings::load()?)?;
+//! supplier.publish(&wind, &11.5_f64.to_ne_bytes())?;
+//! # Ok::<(), campanile::Error>(())
+//! ```
+//!
+//! # Receiving
+//!
+//! ```no_run
+//! use campanile::raw::RawConsumer;
+//! use campanile::{Declared, Kind, Settings, TypeCode};
+//!
+//! # let wind = TypeCode::structure("IDL:Wind:1.0", "Wind", &[("speed", TypeCode::primitive(Kind::Double))]);
+//! # let wind = Declared::new(&wind, None, None)?;
+//! let consumer = RawConsumer::new("Weather")
+//!     .settings(Settings::load()?)
+//!     .filter("$speed > 10")
+//!     .on(&wind, |event| {
+//!         println!("{}: {:?}", event.name, event.cdr);
+//!         Ok(())
+//!     })
+//!     .ready()?;
+//! # drop(consumer);
+//! # Ok::<(), campanile::Error>(())
+//! ```
+//!
+//! Or one after the other, without callbacks: [`RawConsumer::events`].
+//!
+//! # Threads, processes, ends
+//!
+//! All here may be used from any thread, and from several at once. Callbacks run on a thread of the library's, one at a time for a
+//! consumer, in the order of the channel; while one runs, the consumer's other events wait. A callback may publish, and may end its
+//! own consumer, by answering `Err(CallbackError::Enough)` or by dropping it. After a `fork`, suppliers answer [`Error::Forked`] in
+//! the child, and consumers get nothing there; dropping either there touches nothing of the parent's.
+
+mod consumer;
+mod events;
+mod publisher;
+mod supplier;
+
+pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};
+pub(crate) use consumer::{Handler, Handling};
+pub use events::{OwnedEvent, RawEvents};
+pub use publisher::{PublishOptions, RawPublisher};
+pub use supplier::RawSupplier;
+
+use crate::error::Error;
+
+/// What belongs to the process that made it. After a `fork` the child cannot use it, and dropping it there touches nothing: its
+/// sockets are the parent's, and what is said on them would be the parent's word.
+#[derive(Debug)]
+pub(crate) struct Own<T> {
+    maker: u32,
+    /// There until it is dropped.
+    it: Option<T>,
+}
+
+impl<T> Own<T> {
+    pub(crate) fn new(it: T) -> Self {
+        Self { maker: std::process::id(), it: Some(it) }
+    }
+
+    /// It, in the process that made it.
+    ///
+    /// # Errors
+    /// [`Error::Forked`] in another.
+    pub(crate) fn here(&self) -> Result<&T, Error> {
+        self.it.as_ref().filter(|_| self.is_here()).ok_or(Error::Forked)
+    }
+
+    /// As [`here`](Self::here), to be changed; `None` in another process.
+    pub(crate) fn here_mut(&mut self) -> Option<&mut T> {
+        if self.is_here() { self.it.as_mut() } else { None }
+    }
+
+    /// It, for what is only read.
+    pub(crate) const fn anywhere(&self) -> Option<&T> {
+        self.it.as_ref()
+    }
+
+    pub(crate) fn is_here(&self) -> bool {
+        std::process::id() == self.maker
+    }
+}
+
+impl<T> Drop for Own<T> {
+    fn drop(&mut self) {
+        if !self.is_here() {
+            core::mem::forget(self.it.take());
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Publishing many events without waiting for each.
+
+use super::Own;
+use super::supplier::{Inner, noted, told};
+use crate::declared::Declared;
+use crate::error::Error;
+use client::{Answers, Loss, Publisher, PublisherOptions, Tally};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Longest time between two looks at events that are under way.
+const LOOK_EVERY_MAX: Duration = Duration::from_millis(5);
+/// Longest time spent on the last answers when a publisher is dropped.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Settings of a [`RawPublisher`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishOptions {
+    /// Events that are gathered before they are sent together. Default 64.
+    pub gather_events_max: u32,
+    /// Longest time that an event waits for others. Default 1 ms.
+    pub gather_time_max: Duration,
+    /// Events that may be on the way without an answer; then `publish` waits. Default 4096.
+    pub unanswered_max: u32,
+}
+
+impl Default for PublishOptions {
+    fn default() -> Self {
+        Self { gather_events_max: 64, gather_time_max: Duration::from_millis(1), unanswered_max: 4096 }
+    }
+}
+
+/// Publishes events without waiting for each: they are gathered for a moment and sent together, in order. Each gets a number, from 0
+/// on; what became of them is told by [`tally`](Self::tally) and [`next_loss`](Self::next_loss).
+///
+/// An event is never sent twice. When the connection breaks, what was under way is told as lost, and publishing goes on when the
+/// service is back. A thread of the library's sends what was gathered when its time has come.
+///
+/// When it is dropped, answers are waited for until for 2 seconds none has come; what is not confirmed then is logged. Those who want
+/// to know call [`close`](Self::close).
+#[derive(Debug)]
+pub struct RawPublisher {
+    own: Own<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    shared: Arc<Shared>,
+    flusher: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    inner: Arc<Inner>,
+    /// `None` once it has ended.
+    publisher: Mutex<Option<Publisher>>,
+    /// Something was published since the thread looked last.
+    is_busy: AtomicBool,
+    has_ended: AtomicBool,
+    gather_time: Duration,
+}
+
+impl RawPublisher {
+    pub(super) fn new(inner: Arc<Inner>, options: PublishOptions) -> Result<Self, Error> {
+        let publisher = inner.supplier.publisher(PublisherOptions {
+            answers: Answers::Windowed { unanswered_max: options.unanswered_max.max(1) },
+            gather_events_max: options.gather_events_max.max(1),
+            // The thread sees to it.
+            gather_time_max: Duration::MAX,
+            ..PublisherOptions::default()
+        })?;
+        let shared = Arc::new(Shared {
+            inner,
+            publisher: Mutex::new(Some(publisher)),
+            is_busy: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            gather_time: options.gather_time_max,
+        });
+        let theirs = shared.clone();
+        let flusher = thread::Builder::new()
+            .name("campanile-flush".to_owned())
+            .spawn(move || theirs.send_in_time())
+            .map_err(Error::Thread)?;
+        Ok(Self { own: Own::new(Running { shared, flusher: Some(flusher) }) })
+    }
+
+    /// Takes an event and gives its number. Waits only when as many are on the way as may be.
+    ///
+    /// # Errors
+    /// The event was not taken: it is no value of the type, or there is no service. The fate of events that were taken is not an error
+    /// here.
+    pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
+        let running = self.own.here()?;
+        let shared = &*running.shared;
+        let fault = Cell::new(None);
+        let envelope = shared.inner.envelope(declared);
+        let outcome = {
+            let mut publisher = shared.lock();
+            let Some(publisher) = publisher.as_mut() else { return Err(Error::Forked) };
+            publisher.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer))
+        };
+        if !shared.is_busy.swap(true, Ordering::AcqRel)
+            && let Some(flusher) = &running.flusher
+        {
+            flusher.thread().unpark();
+        }
+        outcome.map_err(|error| told(fault, declared, error))
+    }
+
+    /// Sends what was gathered now.
+    pub fn flush(&self) {
+        self.with(|publisher| publisher.flush());
+    }
+
+    /// Sends what was gathered and waits until the fate of all events is known.
+    #[must_use = "it tells whether all events arrived"]
+    pub fn sync(&self) -> Tally {
+        self.with(Publisher::sync)
+    }
+
+    /// How many events became what, as far as is known.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        self.with(|publisher| publisher.tally())
+    }
+
+    /// The next events that did not arrive, or perhaps not.
+    #[must_use]
+    pub fn next_loss(&self) -> Option<Loss> {
+        self.with(Publisher::next_loss)
+    }
+
+    /// Ends it, when the fate of all events is known or for a minute no answer has come, and tells how many became what.
+    #[must_use = "it tells whether all events arrived"]
+    pub fn close(self) -> Tally {
+        let tally = self.sync();
+        self.close_within(FAREWELL).unwrap_or(tally)
+    }
+
+    /// Ends it as when it is dropped, with another limit: when for that long no answer has come. `None` in a forked child.
+    pub fn close_within(mut self, limit: Duration) -> Option<Tally> {
+        self.own.here_mut()?.end(limit)
+    }
+
+    fn with<T: Default>(&self, what: impl FnOnce(&mut Publisher) -> T) -> T {
+        let Ok(running) = self.own.here() else { return T::default() };
+        running.shared.lock().as_mut().map(what).unwrap_or_default()
+    }
+}
+
+impl Running {
+    fn end(&mut self, limit: Duration) -> Option<Tally> {
+        self.shared.has_ended.store(true, Ordering::Release);
+        let tally = self.shared.lock().take().map(|publisher| publisher.close_within(limit));
+        if let Some(flusher) = self.flusher.take() {
+            flusher.thread().unpark();
+            // It ends by itself; should it have panicked, there is nothing more to be said.
+            let _ = flusher.join();
+        }
+        tally
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(tally) = self.end(FAREWELL)
+            && tally.confirmed < tally.published
+        {
+            let missing = tally.published - tally.confirmed;
+            let channel = &self.shared.inner.channel;
+            log::warn!(
+                "{missing} of {} events published into {channel} were not confirmed: {tally:?}",
+                tally.published
+            );
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Option<Publisher>> {
+        self.publisher.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the thread does: sends what was gathered for long enough, and takes in answers until there are no more to come.
+    fn send_in_time(&self) {
+        let mut pause = self.gather_time;
+        while !self.has_ended.load(Ordering::Acquire) {
+            if !self.is_busy.swap(false, Ordering::AcqRel) {
+                thread::park();
+                continue;
+            }
+            thread::park_timeout(pause);
+            let mut publisher = self.lock();
+            let Some(publisher) = publisher.as_mut() else { return };
+            let before = publisher.tally().confirmed;
+            publisher.send_gathered();
+            let tally = publisher.tally();
+            pause = if tally.confirmed > before || tally.unsettled() == 0 {
+                self.gather_time
+            } else {
+                (pause * 2).clamp(Duration::from_millis(1), LOOK_EVERY_MAX)
+            };
+            if tally.unsettled() > 0 {
+                self.is_busy.store(true, Ordering::Release);
+            }
+        }
+    }
+}

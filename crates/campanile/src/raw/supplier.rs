@@ -1,0 +1,133 @@
+//! Publishing octets.
+
+use super::Own;
+use super::publisher::{PublishOptions, RawPublisher};
+use crate::channel::{check_name, finder, orb_options, patiently};
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::form::{Envelope, write_event};
+use crate::projection::Fault;
+use crate::settings::{EventForm, Settings, Transport};
+use client::{InvokeError, SimpleSupplier, SupplierOptions};
+use giop::cdr::Writer;
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+/// Publishes events into a channel: values as octets, of any types that are declared. See [the module](crate::raw).
+///
+/// When the connection breaks or the service is restarted, the next `publish` finds back by itself, and makes the channel again if it
+/// is gone. While there is no service it answers an error, and succeeds when there is one again.
+#[derive(Debug)]
+pub struct RawSupplier {
+    inner: Own<Arc<Inner>>,
+}
+
+/// What a supplier and its publishers share.
+#[derive(Debug)]
+pub(super) struct Inner {
+    pub(super) supplier: SimpleSupplier,
+    pub(super) channel: String,
+    domain: String,
+    form: EventForm,
+    /// Events published, by which ALMA's consumers see what is missing.
+    count: AtomicU64,
+}
+
+impl RawSupplier {
+    /// Connects to a channel, which is made if there is none.
+    ///
+    /// # Errors
+    /// The settings are wrong, the name is none, or the service cannot be reached or refuses.
+    pub fn new(channel: &str, settings: &Settings) -> Result<Self, Error> {
+        check_name(channel)?;
+        if settings.transport == Transport::Dds {
+            return Err(Error::NoTransport { transport: "DDS" });
+        }
+        let options = || SupplierOptions { orb: orb_options(), ..SupplierOptions::default() };
+        let supplier =
+            patiently(settings, || SimpleSupplier::connect_by(&settings.server, finder(channel, settings), options()))?;
+        let inner = Inner {
+            supplier,
+            channel: channel.to_owned(),
+            domain: settings.event_domain.clone(),
+            form: settings.event_form,
+            count: AtomicU64::new(0),
+        };
+        Ok(Self { inner: Own::new(Arc::new(inner)) })
+    }
+
+    /// Publishes an event and waits until the service has taken it.
+    ///
+    /// # Errors
+    /// [`Error::Value`] if the octets are no value of the type; otherwise what the service says, or that it cannot be reached.
+    /// [`Error::was_not_carried_out`] tells whether the event can be published again without being there twice.
+    pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
+        let inner = self.inner.here()?;
+        let fault = Cell::new(None);
+        let envelope = inner.envelope(declared);
+        let outcome = inner.supplier.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer));
+        outcome.map_err(|error| told(fault, declared, error))
+    }
+
+    /// Publishes through the same proxy without waiting for each event: for many of them.
+    ///
+    /// # Errors
+    /// If the service cannot be reached.
+    pub fn publisher(&self, options: PublishOptions) -> Result<RawPublisher, Error> {
+        RawPublisher::new(Arc::clone(self.inner.here()?), options)
+    }
+
+    /// How often it has had to find its way back to a service that was restarted, or had disconnected it.
+    #[must_use]
+    pub fn reconnections(&self) -> u64 {
+        self.inner.anywhere().map_or(0, |inner| inner.supplier.reconnections())
+    }
+
+    /// The channel's name.
+    #[must_use]
+    pub fn channel(&self) -> &str {
+        self.inner.anywhere().map_or("", |inner| &inner.channel)
+    }
+
+    /// Takes leave of the service, when its publishers have, too. Dropping it does the same.
+    pub fn close(self) {
+        drop(self);
+    }
+}
+
+impl Inner {
+    pub(super) fn envelope<'e>(&'e self, declared: &'e Declared) -> Envelope<'e> {
+        let is_alma = self.form == EventForm::Alma;
+        Envelope {
+            domain: declared.domain().unwrap_or(&self.domain),
+            form: self.form,
+            supplier: &self.channel,
+            ticks: if is_alma { crate::time::ticks_of(SystemTime::now()) } else { 0 },
+            count: if is_alma { self.count.fetch_add(1, Ordering::Relaxed) } else { 0 },
+        }
+    }
+}
+
+/// Writes an event; what is wrong with its value is noted where the error that follows cannot say it.
+pub(super) fn noted(
+    fault: &Cell<Option<Fault>>,
+    declared: &Declared,
+    envelope: &Envelope<'_>,
+    cdr: &[u8],
+    writer: &mut Writer<'_>,
+) -> Result<(), &'static str> {
+    write_event(declared, envelope, cdr, writer).map_err(|found| {
+        fault.set(Some(found));
+        "the value is none of its type"
+    })
+}
+
+/// The error with what was noted.
+pub(super) fn told(fault: Cell<Option<Fault>>, declared: &Declared, error: InvokeError) -> Error {
+    match fault.into_inner() {
+        Some(fault) => declared.refused(&fault),
+        None => Error::Service(error),
+    }
+}

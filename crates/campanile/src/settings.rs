@@ -1,0 +1,552 @@
+//! Where events go, and how: from the program, the environment, a saved context, or defaults.
+//!
+//! For each setting the first counts that says something:
+//!
+//! 1. what the program sets on [`Settings`];
+//! 2. the environment: `CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT` (`notification` or `dds`);
+//! 3. a saved context: the one that `CAMPANILE_CONTEXT` names, else the selected one;
+//! 4. the default: a service on this machine, as `campanile serve` starts it.
+//!
+//! Contexts are in `$XDG_CONFIG_HOME/campanile/contexts.toml`, or `~/.config/campanile/contexts.toml`:
+//!
+//! ```toml
+//! selected = "lab"
+//!
+//! [contexts.lab]
+//! server = "lab.example.org"
+//! event_form = "alma"
+//!
+//! [contexts.field]
+//! transport = "dds"
+//! dds.domains = { ALMA = 7 }
+//! ```
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::Duration;
+
+/// What carries events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Transport {
+    /// A notification service. The default.
+    #[default]
+    Notification,
+    /// DDS: from program to program, without a service between.
+    Dds,
+}
+
+/// Where in a structured event the struct is. Consumers understand both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum EventForm {
+    /// In `remainder_of_body`, and each member that is a number, a boolean, a character, a text or an enum also in `filterable_data` by
+    /// its name. Filters say `$speed > 10`, and `$.remainder_of_body.place.x > 1` for what is deeper. The default.
+    #[default]
+    Body,
+    /// As ALMA Common Software has it: in `filterable_data[0]`, which has the struct's name, and in `remainder_of_body` ALMA's
+    /// `EventDescription` with the supplier's name, the time and the event's number. Filters say `$Wind.speed > 10`.
+    Alma,
+}
+
+macro_rules! words {
+    ($name:ident, $what:literal, $($word:literal => $variant:ident,)+) => {
+        impl FromStr for $name {
+            type Err = SettingsError;
+
+            fn from_str(text: &str) -> Result<Self, SettingsError> {
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(SettingsError::Value {
+                        setting: $what,
+                        value: text.to_owned(),
+                        wanted: concat!($("`", $word, "` ",)+),
+                    }),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $word,)+ })
+            }
+        }
+    };
+}
+
+words!(Transport, "transport", "notification" => Notification, "dds" => Dds,);
+words!(EventForm, "event_form", "body" => Body, "alma" => Alma,);
+
+/// How names become DDS's numbers and partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct DdsSettings {
+    /// Event domains and the DDS domains for them, 0 to 232, no two alike. Default none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub domains: BTreeMap<String, u16>,
+    /// The DDS domain of event domains that are not in the table. Default 0.
+    pub domain_default: u16,
+    /// Channels and the partitions for them, where these are not to be called as the channel is; `""` is DDS's default partition.
+    /// Default none.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub partitions: BTreeMap<String, String>,
+}
+
+/// The highest DDS domain.
+pub const DDS_DOMAIN_MAX: u16 = 232;
+
+impl DdsSettings {
+    /// The DDS domain of an event domain.
+    #[must_use]
+    pub fn domain(&self, event_domain: &str) -> u16 {
+        self.domains.get(event_domain).copied().unwrap_or(self.domain_default)
+    }
+
+    /// The partition of a channel.
+    #[must_use]
+    pub fn partition<'a>(&'a self, channel: &'a str) -> &'a str {
+        self.partitions.get(channel).map_or(channel, String::as_str)
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        let mut taken: BTreeMap<u16, &str> = BTreeMap::new();
+        for (name, id) in &self.domains {
+            if *id > DDS_DOMAIN_MAX {
+                let value = format!("{name} = {id}");
+                return Err(SettingsError::Value { setting: "dds.domains", value, wanted: "numbers from 0 to 232" });
+            }
+            if let Some(other) = taken.insert(*id, name) {
+                let value = format!("{id} for both {other} and {name}");
+                return Err(SettingsError::Value {
+                    setting: "dds.domains",
+                    value,
+                    wanted: "a number for each of them",
+                });
+            }
+        }
+        if self.domain_default > DDS_DOMAIN_MAX {
+            let value = self.domain_default.to_string();
+            return Err(SettingsError::Value {
+                setting: "dds.domain_default",
+                value,
+                wanted: "a number from 0 to 232",
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A saved context: what is set in it, and nothing of the rest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Context {
+    /// See [`Settings::server`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<String>,
+    /// See [`Settings::transport`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transport: Option<Transport>,
+    /// See [`Settings::event_form`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_form: Option<EventForm>,
+    /// See [`Settings::naming`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub naming: Option<String>,
+    /// See [`Settings::naming_domain`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub naming_domain: Option<String>,
+    /// See [`Settings::event_domain`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_domain: Option<String>,
+    /// See [`Settings::dds`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dds: Option<DdsSettings>,
+}
+
+/// The saved contexts: `contexts.toml`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Contexts {
+    /// The one that counts when nothing else is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selected: Option<String>,
+    /// All by name.
+    pub contexts: BTreeMap<String, Context>,
+}
+
+/// Where events go, and how.
+///
+/// ```no_run
+/// use campanile::{Settings, Supplier};
+///
+/// let settings = Settings { server: "lab.example.org".into(), ..Settings::load()? };
+/// let supplier = Supplier::with("Weather", &settings)?;
+/// # Ok::<(), campanile::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// The notification service: `HOST`, `HOST:PORT`, `corbaloc:…`, `corbaname:…`, `IOR:…` or the path of an IOR file. Default the
+    /// service on this machine, `127.0.0.1:2809`.
+    pub server: String,
+    /// What carries events. Default [`Transport::Notification`].
+    pub transport: Transport,
+    /// The form in which suppliers send to a notification service. Default [`EventForm::Body`].
+    pub event_form: EventForm,
+    /// The naming service in which channels are found, as for `server`. Default `None`: the one at the server's host and port.
+    pub naming: Option<String>,
+    /// What stands behind the `@` of a channel's name in the naming service: `{id "Weather@DEFAULTDOMAIN", kind "channels"}`. Default
+    /// `DEFAULTDOMAIN`, as ALMA Common Software has it.
+    pub naming_domain: String,
+    /// The domain of events whose type names none. Default empty.
+    pub event_domain: String,
+    /// How long to wait at the start for a service that cannot be reached. Default zero: not at all.
+    pub wait_for_service: Duration,
+    /// How names become DDS's.
+    pub dds: DdsSettings,
+}
+
+impl Default for Settings {
+    /// The settings where nothing is said anywhere.
+    fn default() -> Self {
+        Self {
+            server: "127.0.0.1:2809".to_owned(),
+            transport: Transport::default(),
+            event_form: EventForm::default(),
+            naming: None,
+            naming_domain: "DEFAULTDOMAIN".to_owned(),
+            event_domain: String::new(),
+            wait_for_service: Duration::ZERO,
+            dds: DdsSettings::default(),
+        }
+    }
+}
+
+/// What is wrong with settings.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// A setting has a value that it cannot have.
+    Value {
+        /// Which.
+        setting: &'static str,
+        /// What it has.
+        value: String,
+        /// What it may have.
+        wanted: &'static str,
+    },
+    /// There is no context of that name.
+    NoContext {
+        /// The name.
+        name: String,
+        /// The names there are.
+        known: Vec<String>,
+        /// The file they are in.
+        file: PathBuf,
+    },
+    /// The file of contexts cannot be read or written.
+    File {
+        /// Which.
+        file: PathBuf,
+        /// What the operating system said.
+        error: io::Error,
+    },
+    /// The file of contexts is not one.
+    Syntax {
+        /// Which.
+        file: PathBuf,
+        /// What is wrong with it, and where.
+        reason: String,
+    },
+    /// Neither `XDG_CONFIG_HOME` nor `HOME` says where contexts are to be.
+    NoFolder,
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Value { setting, value, wanted } => {
+                write!(f, "{setting} is {value:?}; it may be {}", wanted.trim_end().replace("` `", "` or `"))
+            }
+            Self::NoContext { name, known, file } if known.is_empty() => {
+                write!(f, "there is no context {name:?}, nor any other, in {}", file.display())
+            }
+            Self::NoContext { name, known, file } => {
+                write!(f, "there is no context {name:?} in {}; there are: {}", file.display(), known.join(", "))
+            }
+            Self::File { file, error } => write!(f, "{}: {error}", file.display()),
+            Self::Syntax { file, reason } => write!(f, "{}: {}", file.display(), reason.trim_end()),
+            Self::NoFolder => f.write_str("neither XDG_CONFIG_HOME nor HOME is set, so there is no place for contexts"),
+        }
+    }
+}
+
+impl std::error::Error for SettingsError {}
+
+/// Says what a variable of the environment holds.
+type Variables<'v> = &'v dyn Fn(&str) -> Option<OsString>;
+
+fn environment(name: &str) -> Option<OsString> {
+    std::env::var_os(name)
+}
+
+impl Settings {
+    /// The settings of the environment, the context and the defaults.
+    ///
+    /// # Errors
+    /// A variable or the file of contexts says something impossible.
+    pub fn load() -> Result<Self, SettingsError> {
+        Self::load_by(&environment)
+    }
+
+    fn load_by(variables: Variables<'_>) -> Result<Self, SettingsError> {
+        let mut settings = Self::default();
+        let named = text(variables, "CAMPANILE_CONTEXT")?;
+        match (file_by(variables), named) {
+            (Ok(file), named) => {
+                let contexts = Contexts::load(&file)?;
+                if let Some(name) = named.or(contexts.selected.clone()) {
+                    settings.take(contexts.get(&name, &file)?)?;
+                }
+            }
+            (Err(error), Some(_)) => return Err(error),
+            (Err(_), None) => {}
+        }
+        if let Some(server) = text(variables, "CAMPANILE_SERVER")? {
+            settings.server = server;
+        }
+        if let Some(transport) = text(variables, "CAMPANILE_TRANSPORT")? {
+            settings.transport = transport.parse()?;
+        }
+        Ok(settings)
+    }
+
+    /// The settings of a saved context, whatever the environment says, and the defaults for what it leaves open.
+    ///
+    /// # Errors
+    /// There is no such context, or the file cannot be read.
+    pub fn of_context(name: &str) -> Result<Self, SettingsError> {
+        let file = contexts_file()?;
+        let mut settings = Self::default();
+        settings.take(Contexts::load(&file)?.get(name, &file)?)?;
+        Ok(settings)
+    }
+
+    fn take(&mut self, context: &Context) -> Result<(), SettingsError> {
+        let Context { server, transport, event_form, naming, naming_domain, event_domain, dds } = context.clone();
+        self.server = server.unwrap_or(core::mem::take(&mut self.server));
+        self.transport = transport.unwrap_or(self.transport);
+        self.event_form = event_form.unwrap_or(self.event_form);
+        self.naming = naming.or(self.naming.take());
+        self.naming_domain = naming_domain.unwrap_or(core::mem::take(&mut self.naming_domain));
+        self.event_domain = event_domain.unwrap_or(core::mem::take(&mut self.event_domain));
+        self.dds = dds.unwrap_or(core::mem::take(&mut self.dds));
+        self.dds.check()
+    }
+}
+
+impl Contexts {
+    /// Those in a file; none if there is no file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not a file of contexts.
+    pub fn load(file: &Path) -> Result<Self, SettingsError> {
+        let text = match fs::read_to_string(file) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(SettingsError::File { file: file.to_owned(), error }),
+        };
+        toml::from_str(&text)
+            .map_err(|error| SettingsError::Syntax { file: file.to_owned(), reason: error.to_string() })
+    }
+
+    /// Writes them to a file, whole or not at all; its folder is made.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn save(&self, file: &Path) -> Result<(), SettingsError> {
+        let failed = |error| SettingsError::File { file: file.to_owned(), error };
+        let text = toml::to_string_pretty(self)
+            .map_err(|error| SettingsError::Syntax { file: file.to_owned(), reason: error.to_string() })?;
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        let fresh = file.with_extension(format!("new-{}", std::process::id()));
+        fs::write(&fresh, text).and_then(|()| fs::rename(&fresh, file)).map_err(failed)
+    }
+
+    /// Adds a context, or changes the one of that name.
+    ///
+    /// # Errors
+    /// The name is none, or the context says something impossible.
+    pub fn set(&mut self, name: &str, context: Context) -> Result<(), SettingsError> {
+        if name.is_empty() || name.chars().any(|c| c.is_control() || c.is_whitespace()) {
+            let (value, wanted) = (name.to_owned(), "a word");
+            return Err(SettingsError::Value { setting: "a context's name", value, wanted });
+        }
+        Settings::default().take(&context)?;
+        self.contexts.insert(name.to_owned(), context);
+        Ok(())
+    }
+
+    /// Selects a context, or none. `file` is for the error.
+    ///
+    /// # Errors
+    /// There is no such context.
+    pub fn select(&mut self, name: Option<&str>, file: &Path) -> Result<(), SettingsError> {
+        if let Some(name) = name {
+            self.get(name, file)?;
+        }
+        self.selected = name.map(str::to_owned);
+        Ok(())
+    }
+
+    /// Removes a context, which is then selected no more. `file` is for the error.
+    ///
+    /// # Errors
+    /// There is no such context.
+    pub fn remove(&mut self, name: &str, file: &Path) -> Result<(), SettingsError> {
+        self.get(name, file)?;
+        self.contexts.remove(name);
+        self.selected.take_if(|selected| selected == name);
+        Ok(())
+    }
+
+    /// The context of that name. `file` is for the error.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn get(&self, name: &str, file: &Path) -> Result<&Context, SettingsError> {
+        self.contexts.get(name).ok_or_else(|| SettingsError::NoContext {
+            name: name.to_owned(),
+            known: self.contexts.keys().cloned().collect(),
+            file: file.to_owned(),
+        })
+    }
+}
+
+/// The file in which contexts are saved.
+///
+/// # Errors
+/// The environment does not say where.
+pub fn contexts_file() -> Result<PathBuf, SettingsError> {
+    file_by(&environment)
+}
+
+fn file_by(variables: Variables<'_>) -> Result<PathBuf, SettingsError> {
+    let folder = |name: &str| variables(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = match folder("XDG_CONFIG_HOME") {
+        Some(config) => config,
+        None => folder("HOME").ok_or(SettingsError::NoFolder)?.join(".config"),
+    };
+    Ok(config.join("campanile").join("contexts.toml"))
+}
+
+/// A variable's text; an empty one says nothing.
+fn text(variables: Variables<'_>, name: &'static str) -> Result<Option<String>, SettingsError> {
+    let Some(value) = variables(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+    value.into_string().map(Some).map_err(|value| SettingsError::Value {
+        setting: name,
+        value: value.to_string_lossy().into_owned(),
+        wanted: "UTF-8",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A folder of its own, which goes with the test.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("campanile-settings-{name}-{}", std::process::id()));
+            fs::create_dir_all(&folder).unwrap();
+            Self(folder)
+        }
+
+        fn load(&self, more: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+            Settings::load_by(&|name| {
+                if name == "XDG_CONFIG_HOME" {
+                    return Some(self.0.clone().into());
+                }
+                more.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
+            })
+        }
+
+        fn file(&self) -> PathBuf {
+            self.0.join("campanile/contexts.toml")
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn the_environment_comes_before_the_context_and_the_context_before_defaults() {
+        let folder = Folder::new("order");
+        assert_eq!(folder.load(&[]).unwrap(), Settings::default());
+        let mut contexts = Contexts::default();
+        let lab = Context { server: Some("lab".into()), event_form: Some(EventForm::Alma), ..Context::default() };
+        let field = Context { transport: Some(Transport::Dds), ..Context::default() };
+        contexts.set("lab", lab).unwrap();
+        contexts.set("field", field).unwrap();
+        contexts.select(Some("lab"), &folder.file()).unwrap();
+        contexts.save(&folder.file()).unwrap();
+        assert_eq!(Contexts::load(&folder.file()).unwrap(), contexts);
+        let settings = folder.load(&[]).unwrap();
+        assert_eq!((settings.server.as_str(), settings.event_form), ("lab", EventForm::Alma));
+        let settings = folder.load(&[("CAMPANILE_SERVER", "other:1")]).unwrap();
+        assert_eq!((settings.server.as_str(), settings.event_form), ("other:1", EventForm::Alma));
+        let settings = folder.load(&[("CAMPANILE_CONTEXT", "field")]).unwrap();
+        assert_eq!((settings.transport, settings.event_form), (Transport::Dds, EventForm::Body));
+        let settings = folder.load(&[("CAMPANILE_CONTEXT", "field"), ("CAMPANILE_TRANSPORT", "notification")]).unwrap();
+        assert_eq!(settings.transport, Transport::Notification);
+        contexts.remove("lab", &folder.file()).unwrap();
+        assert_eq!(contexts.selected, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_what_would_be_right() {
+        let folder = Folder::new("wrong");
+        let error = folder.load(&[("CAMPANILE_TRANSPORT", "pigeon")]).unwrap_err().to_string();
+        assert_eq!(error, "transport is \"pigeon\"; it may be `notification` or `dds`");
+        let error = folder.load(&[("CAMPANILE_CONTEXT", "lab")]).unwrap_err().to_string();
+        assert!(error.contains("no context \"lab\", nor any other"), "{error}");
+        fs::create_dir_all(folder.file().parent().unwrap()).unwrap();
+        fs::write(folder.file(), "[contexts.a]\nsever = \"x\"\n").unwrap();
+        let error = folder.load(&[]).unwrap_err().to_string();
+        assert!(error.contains("sever") && error.contains("contexts.toml"), "{error}");
+        let domains = "[contexts.a]\ndds.domains = { one = 3, two = 3 }\n";
+        fs::write(folder.file(), domains).unwrap();
+        let error = folder.load(&[("CAMPANILE_CONTEXT", "a")]).unwrap_err().to_string();
+        assert!(error.contains("3 for both one and two"), "{error}");
+        let error = folder.load(&[("CAMPANILE_CONTEXT", "b")]).unwrap_err().to_string();
+        assert!(error.contains("there are: a"), "{error}");
+        let mut contexts = Contexts::default();
+        assert!(contexts.set("two words", Context::default()).is_err());
+        let beyond = DdsSettings { domain_default: 233, ..DdsSettings::default() };
+        assert!(contexts.set("a", Context { dds: Some(beyond), ..Context::default() }).is_err());
+    }
+
+    #[test]
+    fn without_a_home_there_are_no_contexts_and_none_can_be_asked_for() {
+        assert_eq!(Settings::load_by(&|_| None).unwrap(), Settings::default());
+        let asked = |name: &str| (name == "CAMPANILE_CONTEXT").then(|| "lab".into());
+        assert!(matches!(Settings::load_by(&asked), Err(SettingsError::NoFolder)));
+    }
+}

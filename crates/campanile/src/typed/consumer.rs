@@ -1,0 +1,191 @@
+//! Receiving structs.
+
+use super::Event;
+use crate::declared::Declared;
+use crate::dynamic::Dynamic;
+use crate::error::{Error, Trouble};
+use crate::queue::{Next, Queue};
+use crate::raw::{CallbackError, Handler, Handling, Header, RawConsumer, RawSubscription};
+use crate::settings::Settings;
+use giop::cdr::Reader;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Events that wait for an [`Events`] to be asked.
+const WAITING_MAX: usize = 256;
+
+/// Receives events as structs: made with what is wanted, and begun with [`ready`](Self::ready).
+///
+/// ```no_run
+/// use campanile::{Consumer, Event};
+///
+/// #[derive(Event, Debug)]
+/// struct Wind {
+///     speed: f64,
+///     direction: f64,
+/// }
+///
+/// let consumer = Consumer::new("Weather").on(|wind: Wind| println!("{wind:?}"))?.ready()?;
+/// # drop(consumer);
+/// # Ok::<(), campanile::Error>(())
+/// ```
+///
+/// Callbacks run on a thread of the library's, one at a time, in the order of the channel. While one runs, the consumer's other events
+/// wait. When the service is restarted, the consumer is subscribed again by itself, and told of the gap ([`Trouble::Gap`]).
+#[derive(Debug)]
+#[must_use = "it receives nothing until it is ready"]
+pub struct Consumer {
+    raw: RawConsumer,
+}
+
+/// A consumer that is subscribed. It ends when this is dropped.
+pub type Subscription = RawSubscription;
+
+impl Consumer {
+    /// A consumer of a channel's events, with the settings of the environment.
+    pub fn new(channel: &str) -> Self {
+        Self { raw: RawConsumer::new(channel) }
+    }
+
+    /// With these settings.
+    pub fn settings(self, settings: Settings) -> Self {
+        Self { raw: self.raw.settings(settings) }
+    }
+
+    /// Only events for which this holds, in the Extended Trader Constraint Language: `$speed > 10 and $station == 'north'`. The service
+    /// applies it, so that other events do not travel.
+    pub fn filter(self, constraint: &str) -> Self {
+        Self { raw: self.raw.filter(constraint) }
+    }
+
+    /// Has `callback` called for events of a type. Several types may be asked for.
+    ///
+    /// The values are made of what comes under the type's name: members by name, others left out, numbers widened. What cannot be
+    /// is told as [`Trouble::Mismatch`].
+    ///
+    /// # Errors
+    /// [`Error::Type`]: the type cannot be an event's.
+    pub fn on<T: Event>(self, mut callback: impl FnMut(T) + Send + 'static) -> Result<Self, Error> {
+        self.handler::<T>(move |event| {
+            callback(event);
+            Ok(())
+        })
+    }
+
+    /// As [`on`](Self::on), with a callback that can fail, or have enough.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on).
+    pub fn try_on<T: Event>(
+        self,
+        callback: impl FnMut(T) -> Result<(), CallbackError> + Send + 'static,
+    ) -> Result<Self, Error> {
+        self.handler::<T>(callback)
+    }
+
+    fn handler<T: Event>(
+        self,
+        mut callback: impl FnMut(T) -> Result<(), CallbackError> + Send + 'static,
+    ) -> Result<Self, Error> {
+        let declared = Declared::new(T::event_type(), T::DOMAIN, Some(T::NAME))?;
+        let read = move |reader: &mut Reader<'_>, _: Header<'_>| {
+            let event = T::read(reader).map_err(|error| Handling::Unreadable(error.kind.to_string()))?;
+            callback(event).map_err(Handling::Callback)
+        };
+        Ok(Self { raw: self.raw.handler(&declared, Handler::Reader(Box::new(read))) })
+    }
+
+    /// Has `callback` called for events of all other types, with the type that they come with.
+    pub fn on_any(self, mut callback: impl FnMut(Dynamic) + Send + 'static) -> Self {
+        Self {
+            raw: self.raw.on_any(move |event| {
+                callback(Dynamic::read(&event).map_err(|error| CallbackError::Failed(error.to_string()))?);
+                Ok(())
+            }),
+        }
+    }
+
+    /// Has `callback` called for all that is no event: gaps, types that do not fit, callbacks that panic or are slow. It may be called on
+    /// several threads. Default: it is logged.
+    pub fn on_trouble(self, callback: impl Fn(&Trouble) + Send + Sync + 'static) -> Self {
+        Self { raw: self.raw.on_trouble(callback) }
+    }
+
+    /// How long a callback may take before that is told as [`Trouble::Slow`]. Default 1 s.
+    pub fn slow_after(self, limit: Duration) -> Self {
+        Self { raw: self.raw.slow_after(limit) }
+    }
+
+    /// Subscribes: events that are published from now on come. The channel is made if there is none.
+    ///
+    /// # Errors
+    /// The settings are wrong, the name is none, the filter is refused, or the service cannot be reached or refuses.
+    pub fn ready(self) -> Result<Subscription, Error> {
+        self.raw.ready()
+    }
+
+    /// Subscribes, and gives the events of a type one after the other instead of calling back:
+    ///
+    /// ```no_run
+    /// # #[derive(campanile::Event, Debug)]
+    /// # struct Wind { speed: f64 }
+    /// for wind in campanile::Consumer::new("Weather").events::<Wind>()? {
+    ///     println!("{wind:?}");
+    /// }
+    /// # Ok::<(), campanile::Error>(())
+    /// ```
+    ///
+    /// Up to 256 wait here for being asked for; beyond that, events wait at the service.
+    ///
+    /// # Errors
+    /// As [`on`](Self::on) and [`ready`](Self::ready).
+    pub fn events<T: Event + Send>(self) -> Result<Events<T>, Error> {
+        let queue = Arc::new(Queue::new(WAITING_MAX));
+        let putting = queue.clone();
+        let put = move |event: T| if putting.put(event) { Ok(()) } else { Err(CallbackError::Enough) };
+        let subscription = self.try_on(put)?.ready()?;
+        Ok(Events { queue, subscription })
+    }
+}
+
+/// The events of a type, one after the other. It waits for the next; dropping it ends the subscription.
+#[derive(Debug)]
+pub struct Events<T> {
+    queue: Arc<Queue<T>>,
+    subscription: Subscription,
+}
+
+impl<T> Events<T> {
+    /// The next event, if one comes within that time.
+    pub fn next_within(&self, limit: Duration) -> Next<T> {
+        self.queue.next(Some(limit))
+    }
+
+    /// Ends it for all threads: no more events come.
+    pub fn close(&self) {
+        self.queue.close();
+    }
+
+    /// The subscription behind it.
+    pub const fn subscription(&self) -> &Subscription {
+        &self.subscription
+    }
+}
+
+impl<T> Iterator for Events<T> {
+    type Item = T;
+
+    fn next(&mut self) -> Option<T> {
+        match self.queue.next(None) {
+            Next::Event(event) => Some(event),
+            Next::Late | Next::Ended => None,
+        }
+    }
+}
+
+impl<T> Drop for Events<T> {
+    fn drop(&mut self) {
+        // So that a callback that waits for room ends.
+        self.queue.close();
+    }
+}

@@ -1,0 +1,330 @@
+//! What members of events can be.
+
+use crate::time::{duration_of, ticks_of, ticks_of_duration, time_of};
+use giop::cdr::{Endian, ReadError, ReadErrorKind, Reader, Writer};
+use giop::typecode::{Kind, TypeCode};
+use std::cell::RefCell;
+use std::time::{Duration, SystemTime};
+
+/// A Rust type that is a type of CORBA and DDS, too.
+///
+/// | Rust | IDL |
+/// |---|---|
+/// | `bool`, `u8`, `i16`, `u16`, `i32`, `u32`, `i64`, `u64`, `f32`, `f64` | `boolean`, `octet`, `short` … `double` |
+/// | `i8` | `short`: IDL has no signed octet; what is beyond -128 to 127 is no value |
+/// | `char` | `string<4>`: DDS has no `wchar` that all have in common. A `char` or `wchar` that comes is one, too |
+/// | `String` | `string`, in which there is no NUL |
+/// | `Vec<T>`, `[T; N]` | `sequence<T>`, `T[N]` |
+/// | `Option<T>` | `sequence<T, 1>`; a member that does not come at all is `None` |
+/// | `Box<T>` | `T` |
+/// | `SystemTime` | `TimeBase::TimeT`, which is `unsigned long long`: 100 ns since 15 October 1582, as ALMA's `ACS::Time` |
+/// | `Duration` | `Duration`, which is `unsigned long long`: 100 ns |
+/// | structs and enums with `#[derive(Event)]` | `struct`, `enum` |
+///
+/// Made by `#[derive(Event)]`; there is no need to write it by hand.
+pub trait Field: Sized {
+    /// Octets of the shortest value.
+    const OCTETS_MIN: usize;
+
+    /// The type.
+    fn type_code() -> TypeCode;
+
+    /// Writes a value.
+    fn write(&self, writer: &mut Writer<'_>);
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// The octets are none.
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError>;
+
+    /// Writes values behind each other.
+    fn write_all(values: &[Self], writer: &mut Writer<'_>) {
+        values.iter().for_each(|value| value.write(writer));
+    }
+
+    /// Reads so many values.
+    ///
+    /// # Errors
+    /// The octets are none.
+    fn read_all(count: usize, reader: &mut Reader<'_>) -> Result<Vec<Self>, ReadError> {
+        // No more than the octets can hold.
+        let mut values = Vec::with_capacity(count.min(reader.remaining() / Self::OCTETS_MIN.max(1)));
+        for _ in 0..count {
+            values.push(Self::read(reader)?);
+        }
+        Ok(values)
+    }
+}
+
+macro_rules! numbers {
+    ($($rust:ident $kind:ident $size:literal,)+) => {$(
+        impl Field for $rust {
+            const OCTETS_MIN: usize = $size;
+
+            fn type_code() -> TypeCode {
+                TypeCode::primitive(Kind::$kind)
+            }
+
+            fn write(&self, writer: &mut Writer<'_>) {
+                writer.$rust(*self);
+            }
+
+            fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+                reader.$rust()
+            }
+
+            fn read_all(count: usize, reader: &mut Reader<'_>) -> Result<Vec<Self>, ReadError> {
+                if count == 0 {
+                    return Ok(Vec::new());
+                }
+                reader.align($size)?;
+                let bytes = reader.take(count.saturating_mul($size))?;
+                let (numbers, _) = bytes.as_chunks::<$size>();
+                Ok(match reader.encoding().endian {
+                    Endian::Little => numbers.iter().map(|number| Self::from_le_bytes(*number)).collect(),
+                    Endian::Big => numbers.iter().map(|number| Self::from_be_bytes(*number)).collect(),
+                })
+            }
+        }
+    )+};
+}
+
+numbers! {
+    i16 Short 2,
+    u16 UShort 2,
+    i32 Long 4,
+    u32 ULong 4,
+    i64 LongLong 8,
+    u64 ULongLong 8,
+    f32 Float 4,
+    f64 Double 8,
+}
+
+impl Field for u8 {
+    const OCTETS_MIN: usize = 1;
+
+    fn type_code() -> TypeCode {
+        TypeCode::primitive(Kind::Octet)
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u8(*self);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        reader.u8()
+    }
+
+    fn write_all(values: &[Self], writer: &mut Writer<'_>) {
+        writer.raw(values);
+    }
+
+    fn read_all(count: usize, reader: &mut Reader<'_>) -> Result<Vec<Self>, ReadError> {
+        reader.take(count).map(<[u8]>::to_vec)
+    }
+}
+
+impl Field for i8 {
+    const OCTETS_MIN: usize = 2;
+
+    fn type_code() -> TypeCode {
+        TypeCode::primitive(Kind::Short)
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.i16((*self).into());
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let value = reader.i16()?;
+        Self::try_from(value).map_err(|_| {
+            let value = i32::from(value).cast_unsigned();
+            reader.error(ReadErrorKind::BadValue { what: "i8", value })
+        })
+    }
+}
+
+impl Field for bool {
+    const OCTETS_MIN: usize = 1;
+
+    fn type_code() -> TypeCode {
+        TypeCode::primitive(Kind::Boolean)
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.bool(*self);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        reader.bool()
+    }
+}
+
+impl Field for char {
+    const OCTETS_MIN: usize = 4;
+
+    fn type_code() -> TypeCode {
+        TypeCode::bounded_string(4)
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.string(self.encode_utf8(&mut [0; 4]));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let text = reader.text()?;
+        let mut characters = text.chars();
+        match (characters.next(), characters.next()) {
+            (Some(character), None) => Ok(character),
+            _ => Err(reader.error(ReadErrorKind::Malformed { what: "a text that is not one character" })),
+        }
+    }
+}
+
+impl Field for String {
+    const OCTETS_MIN: usize = 4;
+
+    fn type_code() -> TypeCode {
+        TypeCode::string()
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.string(self);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        reader.text()
+    }
+}
+
+impl Field for SystemTime {
+    const OCTETS_MIN: usize = 8;
+
+    fn type_code() -> TypeCode {
+        TypeCode::alias("IDL:omg.org/TimeBase/TimeT:1.0", "TimeT", TypeCode::primitive(Kind::ULongLong))
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u64(ticks_of(*self));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        reader.u64().map(time_of)
+    }
+}
+
+impl Field for Duration {
+    const OCTETS_MIN: usize = 8;
+
+    fn type_code() -> TypeCode {
+        TypeCode::alias("IDL:campanile/Duration:1.0", "Duration", TypeCode::primitive(Kind::ULongLong))
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.u64(ticks_of_duration(*self));
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        reader.u64().map(duration_of)
+    }
+}
+
+impl<T: Field> Field for Vec<T> {
+    const OCTETS_MIN: usize = 4;
+
+    fn type_code() -> TypeCode {
+        TypeCode::sequence(T::type_code())
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.length(self.len());
+        T::write_all(self, writer);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let count = reader.seq_len(T::OCTETS_MIN)?;
+        T::read_all(usize::try_from(count).unwrap_or(usize::MAX), reader)
+    }
+}
+
+impl<T: Field> Field for Option<T> {
+    const OCTETS_MIN: usize = 4;
+
+    fn type_code() -> TypeCode {
+        TypeCode::bounded_sequence(T::type_code(), 1)
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        writer.length(self.iter().len());
+        T::write_all(self.as_slice(), writer);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        match reader.u32()? {
+            0 => Ok(None),
+            1 => T::read(reader).map(Some),
+            count => Err(reader.error(ReadErrorKind::TooMany { what: "elements of an optional value", count, max: 1 })),
+        }
+    }
+}
+
+impl<T: Field> Field for Box<T> {
+    const OCTETS_MIN: usize = T::OCTETS_MIN;
+
+    fn type_code() -> TypeCode {
+        T::type_code()
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        T::write(self, writer);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        T::read(reader).map(Self::new)
+    }
+}
+
+impl<T: Field, const N: usize> Field for [T; N] {
+    const OCTETS_MIN: usize = T::OCTETS_MIN * N;
+
+    fn type_code() -> TypeCode {
+        TypeCode::array(T::type_code(), u32::try_from(N).unwrap_or(u32::MAX))
+    }
+
+    fn write(&self, writer: &mut Writer<'_>) {
+        T::write_all(self, writer);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let count = u32::try_from(N).unwrap_or(u32::MAX);
+        let values = T::read_all(N, reader)?;
+        Self::try_from(values)
+            .map_err(|_| reader.error(ReadErrorKind::TooMany { what: "elements of an array", count, max: count }))
+    }
+}
+
+thread_local! {
+    /// The structures whose types are being made, by their ids: one that contains itself is met here again.
+    static MAKING: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The type of a structure, as `#[derive(Event)]` makes it: `members` is asked for their types.
+pub fn structure(id: &'static str, name: &str, members: impl FnOnce() -> Vec<(&'static str, TypeCode)>) -> TypeCode {
+    if MAKING.with_borrow(|making| making.contains(&id)) {
+        return TypeCode::recursive(id);
+    }
+    MAKING.with_borrow_mut(|making| making.push(id));
+    let members = members();
+    MAKING.with_borrow_mut(|making| making.pop());
+    TypeCode::structure(id, name, &members)
+}
+
+/// Reads which label of an enum comes, of so many, as `#[derive(Event)]` does.
+///
+/// # Errors
+/// The octets are none.
+pub fn read_label(count: u32, name: &'static str, reader: &mut Reader<'_>) -> Result<u32, ReadError> {
+    let value = reader.u32()?;
+    if value < count { Ok(value) } else { Err(reader.error(ReadErrorKind::BadValue { what: name, value })) }
+}

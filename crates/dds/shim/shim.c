@@ -1,0 +1,401 @@
+/* Cyclone DDS for the Rust side: entities, samples as CDR, statuses, discovery. */
+#include "shim.h"
+
+#include <string.h>
+
+#include <dds/ddsi/ddsi_serdata.h>
+#include <dds/ddsi/ddsi_sertype.h>
+#include <dds/ddsi/ddsi_typelib.h>
+#include <dds/ddsrt/log.h>
+
+static void (*heard_by)(const char *message, size_t length);
+
+static void hear(void *unused, const dds_log_data_t *data)
+{
+    (void)unused;
+    heard_by(data->message, data->size);
+}
+
+/* Warnings and errors of Cyclone's, which else it writes to the standard error, as many as there are. Once. */
+void campanile_listen(void (*heard)(const char *message, size_t length))
+{
+    heard_by = heard;
+    dds_set_log_sink(hear, NULL);
+}
+
+int32_t campanile_domain_create(uint32_t id, const char *configuration) { return dds_create_domain(id, configuration); }
+
+int32_t campanile_participant_create(uint32_t domain, const uint8_t *user_data, size_t user_data_length)
+{
+    dds_qos_t *qos = dds_create_qos();
+    if (user_data_length > 0)
+        dds_qset_userdata(qos, user_data, user_data_length);
+    int32_t result = dds_create_participant(domain, qos, NULL);
+    dds_delete_qos(qos);
+    return result;
+}
+
+int32_t campanile_delete(int32_t entity) { return dds_delete(entity); }
+
+const char *campanile_error_text(int32_t result) { return dds_strretcode(result); }
+
+int32_t campanile_guid(int32_t entity, uint8_t *guid)
+{
+    dds_guid_t found;
+    int32_t result = dds_get_guid(entity, &found);
+    if (result == DDS_RETCODE_OK)
+        memcpy(guid, found.v, sizeof found.v);
+    return result;
+}
+
+/* ---- Writers and readers ---- */
+
+static dds_qos_t *qos_of(const campanile_qos *wanted)
+{
+    dds_qos_t *qos = dds_create_qos();
+    dds_qset_reliability(qos, wanted->reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT, wanted->blocking_max);
+    dds_qset_history(qos, wanted->keep_all ? DDS_HISTORY_KEEP_ALL : DDS_HISTORY_KEEP_LAST, wanted->depth);
+    dds_qset_resource_limits(qos, wanted->samples_max, DDS_LENGTH_UNLIMITED, DDS_LENGTH_UNLIMITED);
+    dds_qset_durability(qos, wanted->transient_local ? DDS_DURABILITY_TRANSIENT_LOCAL : DDS_DURABILITY_VOLATILE);
+    if (wanted->transient_local && wanted->late_depth > 0)
+        dds_qset_durability_service(qos, 0, DDS_HISTORY_KEEP_LAST, wanted->late_depth, DDS_LENGTH_UNLIMITED, DDS_LENGTH_UNLIMITED, DDS_LENGTH_UNLIMITED);
+    if (wanted->deadline > 0)
+        dds_qset_deadline(qos, wanted->deadline);
+    if (wanted->lifespan > 0)
+        dds_qset_lifespan(qos, wanted->lifespan);
+    dds_qset_transport_priority(qos, wanted->transport_priority);
+    if (wanted->ignore_own)
+        dds_qset_ignorelocal(qos, DDS_IGNORELOCAL_PARTICIPANT);
+    dds_data_representation_id_t representations[2];
+    uint32_t count = 0;
+    if (wanted->representations & 1)
+        representations[count++] = DDS_DATA_REPRESENTATION_XCDR1;
+    if (wanted->representations & 2)
+        representations[count++] = DDS_DATA_REPRESENTATION_XCDR2;
+    dds_qset_data_representation(qos, count, representations);
+    if (wanted->partition_count > 0)
+        dds_qset_partition(qos, wanted->partition_count, (const char **)wanted->partitions);
+    if (wanted->user_data_length > 0)
+        dds_qset_userdata(qos, wanted->user_data, wanted->user_data_length);
+    return qos;
+}
+
+int32_t campanile_writer_create(int32_t participant, int32_t topic, const campanile_qos *wanted)
+{
+    dds_qos_t *qos = qos_of(wanted);
+    int32_t result = dds_create_writer(participant, topic, qos, NULL);
+    dds_delete_qos(qos);
+    return result;
+}
+
+int32_t campanile_reader_create(int32_t participant, int32_t topic, const campanile_qos *wanted)
+{
+    dds_qos_t *qos = qos_of(wanted);
+    int32_t result = dds_create_reader(participant, topic, qos, NULL);
+    dds_delete_qos(qos);
+    return result;
+}
+
+/* The value is checked against the topic's type as it becomes a sample. `source_timestamp` < 0: now. */
+int32_t campanile_write(int32_t writer, const uint8_t *cdr, size_t length, int64_t source_timestamp)
+{
+    const struct ddsi_sertype *type;
+    int32_t result = dds_get_entity_sertype(writer, &type);
+    if (result != DDS_RETCODE_OK)
+        return result;
+    /* RTPS wants multiples of four; the header says how many octets that added. XCDR1 in this machine's order. */
+    size_t padding = (4 - length % 4) % 4;
+    uint8_t header[4] = {0, 0, 0, (uint8_t)padding};
+    header[1] = DDSRT_ENDIAN == DDSRT_LITTLE_ENDIAN;
+    static const uint8_t zeroes[4];
+    ddsrt_iovec_t parts[3] = {
+        {.iov_base = header, .iov_len = sizeof header},
+        {.iov_base = (void *)cdr, .iov_len = length},
+        {.iov_base = (void *)zeroes, .iov_len = padding},
+    };
+    struct ddsi_serdata *sample = ddsi_serdata_from_ser_iov(type, SDK_DATA, 3, parts, sizeof header + length + padding);
+    if (sample == NULL)
+        return DDS_RETCODE_BAD_PARAMETER;
+    if (source_timestamp < 0)
+        return dds_writecdr(writer, sample);
+    sample->statusinfo = 0;
+    sample->timestamp.v = source_timestamp;
+    return dds_forwardcdr(writer, sample);
+}
+
+int32_t campanile_wait_for_acknowledgments(int32_t writer, int64_t timeout) { return dds_wait_for_acks(writer, timeout); }
+
+enum { TAKEN_AT_ONCE = 64 };
+
+int32_t campanile_take(int32_t reader, uint32_t count, void (*visit)(void *, const campanile_sample *), void *context)
+{
+    struct ddsi_serdata *samples[TAKEN_AT_ONCE];
+    dds_sample_info_t information[TAKEN_AT_ONCE];
+    if (count > TAKEN_AT_ONCE)
+        count = TAKEN_AT_ONCE;
+    int32_t taken = dds_takecdr(reader, samples, count, information, DDS_ANY_STATE);
+    for (int32_t i = 0; i < taken; i++) {
+        uint32_t size = ddsi_serdata_size(samples[i]);
+        campanile_sample sample = {
+            .is_valid = information[i].valid_data,
+            .source_timestamp = information[i].source_timestamp,
+            .publication = information[i].publication_handle,
+        };
+        if (sample.is_valid && size >= 4) {
+            ddsrt_iovec_t part;
+            struct ddsi_serdata *held = ddsi_serdata_to_ser_ref(samples[i], 0, size, &part);
+            const uint8_t *octets = part.iov_base;
+            size_t padding = octets[3] & 3;
+            size_t length = (size_t)part.iov_len - 4;
+            sample.encapsulation = (uint16_t)(octets[0] << 8 | octets[1]);
+            sample.bytes = octets + 4;
+            sample.length = length >= padding ? length - padding : 0;
+            visit(context, &sample);
+            ddsi_serdata_to_ser_unref(held, &part);
+        } else {
+            sample.is_valid = 0;
+            visit(context, &sample);
+        }
+        ddsi_serdata_unref(samples[i]);
+    }
+    return taken;
+}
+
+/* ---- Statuses ---- */
+
+int32_t campanile_writer_status(int32_t writer, campanile_status *status)
+{
+    dds_publication_matched_status_t matched;
+    dds_offered_incompatible_qos_status_t incompatible;
+    dds_offered_deadline_missed_status_t missed;
+    int32_t result;
+    if ((result = dds_get_publication_matched_status(writer, &matched)) != DDS_RETCODE_OK)
+        return result;
+    if ((result = dds_get_offered_incompatible_qos_status(writer, &incompatible)) != DDS_RETCODE_OK)
+        return result;
+    if ((result = dds_get_offered_deadline_missed_status(writer, &missed)) != DDS_RETCODE_OK)
+        return result;
+    *status = (campanile_status){
+        .matched_now = matched.current_count,
+        .matched_total = matched.total_count,
+        .incompatible_total = incompatible.total_count,
+        .incompatible_policy = incompatible.last_policy_id,
+        .deadline_missed_total = missed.total_count,
+    };
+    return DDS_RETCODE_OK;
+}
+
+int32_t campanile_reader_status(int32_t reader, campanile_status *status)
+{
+    dds_subscription_matched_status_t matched;
+    dds_requested_incompatible_qos_status_t incompatible;
+    dds_requested_deadline_missed_status_t missed;
+    dds_sample_lost_status_t lost;
+    dds_sample_rejected_status_t rejected;
+    int32_t result;
+    if ((result = dds_get_subscription_matched_status(reader, &matched)) != DDS_RETCODE_OK)
+        return result;
+    if ((result = dds_get_requested_incompatible_qos_status(reader, &incompatible)) != DDS_RETCODE_OK)
+        return result;
+    if ((result = dds_get_requested_deadline_missed_status(reader, &missed)) != DDS_RETCODE_OK)
+        return result;
+    if ((result = dds_get_sample_lost_status(reader, &lost)) != DDS_RETCODE_OK)
+        return result;
+    if ((result = dds_get_sample_rejected_status(reader, &rejected)) != DDS_RETCODE_OK)
+        return result;
+    *status = (campanile_status){
+        .matched_now = matched.current_count,
+        .matched_total = matched.total_count,
+        .incompatible_total = incompatible.total_count,
+        .incompatible_policy = incompatible.last_policy_id,
+        .deadline_missed_total = missed.total_count,
+        .lost_total = lost.total_count,
+        .rejected_total = rejected.total_count,
+    };
+    return DDS_RETCODE_OK;
+}
+
+/* ---- Waiting ---- */
+
+int32_t campanile_waitset_create(int32_t participant) { return dds_create_waitset(participant); }
+
+int32_t campanile_guard_create(int32_t participant) { return dds_create_guardcondition(participant); }
+
+int32_t campanile_guard_set(int32_t guard, int32_t is_set) { return dds_set_guardcondition(guard, is_set != 0); }
+
+int32_t campanile_waitset_attach(int32_t waitset, int32_t entity, uint64_t token) { return dds_waitset_attach(waitset, entity, (dds_attach_t)token); }
+
+int32_t campanile_data_condition_create(int32_t reader) { return dds_create_readcondition(reader, DDS_ANY_STATE); }
+
+int32_t campanile_news_condition_create(int32_t reader)
+{
+    return dds_create_readcondition(reader, DDS_NOT_READ_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE);
+}
+
+enum { TOKENS_MAX = 64 };
+
+/* How many were written to `tokens`, which has room for `count`. */
+int32_t campanile_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout)
+{
+    dds_attach_t fired[TOKENS_MAX];
+    if (count > TOKENS_MAX)
+        count = TOKENS_MAX;
+    int32_t result = dds_waitset_wait(waitset, fired, count, timeout);
+    if (result < 0)
+        return result;
+    size_t written = (size_t)result < count ? (size_t)result : count;
+    for (size_t i = 0; i < written; i++)
+        tokens[i] = (uint64_t)fired[i];
+    return (int32_t)written;
+}
+
+/* ---- Discovery ---- */
+
+int32_t campanile_builtin_create(int32_t participant, int32_t is_writers)
+{
+    return dds_create_reader(participant, is_writers ? DDS_BUILTIN_TOPIC_DCPSPUBLICATION : DDS_BUILTIN_TOPIC_DCPSSUBSCRIPTION, NULL, NULL);
+}
+
+static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t handle, void (*visit)(void *, const campanile_endpoint *), void *context)
+{
+    campanile_endpoint endpoint = {.handle = handle, .topic = found->topic_name, .type = found->type_name};
+    memcpy(endpoint.key, found->key.v, 16);
+    memcpy(endpoint.participant, found->participant_key.v, 16);
+    uint32_t partition_count = 0;
+    char **partitions = NULL;
+    void *user_data = NULL;
+    size_t user_data_length = 0;
+    if (found->qos != NULL) {
+        dds_reliability_kind_t reliability;
+        dds_durability_kind_t durability;
+        if (dds_qget_partition(found->qos, &partition_count, &partitions)) {
+            endpoint.partitions = (const char *const *)partitions;
+            endpoint.partition_count = partition_count;
+        }
+        if (dds_qget_userdata(found->qos, &user_data, &user_data_length)) {
+            endpoint.user_data = user_data;
+            endpoint.user_data_length = user_data_length;
+        }
+        endpoint.reliable = dds_qget_reliability(found->qos, &reliability, NULL) && reliability == DDS_RELIABILITY_RELIABLE;
+        endpoint.transient_local = dds_qget_durability(found->qos, &durability) && durability != DDS_DURABILITY_VOLATILE;
+        const dds_typeinfo_t *information = NULL;
+        if (dds_builtintopic_get_endpoint_type_info((dds_builtintopic_endpoint_t *)found, &information) == DDS_RETCODE_OK && information != NULL) {
+            const ddsi_typeid_t *id = ddsi_typeinfo_complete_typeid(information);
+            if (id != NULL && !ddsi_typeid_is_none(id)) {
+                struct ddsi_typeid_str text;
+                endpoint.is_typed = 1;
+                ddsi_make_typeid_str(&text, id);
+                strncpy(endpoint.type_id, text.str, sizeof endpoint.type_id - 1);
+            }
+        }
+    }
+    visit(context, &endpoint);
+    for (uint32_t i = 0; i < partition_count; i++)
+        dds_free(partitions[i]);
+    dds_free(partitions);
+    dds_free(user_data);
+}
+
+enum { ENDPOINTS_MAX = 4096 };
+
+/* Those that are alive. */
+int32_t campanile_endpoints(int32_t builtin, void (*visit)(void *, const campanile_endpoint *), void *context)
+{
+    static const uint32_t state = DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ALIVE_INSTANCE_STATE;
+    void **samples = dds_alloc(ENDPOINTS_MAX * sizeof *samples);
+    dds_sample_info_t *information = dds_alloc(ENDPOINTS_MAX * sizeof *information);
+    int32_t read = DDS_RETCODE_OUT_OF_RESOURCES;
+    if (samples != NULL && information != NULL) {
+        memset(samples, 0, ENDPOINTS_MAX * sizeof *samples);
+        read = dds_read_mask(builtin, samples, information, ENDPOINTS_MAX, ENDPOINTS_MAX, state);
+        for (int32_t i = 0; i < read; i++) {
+            if (information[i].valid_data)
+                visit_endpoint(samples[i], information[i].instance_handle, visit, context);
+        }
+        if (read > 0)
+            dds_return_loan(builtin, samples, read);
+    }
+    dds_free(samples);
+    dds_free(information);
+    return read;
+}
+
+int32_t campanile_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *, const campanile_endpoint *), void *context)
+{
+    dds_builtintopic_endpoint_t *found = dds_get_matched_publication_data(reader, publication);
+    if (found == NULL)
+        return DDS_RETCODE_NO_DATA;
+    visit_endpoint(found, publication, visit, context);
+    dds_builtintopic_free_endpoint(found);
+    return DDS_RETCODE_OK;
+}
+
+typedef int32_t (*with_type)(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, void *context);
+
+static int32_t with_endpoint_type(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, with_type act, void *context)
+{
+    void *samples[1] = {NULL};
+    dds_sample_info_t information;
+    int32_t read = dds_read_instance(builtin, samples, &information, 1, 1, handle);
+    if (read <= 0)
+        return read < 0 ? read : DDS_RETCODE_NO_DATA;
+    int32_t result = DDS_RETCODE_NO_DATA;
+    const dds_typeinfo_t *type = NULL;
+    if (information.valid_data && dds_builtintopic_get_endpoint_type_info(samples[0], &type) == DDS_RETCODE_OK && type != NULL)
+        result = act(participant, type, timeout, context);
+    dds_return_loan(builtin, samples, read);
+    return result;
+}
+
+struct description {
+    uint8_t **bytes;
+    size_t *length;
+};
+
+static int32_t describe(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, void *context)
+{
+    struct description *description = context;
+    return campanile_describe(participant, information, timeout, description->bytes, description->length);
+}
+
+int32_t campanile_endpoint_describe(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, uint8_t **bytes, size_t *length)
+{
+    struct description description = {bytes, length};
+    return with_endpoint_type(participant, builtin, handle, timeout, describe, &description);
+}
+
+static int32_t topic_of(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, void *context)
+{
+    dds_topic_descriptor_t *descriptor = NULL;
+    int32_t result = dds_create_topic_descriptor(DDS_FIND_SCOPE_GLOBAL, participant, information, timeout, &descriptor);
+    if (result != DDS_RETCODE_OK)
+        return result;
+    result = dds_create_topic(participant, descriptor, context, NULL, NULL);
+    dds_delete_topic_descriptor(descriptor);
+    return result;
+}
+
+/* A topic of exactly the type that a discovered endpoint has. */
+int32_t campanile_endpoint_topic(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, const char *name)
+{
+    return with_endpoint_type(participant, builtin, handle, timeout, topic_of, (void *)name);
+}
+
+int32_t campanile_topic_type_id(int32_t topic, char *text, size_t capacity)
+{
+    dds_typeinfo_t *information = NULL;
+    int32_t result = dds_get_typeinfo(topic, &information);
+    if (result != DDS_RETCODE_OK)
+        return result;
+    const ddsi_typeid_t *id = ddsi_typeinfo_complete_typeid(information);
+    if (id == NULL || ddsi_typeid_is_none(id)) {
+        result = DDS_RETCODE_NO_DATA;
+    } else {
+        struct ddsi_typeid_str buffer;
+        ddsi_make_typeid_str(&buffer, id);
+        strncpy(text, buffer.str, capacity - 1);
+        text[capacity - 1] = 0;
+    }
+    dds_free_typeinfo(information);
+    return result;
+}

@@ -1,0 +1,217 @@
+//! Writers and readers.
+
+use std::time::Duration;
+
+use crate::error::{Code, Error, WriteError};
+use crate::participant::{Endpoint, Guid, Role, Topic};
+use crate::qos::{Qos, nanoseconds};
+use crate::raw::{Entity, RawTaken};
+
+/// Writes values of a topic.
+#[derive(Debug)]
+pub struct Writer {
+    entity: Entity,
+    guid: Guid,
+    topic: Topic,
+}
+
+/// How a writer stands. Totals count from the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriterStatus {
+    /// Readers that there are.
+    pub readers: u32,
+    /// Readers that there have been.
+    pub readers_total: u32,
+    /// Readers that ask for more than the writer offers.
+    pub incompatible_total: u32,
+    /// The policy of the last of these, as DDS numbers them.
+    pub incompatible_policy: u32,
+    /// Deadlines missed.
+    pub deadline_missed_total: u32,
+}
+
+impl Writer {
+    pub(crate) fn new(topic: Topic, qos: &Qos) -> Result<Self, Error> {
+        let participant = topic.participant().raw();
+        let entity = participant
+            .writer(&topic.entity, qos.raw_of_writer(), &qos.c_partitions()?, &qos.user_data)
+            .map_err(Error::cyclone("make a writer"))?;
+        let guid = Guid(entity.guid().map_err(Error::cyclone("make a writer"))?);
+        Ok(Self { entity, guid, topic })
+    }
+
+    /// What it writes.
+    #[must_use]
+    pub const fn topic(&self) -> &Topic {
+        &self.topic
+    }
+
+    /// What identifies it.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        self.guid
+    }
+
+    /// Writes a value, which begins at position 0 for alignment, in this machine's byte order. Waits for room, if need be
+    /// and the quality of service says so.
+    ///
+    /// # Errors
+    /// See [`WriteError`]: only [`WriteError::Slowed`] may be tried again.
+    pub fn write(&self, cdr: &[u8]) -> Result<(), WriteError> {
+        self.entity.write(cdr, -1).map_err(write_error)
+    }
+
+    /// As [`Writer::write`], of a value that was made at that time, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// As [`Writer::write`].
+    pub fn write_made_at(&self, cdr: &[u8], nanoseconds: i64) -> Result<(), WriteError> {
+        self.entity.write(cdr, nanoseconds.max(0)).map_err(write_error)
+    }
+
+    /// Waits until the readers that are there have all that was written. Returns whether they have.
+    ///
+    /// # Errors
+    /// Cyclone could not say.
+    pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<bool, Error> {
+        match self.entity.wait_for_acknowledgments(nanoseconds(timeout)) {
+            Ok(()) => Ok(true),
+            Err(Code::TIMEOUT) => Ok(false),
+            Err(code) => Err(Error::Cyclone { what: "wait for acknowledgments", code }),
+        }
+    }
+
+    /// How it stands.
+    ///
+    /// # Errors
+    /// Cyclone could not say.
+    pub fn status(&self) -> Result<WriterStatus, Error> {
+        let raw = self.entity.writer_status().map_err(Error::cyclone("say how a writer stands"))?;
+        Ok(WriterStatus {
+            readers: raw.matched_now,
+            readers_total: raw.matched_total,
+            incompatible_total: raw.incompatible_total,
+            incompatible_policy: raw.incompatible_policy,
+            deadline_missed_total: raw.deadline_missed_total,
+        })
+    }
+}
+
+const fn write_error(code: Code) -> WriteError {
+    match code {
+        Code::TIMEOUT => WriteError::Slowed,
+        Code::BAD_PARAMETER => WriteError::NotAValue,
+        code => WriteError::Failed(code),
+    }
+}
+
+/// Takes values of a topic.
+#[derive(Debug)]
+pub struct Reader {
+    pub(crate) entity: Entity,
+    guid: Guid,
+    topic: Topic,
+}
+
+/// How a reader stands. Totals count from the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReaderStatus {
+    /// Writers that there are.
+    pub writers: u32,
+    /// Writers that there have been.
+    pub writers_total: u32,
+    /// Writers that offer less than the reader asks for.
+    pub incompatible_total: u32,
+    /// The policy of the last of these, as DDS numbers them.
+    pub incompatible_policy: u32,
+    /// Deadlines missed.
+    pub deadline_missed_total: u32,
+    /// Samples that never came.
+    pub lost_total: u32,
+    /// Samples that there was no room for.
+    pub rejected_total: u32,
+}
+
+/// The writer of a sample, as its reader numbers them. Other readers number them in the same way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Publisher(u64);
+
+/// A sample, as long as it is looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// The value, which begins at position 0 for alignment, in this machine's byte order.
+    pub cdr: &'a [u8],
+    /// When its writer wrote it, in nanoseconds since 1970.
+    pub source_timestamp: i64,
+    /// Who wrote it.
+    pub publisher: Publisher,
+}
+
+impl Reader {
+    pub(crate) fn new(topic: Topic, qos: &Qos) -> Result<Self, Error> {
+        let participant = topic.participant().raw();
+        let entity = participant
+            .reader(&topic.entity, qos.raw_of_reader(), &qos.c_partitions()?, &qos.user_data)
+            .map_err(Error::cyclone("make a reader"))?;
+        let guid = Guid(entity.guid().map_err(Error::cyclone("make a reader"))?);
+        Ok(Self { entity, guid, topic })
+    }
+
+    /// What it reads.
+    #[must_use]
+    pub const fn topic(&self) -> &Topic {
+        &self.topic
+    }
+
+    /// What identifies it.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        self.guid
+    }
+
+    /// Takes what has come, at most `limit` and 64 samples, in the order in which it came. Returns how many there were;
+    /// some may have had no value (a writer says with them that an instance is gone) and are not shown.
+    ///
+    /// # Errors
+    /// Cyclone could not.
+    pub fn take(&self, limit: usize, mut visit: impl FnMut(Sample<'_>)) -> Result<usize, Error> {
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let shown = |taken: RawTaken<'_>| {
+            debug_assert!(taken.cdr.is_none() || taken.encapsulation <= 1, "only XCDR1 was asked for");
+            if let Some(cdr) = taken.cdr {
+                visit(Sample {
+                    cdr,
+                    source_timestamp: taken.source_timestamp,
+                    publisher: Publisher(taken.publication),
+                });
+            }
+        };
+        self.entity.take(limit, shown).map_err(Error::cyclone("take samples"))
+    }
+
+    /// Who a sample's writer is, while it is there.
+    #[must_use]
+    pub fn publisher(&self, publisher: Publisher) -> Option<Endpoint> {
+        let mut found = None;
+        let visit = |endpoint: crate::raw::RawFound<'_>| found = Some(Endpoint::of(Role::Writer, endpoint));
+        self.entity.publisher_of(publisher.0, visit).ok()?;
+        found
+    }
+
+    /// How it stands.
+    ///
+    /// # Errors
+    /// Cyclone could not say.
+    pub fn status(&self) -> Result<ReaderStatus, Error> {
+        let raw = self.entity.reader_status().map_err(Error::cyclone("say how a reader stands"))?;
+        Ok(ReaderStatus {
+            writers: raw.matched_now,
+            writers_total: raw.matched_total,
+            incompatible_total: raw.incompatible_total,
+            incompatible_policy: raw.incompatible_policy,
+            deadline_missed_total: raw.deadline_missed_total,
+            lost_total: raw.lost_total,
+            rejected_total: raw.rejected_total,
+        })
+    }
+}

@@ -1,0 +1,55 @@
+//! DDS for Campanile: [Eclipse Cyclone DDS](https://cyclonedds.io) behind a safe interface in which types are made at run
+//! time and values go in and out as CDR, as they do everywhere else here.
+//!
+//! A [`Participant`] takes part in a domain; a [`Topic`] has a name and a type, made from a [`TypeCode`] so that DDS's own
+//! tools see its fields; a [`Writer`] writes CDR, a [`Reader`] takes it. A [`WaitSet`] waits for readers. What others have is
+//! discovered ([`Participant::endpoints`]), with its types.
+//!
+//! Values are in this machine's byte order, begin at position 0 for alignment, and are what CORBA's CDR 1.2 has with UTF-8
+//! ([`encoding`]); samples of participants with another byte order come converted. Cyclone checks each value against its
+//! topic's type as it goes out and comes in: octets that are no value are refused here and dropped there.
+//!
+//! Cyclone has its own threads, about seven for each domain. Nothing here has any.
+//!
+//! ```no_run
+//! use giop::typecode::{Kind, TypeCode};
+//! use dds::{Options, Participant, Qos};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let wind = TypeCode::structure("IDL:demo/Wind:1.0", "Wind", &[("speed", TypeCode::primitive(Kind::Double))]);
+//! let participant = Participant::new(0, &Options::default())?;
+//! let topic = participant.topic("Wind", &wind)?;
+//! let writer = topic.writer(&Qos::default())?;
+//! writer.write(&7.5f64.to_ne_bytes())?;
+//! # Ok(()) }
+//! ```
+//!
+//! [`TypeCode`]: giop::typecode::TypeCode
+
+mod complaints;
+mod discovered;
+mod endpoints;
+mod error;
+mod options;
+mod participant;
+mod qos;
+mod raw;
+mod types;
+mod waiting;
+
+pub use complaints::{Complaints, complaints};
+pub use endpoints::{Publisher, Reader, ReaderStatus, Sample, Writer, WriterStatus};
+pub use error::{Code, Error, WriteError};
+pub use options::{Multicast, Options};
+pub use participant::{Conflict, Endpoint, Guid, Participant, Role, Topic};
+pub use qos::{History, Qos};
+pub use types::type_name;
+pub use waiting::{WaitSet, Waker, Woken};
+
+use giop::cdr::{CharSet, Encoding, Endian};
+
+/// How values are encoded: this machine's byte order, and UTF-8.
+#[must_use]
+pub const fn encoding() -> Encoding {
+    let endian = if cfg!(target_endian = "little") { Endian::Little } else { Endian::Big };
+    Encoding { chars: CharSet::Utf8, ..Encoding::new(endian) }
+}

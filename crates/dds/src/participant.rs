@@ -1,0 +1,400 @@
+//! Domains, participants, topics, and what is discovered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use giop::typecode::TypeCode;
+
+use crate::complaints::complaints;
+use crate::endpoints::{Reader, Writer};
+use crate::error::{Code, Error};
+use crate::options::Options;
+use crate::qos::{Qos, c_name, nanoseconds};
+use crate::raw::{Entity, RawFound};
+use crate::waiting::WaitSet;
+use crate::{discovered, raw, types};
+
+/// What identifies a participant, a writer or a reader in its domain.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Guid(pub [u8; 16]);
+
+impl fmt::Display for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+impl fmt::Debug for Guid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The domains that this process takes part in: Cyclone has each once, configured when it is made.
+static DOMAINS: Mutex<BTreeMap<u32, Domain>> = Mutex::new(BTreeMap::new());
+
+struct Domain {
+    options: Options,
+    participants: usize,
+    _entity: Entity,
+}
+
+fn domains() -> MutexGuard<'static, BTreeMap<u32, Domain>> {
+    DOMAINS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A share of the process's domain, which goes with the last.
+#[derive(Debug)]
+struct DomainShare(u32);
+
+impl DomainShare {
+    fn new(id: u32, options: &Options) -> Result<Self, Error> {
+        if id > 232 {
+            return Err(Error::DomainId(id));
+        }
+        let mut domains = domains();
+        if let Some(domain) = domains.get_mut(&id) {
+            if domain.options != *options {
+                return Err(Error::DomainOptions(id));
+            }
+            domain.participants += 1;
+            return Ok(Self(id));
+        }
+        raw::listen();
+        let heard = complaints().count;
+        let configuration = std::ffi::CString::new(options.configuration())
+            .map_err(|_| Error::Name { of: "network interface or peer", name: "what has a zero in it".into() })?;
+        let entity = Entity::domain(id, &configuration).map_err(|code| match code {
+            // Somebody in this process has made it, and not through this crate.
+            Code::PRECONDITION_NOT_MET => Error::DomainOptions(id),
+            code => {
+                let complaints = complaints();
+                let why = if complaints.count > heard { complaints.latest } else { String::new() };
+                Error::Domain { id, code, why }
+            }
+        })?;
+        domains.insert(id, Domain { options: options.clone(), participants: 1, _entity: entity });
+        Ok(Self(id))
+    }
+}
+
+impl Drop for DomainShare {
+    fn drop(&mut self) {
+        let mut domains = domains();
+        if let Some(domain) = domains.get_mut(&self.0) {
+            domain.participants -= 1;
+            if domain.participants == 0 {
+                domains.remove(&self.0);
+            }
+        }
+    }
+}
+
+/// Takes part in a domain. Clones are the same participant.
+#[derive(Clone)]
+pub struct Participant {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    // In the order in which they are to go.
+    topics: Mutex<BTreeMap<String, (TypeCode, Arc<Entity>)>>,
+    writers: Entity,
+    readers: Entity,
+    pub(crate) entity: Entity,
+    guid: Guid,
+    domain: DomainShare,
+}
+
+impl fmt::Debug for Participant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "participant {} of domain {}", self.shared.guid, self.shared.domain.0)
+    }
+}
+
+impl Participant {
+    /// Takes part in domain `id`, 0 to 232.
+    ///
+    /// # Errors
+    /// There is no such domain; this process takes part in it with other options; the network is not as the options say.
+    pub fn new(id: u32, options: &Options) -> Result<Self, Error> {
+        let domain = DomainShare::new(id, options)?;
+        let entity = Entity::participant(id, &[]).map_err(Error::cyclone("make a participant"))?;
+        let writers = entity.builtin(true).map_err(Error::cyclone("learn of writers"))?;
+        let readers = entity.builtin(false).map_err(Error::cyclone("learn of readers"))?;
+        let guid = Guid(entity.guid().map_err(Error::cyclone("make a participant"))?);
+        let shared = Shared { topics: Mutex::default(), writers, readers, entity, guid, domain };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What identifies it.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        self.shared.guid
+    }
+
+    /// The domain's number.
+    #[must_use]
+    pub fn domain(&self) -> u32 {
+        self.shared.domain.0
+    }
+
+    /// A topic: the one of that name if there is one already.
+    ///
+    /// # Errors
+    /// There is one with another type; DDS has nothing for a part of the type; the name is no name.
+    pub fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
+        self.topic_by(name, of, |c_name| {
+            let made = types::of_type_code(&self.shared.entity, of)?;
+            self.shared.entity.topic(c_name, &made).map_err(|code| Error::Cyclone { what: "make a topic", code })
+        })
+    }
+
+    /// A topic of exactly the type that a discovered endpoint has, whatever it is extensible by.
+    ///
+    /// # Errors
+    /// As [`Participant::topic`]; nobody says what the type is within `timeout`.
+    pub fn topic_like(&self, endpoint: &Endpoint, timeout: Duration) -> Result<Topic, Error> {
+        let of = self.type_of(endpoint, timeout)?;
+        let builtin = self.builtin_of(endpoint.role);
+        self.topic_by(&endpoint.topic, &of, |c_name| {
+            let timeout = nanoseconds(timeout);
+            self.shared
+                .entity
+                .topic_of_endpoint(builtin, endpoint.handle, timeout, c_name)
+                .map_err(|code| endpoint.unknown(code))
+        })
+    }
+
+    fn topic_by(
+        &self,
+        name: &str,
+        of: &TypeCode,
+        make: impl FnOnce(&std::ffi::CStr) -> Result<Entity, Error>,
+    ) -> Result<Topic, Error> {
+        let mut topics = self.shared.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((has, entity)) = topics.get(name) {
+            if !has.equal(of) {
+                let (has, asked) = (has.to_string(), of.to_string());
+                return Err(Error::TopicType { topic: name.to_owned(), has, asked });
+            }
+            return Ok(self.topic_of(name, of, Arc::clone(entity)));
+        }
+        let entity = Arc::new(make(&c_name("topic", name)?)?);
+        topics.insert(name.to_owned(), (of.clone(), Arc::clone(&entity)));
+        Ok(self.topic_of(name, of, entity))
+    }
+
+    fn topic_of(&self, name: &str, of: &TypeCode, entity: Arc<Entity>) -> Topic {
+        Topic { name: name.into(), of: of.clone(), entity, participant: self.clone() }
+    }
+
+    /// Waits for readers of this participant.
+    ///
+    /// # Errors
+    /// Cyclone could not make it.
+    pub fn wait_set(&self) -> Result<WaitSet, Error> {
+        WaitSet::new(self.clone())
+    }
+
+    /// The writers and readers that there are in the domain, this participant's own among them: at most 4096 of either.
+    ///
+    /// # Errors
+    /// Cyclone could not say.
+    pub fn endpoints(&self) -> Result<Vec<Endpoint>, Error> {
+        let mut found = Vec::new();
+        for (role, builtin) in [(Role::Writer, &self.shared.writers), (Role::Reader, &self.shared.readers)] {
+            builtin
+                .endpoints(|endpoint| {
+                    // Those by which participants learn of each other are nobody's.
+                    if !endpoint.partitions.iter().any(|partition| partition == "__BUILT-IN PARTITION__") {
+                        found.push(Endpoint::of(role, endpoint));
+                    }
+                })
+                .map_err(Error::cyclone("say who is there"))?;
+        }
+        Ok(found)
+    }
+
+    /// The type of a discovered endpoint, asked of its participant if need be, for at most `timeout`.
+    ///
+    /// # Errors
+    /// Nobody says what it is; CORBA has nothing for a part of it, or another form on the wire.
+    pub fn type_of(&self, endpoint: &Endpoint, timeout: Duration) -> Result<TypeCode, Error> {
+        let builtin = self.builtin_of(endpoint.role);
+        let description = self
+            .shared
+            .entity
+            .describe(builtin, endpoint.handle, nanoseconds(timeout))
+            .map_err(|code| endpoint.unknown(code))?;
+        discovered::type_code(&description).map_err(|reason| Error::Type { path: endpoint.type_name.clone(), reason })
+    }
+
+    fn builtin_of(&self, role: Role) -> &Entity {
+        match role {
+            Role::Writer => &self.shared.writers,
+            Role::Reader => &self.shared.readers,
+        }
+    }
+
+    pub(crate) fn raw(&self) -> &Entity {
+        &self.shared.entity
+    }
+
+    pub(crate) fn raw_builtins(&self) -> [&Entity; 2] {
+        [&self.shared.writers, &self.shared.readers]
+    }
+}
+
+/// What an endpoint does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// It writes.
+    Writer,
+    /// It reads.
+    Reader,
+}
+
+/// A writer or a reader that was discovered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Whether it writes or reads.
+    pub role: Role,
+    /// What identifies it.
+    pub guid: Guid,
+    /// Its participant.
+    pub participant: Guid,
+    /// Its topic's name.
+    pub topic: String,
+    /// The name of its topic's type.
+    pub type_name: String,
+    /// What stands for its topic's type, if it says what that is: two types are the same if these are.
+    pub type_id: Option<String>,
+    /// The partitions in which it is. Empty: the one without a name.
+    pub partitions: Vec<String>,
+    /// What its maker wants others to know.
+    pub user_data: Vec<u8>,
+    /// Whether what is missed is sent again.
+    pub reliable: bool,
+    /// Whether late joiners get something, or want something.
+    pub transient_local: bool,
+    handle: u64,
+}
+
+impl Endpoint {
+    pub(crate) fn of(role: Role, found: RawFound<'_>) -> Self {
+        Self {
+            role,
+            guid: Guid(found.key),
+            participant: Guid(found.participant),
+            topic: found.topic,
+            type_name: found.type_name,
+            type_id: found.type_id,
+            partitions: found.partitions,
+            user_data: found.user_data.to_vec(),
+            reliable: found.reliable,
+            transient_local: found.transient_local,
+            handle: found.handle,
+        }
+    }
+
+    fn unknown(&self, code: Code) -> Error {
+        Error::TypeUnknown { topic: self.topic.clone(), type_name: self.type_name.clone(), code }
+    }
+}
+
+/// A topic of a participant. Clones are the same topic.
+#[derive(Clone, Debug)]
+pub struct Topic {
+    name: Arc<str>,
+    of: TypeCode,
+    pub(crate) entity: Arc<Entity>,
+    participant: Participant,
+}
+
+impl Topic {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its type.
+    #[must_use]
+    pub const fn type_code(&self) -> &TypeCode {
+        &self.of
+    }
+
+    /// Its participant.
+    #[must_use]
+    pub const fn participant(&self) -> &Participant {
+        &self.participant
+    }
+
+    /// Somebody who writes.
+    ///
+    /// # Errors
+    /// A partition is no name; Cyclone could not.
+    pub fn writer(&self, qos: &Qos) -> Result<Writer, Error> {
+        Writer::new(self.clone(), qos)
+    }
+
+    /// Somebody who reads.
+    ///
+    /// # Errors
+    /// A partition is no name; Cyclone could not.
+    pub fn reader(&self, qos: &Qos) -> Result<Reader, Error> {
+        Reader::new(self.clone(), qos)
+    }
+
+    /// Endpoints of others whose topic has this one's name and another type, so that they and this one never meet. What
+    /// their types are is asked of them for at most `timeout` altogether.
+    ///
+    /// # Errors
+    /// Cyclone could not say who is there.
+    pub fn conflicts(&self, timeout: Duration) -> Result<Vec<Conflict>, Error> {
+        let own_id = self.entity.type_id().ok();
+        let own_name = types::type_name(self.of.root().resolved());
+        let end = std::time::Instant::now() + timeout;
+        let mut conflicts = Vec::new();
+        for endpoint in self.participant.endpoints()? {
+            let is_same = endpoint.type_id.is_none() || endpoint.type_id == own_id;
+            if endpoint.topic != *self.name || endpoint.type_name == own_name && is_same {
+                continue;
+            }
+            let left = end.saturating_duration_since(std::time::Instant::now());
+            let theirs = match self.participant.type_of(&endpoint, left) {
+                // Another type object and yet the same: other names for sequences, or another way to extend it.
+                Ok(of) if endpoint.type_name == own_name && types::agree(self.of.root(), of.root()) => continue,
+                Ok(of) => of.to_string(),
+                Err(_) => endpoint.type_name.clone(),
+            };
+            conflicts.push(Conflict { ours: self.of.to_string(), theirs, endpoint });
+        }
+        Ok(conflicts)
+    }
+}
+
+/// Somebody with the same topic and another type.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Who it is.
+    pub endpoint: Endpoint,
+    /// The type here.
+    pub ours: String,
+    /// The type there, or its name if nobody says what it is.
+    pub theirs: String,
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let does = match self.endpoint.role {
+            Role::Writer => "writes",
+            Role::Reader => "reads",
+        };
+        let Self { endpoint, ours, theirs } = self;
+        write!(f, "topic {:?}: {} {does} {theirs}, and the type here is {ours}", endpoint.topic, endpoint.participant)
+    }
+}

@@ -1,0 +1,633 @@
+//! The functions in C (`shim/shim.h`), and nothing else: each made safe by itself, so that no other module needs `unsafe`.
+//!
+//! What holds throughout: Cyclone's entities are numbers that it checks, from any thread; a number that it does not know any
+//! more is an error and no more than that. Text and arrays are copied by Cyclone before a call returns. What a call hands to
+//! a visitor is valid until that returns, and leaves it only as a copy.
+#![expect(unsafe_code, reason = "the one module that calls C")]
+
+use std::any::Any;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::NonNull;
+use std::sync::Once;
+
+use crate::error::Code;
+
+/// As in `shim.h`. The pointers are set for the call, whatever they are before.
+#[repr(C)]
+pub(crate) struct RawQos {
+    pub(crate) reliable: i32,
+    pub(crate) blocking_max: i64,
+    pub(crate) keep_all: i32,
+    pub(crate) depth: i32,
+    pub(crate) samples_max: i32,
+    pub(crate) transient_local: i32,
+    pub(crate) late_depth: i32,
+    pub(crate) deadline: i64,
+    pub(crate) lifespan: i64,
+    pub(crate) transport_priority: i32,
+    pub(crate) ignore_own: i32,
+    pub(crate) representations: i32,
+    pub(crate) partitions: *const *const c_char,
+    pub(crate) partition_count: u32,
+    pub(crate) user_data: *const u8,
+    pub(crate) user_data_length: usize,
+}
+
+impl RawQos {
+    /// What asks for nothing.
+    pub(crate) const NOTHING: Self = Self {
+        reliable: 0,
+        blocking_max: 0,
+        keep_all: 0,
+        depth: 1,
+        samples_max: -1,
+        transient_local: 0,
+        late_depth: 0,
+        deadline: 0,
+        lifespan: 0,
+        transport_priority: 0,
+        ignore_own: 0,
+        representations: 1,
+        partitions: std::ptr::null(),
+        partition_count: 0,
+        user_data: std::ptr::null(),
+        user_data_length: 0,
+    };
+}
+
+#[repr(C)]
+struct RawEndpoint {
+    key: [u8; 16],
+    participant: [u8; 16],
+    handle: u64,
+    topic: *const c_char,
+    type_name: *const c_char,
+    partitions: *const *const c_char,
+    partition_count: u32,
+    user_data: *const u8,
+    user_data_length: usize,
+    reliable: i32,
+    transient_local: i32,
+    is_typed: i32,
+    type_id: [c_char; 64],
+}
+
+#[repr(C)]
+struct RawSample {
+    bytes: *const u8,
+    length: usize,
+    encapsulation: u16,
+    is_valid: i32,
+    source_timestamp: i64,
+    publication: u64,
+}
+
+/// As in `shim.h`.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct RawStatus {
+    pub(crate) matched_now: u32,
+    pub(crate) matched_total: u32,
+    pub(crate) incompatible_total: u32,
+    pub(crate) incompatible_policy: u32,
+    pub(crate) deadline_missed_total: u32,
+    pub(crate) lost_total: u32,
+    pub(crate) rejected_total: u32,
+}
+
+#[repr(C)]
+struct RawType {
+    _opaque: [u8; 0],
+}
+
+type VisitEndpoint = unsafe extern "C" fn(*mut c_void, *const RawEndpoint);
+type VisitSample = unsafe extern "C" fn(*mut c_void, *const RawSample);
+
+type Hear = unsafe extern "C" fn(*const c_char, usize);
+
+unsafe extern "C" {
+    fn campanile_listen(hear: Hear);
+    fn campanile_domain_create(id: u32, configuration: *const c_char) -> i32;
+    fn campanile_participant_create(domain: u32, user_data: *const u8, user_data_length: usize) -> i32;
+    fn campanile_delete(entity: i32) -> i32;
+    fn campanile_error_text(result: i32) -> *const c_char;
+    fn campanile_guid(entity: i32, guid: *mut u8) -> i32;
+    fn campanile_writer_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
+    fn campanile_reader_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
+    fn campanile_write(writer: i32, cdr: *const u8, length: usize, source_timestamp: i64) -> i32;
+    fn campanile_wait_for_acknowledgments(writer: i32, timeout: i64) -> i32;
+    fn campanile_take(reader: i32, count: u32, visit: VisitSample, context: *mut c_void) -> i32;
+    fn campanile_writer_status(writer: i32, status: *mut RawStatus) -> i32;
+    fn campanile_reader_status(reader: i32, status: *mut RawStatus) -> i32;
+    fn campanile_publisher_of(reader: i32, publication: u64, visit: VisitEndpoint, context: *mut c_void) -> i32;
+    fn campanile_waitset_create(participant: i32) -> i32;
+    fn campanile_guard_create(participant: i32) -> i32;
+    fn campanile_guard_set(guard: i32, is_set: i32) -> i32;
+    fn campanile_waitset_attach(waitset: i32, entity: i32, token: u64) -> i32;
+    fn campanile_data_condition_create(reader: i32) -> i32;
+    fn campanile_news_condition_create(reader: i32) -> i32;
+    fn campanile_waitset_wait(waitset: i32, tokens: *mut u64, count: usize, timeout: i64) -> i32;
+    fn campanile_builtin_create(participant: i32, is_writers: i32) -> i32;
+    fn campanile_endpoints(builtin: i32, visit: VisitEndpoint, context: *mut c_void) -> i32;
+    fn campanile_endpoint_describe(
+        participant: i32,
+        builtin: i32,
+        handle: u64,
+        timeout: i64,
+        bytes: *mut *mut u8,
+        length: *mut usize,
+    ) -> i32;
+    fn campanile_endpoint_topic(participant: i32, builtin: i32, handle: u64, timeout: i64, name: *const c_char) -> i32;
+    fn campanile_topic_type_id(topic: i32, text: *mut c_char, capacity: usize) -> i32;
+    fn campanile_type_primitive(kind: u32) -> *mut RawType;
+    fn campanile_type_string(participant: i32, wide: c_int, bound: u32, error: *mut i32) -> *mut RawType;
+    fn campanile_type_enumeration(participant: i32, name: *const c_char, error: *mut i32) -> *mut RawType;
+    fn campanile_type_add_literal(of: *mut RawType, name: *const c_char, value: i32) -> i32;
+    fn campanile_type_alias(
+        participant: i32,
+        name: *const c_char,
+        original: *mut RawType,
+        error: *mut i32,
+    ) -> *mut RawType;
+    fn campanile_type_sequence(
+        participant: i32,
+        name: *const c_char,
+        element: *mut RawType,
+        bound: u32,
+        error: *mut i32,
+    ) -> *mut RawType;
+    fn campanile_type_array(
+        participant: i32,
+        name: *const c_char,
+        element: *mut RawType,
+        dimensions: u32,
+        lengths: *const u32,
+        error: *mut i32,
+    ) -> *mut RawType;
+    fn campanile_type_structure(participant: i32, name: *const c_char, error: *mut i32) -> *mut RawType;
+    fn campanile_type_union(
+        participant: i32,
+        name: *const c_char,
+        discriminator: *mut RawType,
+        error: *mut i32,
+    ) -> *mut RawType;
+    fn campanile_type_add_member(of: *mut RawType, name: *const c_char, member: *mut RawType) -> i32;
+    fn campanile_type_add_case(
+        of: *mut RawType,
+        name: *const c_char,
+        member: *mut RawType,
+        count: u32,
+        labels: *const i32,
+        is_default: c_int,
+    ) -> i32;
+    fn campanile_type_free(of: *mut RawType);
+    fn campanile_topic_create(participant: i32, name: *const c_char, of: *mut RawType) -> i32;
+    fn campanile_bytes_free(bytes: *mut u8);
+}
+
+/// Has Cyclone say its complaints to `complaints::hear`.
+pub(crate) fn listen() {
+    unsafe extern "C" fn hear(message: *const c_char, length: usize) {
+        crate::complaints::hear(octets(message.cast(), length));
+    }
+    static LISTENING: Once = Once::new();
+    // SAFETY: the function is there for ever, and set before any domain is made.
+    LISTENING.call_once(|| unsafe { campanile_listen(hear) });
+}
+
+/// What Cyclone says to a result that is negative.
+pub(crate) fn error_text(code: i32) -> &'static str {
+    // SAFETY: Cyclone answers any number with a text that it has for ever.
+    let text = unsafe { CStr::from_ptr(campanile_error_text(code)) };
+    text.to_str().unwrap_or("unknown")
+}
+
+fn checked(result: i32) -> Result<i32, Code> {
+    if result < 0 { Err(Code(result)) } else { Ok(result) }
+}
+
+/// Cyclone's number for a domain, participant, topic, writer, reader or condition, which goes with it.
+#[derive(Debug)]
+pub(crate) struct Entity(i32);
+
+impl Entity {
+    fn of(result: i32) -> Result<Self, Code> {
+        checked(result).map(Self)
+    }
+
+    /// The domain of a process, configured.
+    pub(crate) fn domain(id: u32, configuration: &CStr) -> Result<Self, Code> {
+        // SAFETY: see the module.
+        Self::of(unsafe { campanile_domain_create(id, configuration.as_ptr()) })
+    }
+
+    pub(crate) fn participant(domain: u32, user_data: &[u8]) -> Result<Self, Code> {
+        // SAFETY: the pointer is to as many octets as are said.
+        Self::of(unsafe { campanile_participant_create(domain, user_data.as_ptr(), user_data.len()) })
+    }
+
+    pub(crate) fn writer(
+        &self,
+        topic: &Self,
+        qos: RawQos,
+        partitions: &[CString],
+        user_data: &[u8],
+    ) -> Result<Self, Code> {
+        with_lists(qos, partitions, user_data, |qos| {
+            // SAFETY: `qos` and what it points to live until the call returns.
+            Self::of(unsafe { campanile_writer_create(self.0, topic.0, qos) })
+        })
+    }
+
+    pub(crate) fn reader(
+        &self,
+        topic: &Self,
+        qos: RawQos,
+        partitions: &[CString],
+        user_data: &[u8],
+    ) -> Result<Self, Code> {
+        with_lists(qos, partitions, user_data, |qos| {
+            // SAFETY: `qos` and what it points to live until the call returns.
+            Self::of(unsafe { campanile_reader_create(self.0, topic.0, qos) })
+        })
+    }
+
+    pub(crate) fn topic(&self, name: &CStr, of: &Type) -> Result<Self, Code> {
+        // SAFETY: the type is whole and stays ours; see the module.
+        Self::of(unsafe { campanile_topic_create(self.0, name.as_ptr(), of.0.as_ptr()) })
+    }
+
+    pub(crate) fn topic_of_endpoint(
+        &self,
+        builtin: &Self,
+        handle: u64,
+        timeout: i64,
+        name: &CStr,
+    ) -> Result<Self, Code> {
+        // SAFETY: see the module.
+        Self::of(unsafe { campanile_endpoint_topic(self.0, builtin.0, handle, timeout, name.as_ptr()) })
+    }
+
+    pub(crate) fn waitset(&self) -> Result<Self, Code> {
+        // SAFETY: see the module.
+        Self::of(unsafe { campanile_waitset_create(self.0) })
+    }
+
+    pub(crate) fn guard(&self) -> Result<Self, Code> {
+        // SAFETY: see the module.
+        Self::of(unsafe { campanile_guard_create(self.0) })
+    }
+
+    /// A reader of the writers (or the readers) that have been discovered.
+    pub(crate) fn builtin(&self, is_writers: bool) -> Result<Self, Code> {
+        // SAFETY: see the module.
+        Self::of(unsafe { campanile_builtin_create(self.0, i32::from(is_writers)) })
+    }
+
+    pub(crate) fn data_condition(&self) -> Result<Self, Code> {
+        // SAFETY: see the module.
+        Self::of(unsafe { campanile_data_condition_create(self.0) })
+    }
+
+    /// Something that has not been read yet.
+    pub(crate) fn news_condition(&self) -> Result<Self, Code> {
+        // SAFETY: see the module.
+        Self::of(unsafe { campanile_news_condition_create(self.0) })
+    }
+
+    pub(crate) fn set_guard(&self, is_set: bool) -> Result<(), Code> {
+        // SAFETY: see the module.
+        checked(unsafe { campanile_guard_set(self.0, i32::from(is_set)) }).map(drop)
+    }
+
+    pub(crate) fn attach(&self, entity: &Self, token: u64) -> Result<(), Code> {
+        // SAFETY: see the module.
+        checked(unsafe { campanile_waitset_attach(self.0, entity.0, token) }).map(drop)
+    }
+
+    /// How many of `tokens` were written.
+    pub(crate) fn wait(&self, tokens: &mut [u64], timeout: i64) -> Result<usize, Code> {
+        // SAFETY: at most as many tokens are written as there is room for.
+        let written = checked(unsafe { campanile_waitset_wait(self.0, tokens.as_mut_ptr(), tokens.len(), timeout) })?;
+        Ok(usize::try_from(written).unwrap_or(0))
+    }
+
+    pub(crate) fn guid(&self) -> Result<[u8; 16], Code> {
+        let mut guid = [0; 16];
+        // SAFETY: 16 octets are written.
+        checked(unsafe { campanile_guid(self.0, guid.as_mut_ptr()) })?;
+        Ok(guid)
+    }
+
+    /// `source_timestamp` below 0 is the present.
+    pub(crate) fn write(&self, cdr: &[u8], source_timestamp: i64) -> Result<(), Code> {
+        // SAFETY: the octets are read and copied before the call returns.
+        checked(unsafe { campanile_write(self.0, cdr.as_ptr(), cdr.len(), source_timestamp) }).map(drop)
+    }
+
+    pub(crate) fn wait_for_acknowledgments(&self, timeout: i64) -> Result<(), Code> {
+        // SAFETY: see the module.
+        checked(unsafe { campanile_wait_for_acknowledgments(self.0, timeout) }).map(drop)
+    }
+
+    pub(crate) fn take(&self, count: u32, visit: impl FnMut(RawTaken<'_>)) -> Result<usize, Code> {
+        let mut visitor = Visitor { visit, panic: None };
+        let context = std::ptr::from_mut(&mut visitor).cast();
+        let trampoline = sample_trampoline_of(&visitor);
+        // SAFETY: the trampoline is the one for this visitor, which outlives the call.
+        let taken = unsafe { campanile_take(self.0, count, trampoline, context) };
+        visitor.finish();
+        Ok(usize::try_from(checked(taken)?).unwrap_or(0))
+    }
+
+    pub(crate) fn writer_status(&self) -> Result<RawStatus, Code> {
+        let mut status = RawStatus::default();
+        // SAFETY: a status is written.
+        checked(unsafe { campanile_writer_status(self.0, &raw mut status) }).map(|_| status)
+    }
+
+    pub(crate) fn reader_status(&self) -> Result<RawStatus, Code> {
+        let mut status = RawStatus::default();
+        // SAFETY: a status is written.
+        checked(unsafe { campanile_reader_status(self.0, &raw mut status) }).map(|_| status)
+    }
+
+    pub(crate) fn endpoints(&self, visit: impl FnMut(RawFound<'_>)) -> Result<(), Code> {
+        let mut visitor = Visitor { visit, panic: None };
+        let context = std::ptr::from_mut(&mut visitor).cast();
+        let trampoline = endpoint_trampoline_of(&visitor);
+        // SAFETY: the trampoline is the one for this visitor, which outlives the call.
+        let result = unsafe { campanile_endpoints(self.0, trampoline, context) };
+        visitor.finish();
+        checked(result).map(drop)
+    }
+
+    pub(crate) fn publisher_of(&self, publication: u64, visit: impl FnMut(RawFound<'_>)) -> Result<(), Code> {
+        let mut visitor = Visitor { visit, panic: None };
+        let context = std::ptr::from_mut(&mut visitor).cast();
+        let trampoline = endpoint_trampoline_of(&visitor);
+        // SAFETY: the trampoline is the one for this visitor, which outlives the call.
+        let result = unsafe { campanile_publisher_of(self.0, publication, trampoline, context) };
+        visitor.finish();
+        checked(result).map(drop)
+    }
+
+    /// The type of a discovered endpoint, as `discovered.rs` reads it.
+    pub(crate) fn describe(&self, builtin: &Self, handle: u64, timeout: i64) -> Result<Vec<u8>, Code> {
+        let mut bytes = std::ptr::null_mut();
+        let mut length = 0;
+        // SAFETY: a pointer and a length are written if the result says so.
+        let result =
+            unsafe { campanile_endpoint_describe(self.0, builtin.0, handle, timeout, &raw mut bytes, &raw mut length) };
+        checked(result)?;
+        if bytes.is_null() {
+            return Ok(Vec::new());
+        }
+        // SAFETY: the octets were allocated for us, that many, and are freed once, here.
+        unsafe {
+            let copy = std::slice::from_raw_parts(bytes, length).to_vec();
+            campanile_bytes_free(bytes);
+            Ok(copy)
+        }
+    }
+
+    /// The hash that stands for a topic's type, as text.
+    pub(crate) fn type_id(&self) -> Result<String, Code> {
+        let mut text: [c_char; 64] = [0; 64];
+        // SAFETY: at most as many octets are written as there is room for, and the last is 0.
+        checked(unsafe { campanile_topic_type_id(self.0, text.as_mut_ptr(), text.len()) })?;
+        // SAFETY: the text ends with a 0 within the array.
+        Ok(unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned())
+    }
+}
+
+impl Drop for Entity {
+    fn drop(&mut self) {
+        // SAFETY: see the module. If its participant is gone, so is this, and the call says so.
+        let _gone_already = unsafe { campanile_delete(self.0) };
+    }
+}
+
+fn with_lists<T>(
+    mut qos: RawQos,
+    partitions: &[CString],
+    user_data: &[u8],
+    act: impl FnOnce(*const RawQos) -> Result<T, Code>,
+) -> Result<T, Code> {
+    let pointers: Vec<*const c_char> = partitions.iter().map(|partition| partition.as_ptr()).collect();
+    qos.partitions = pointers.as_ptr();
+    qos.partition_count = u32::try_from(pointers.len()).unwrap_or(0);
+    qos.user_data = user_data.as_ptr();
+    qos.user_data_length = user_data.len();
+    act(&raw const qos)
+}
+
+/// A closure that C calls, and what it panicked with, which is not to go through C.
+struct Visitor<F> {
+    visit: F,
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+impl<F> Visitor<F> {
+    fn call<T>(&mut self, act: impl FnOnce(&mut F) -> T) {
+        if self.panic.is_none() {
+            self.panic = catch_unwind(AssertUnwindSafe(|| act(&mut self.visit))).err();
+        }
+    }
+
+    fn finish(self) {
+        if let Some(panic) = self.panic {
+            resume_unwind(panic);
+        }
+    }
+}
+
+/// A sample, as long as it is looked at.
+pub(crate) struct RawTaken<'a> {
+    /// Nothing if the sample only says that an instance or a writer is gone.
+    pub(crate) cdr: Option<&'a [u8]>,
+    pub(crate) encapsulation: u16,
+    pub(crate) source_timestamp: i64,
+    pub(crate) publication: u64,
+}
+
+fn sample_trampoline_of<F: FnMut(RawTaken<'_>)>(_visitor: &Visitor<F>) -> VisitSample {
+    unsafe extern "C" fn trampoline<F: FnMut(RawTaken<'_>)>(context: *mut c_void, sample: *const RawSample) {
+        // SAFETY: `take` passes its own visitor, and nobody else has it meanwhile; the sample lives until we return.
+        let (visitor, sample) = unsafe { (&mut *context.cast::<Visitor<F>>(), &*sample) };
+        let cdr = (sample.is_valid != 0).then(|| octets(sample.bytes, sample.length));
+        let taken = RawTaken {
+            cdr,
+            encapsulation: sample.encapsulation,
+            source_timestamp: sample.source_timestamp,
+            publication: sample.publication,
+        };
+        visitor.call(|visit| visit(taken));
+    }
+    trampoline::<F>
+}
+
+/// An endpoint that was discovered, as long as it is looked at.
+pub(crate) struct RawFound<'a> {
+    pub(crate) key: [u8; 16],
+    pub(crate) participant: [u8; 16],
+    pub(crate) handle: u64,
+    pub(crate) topic: String,
+    pub(crate) type_name: String,
+    pub(crate) partitions: Vec<String>,
+    pub(crate) user_data: &'a [u8],
+    pub(crate) reliable: bool,
+    pub(crate) transient_local: bool,
+    pub(crate) type_id: Option<String>,
+}
+
+fn endpoint_trampoline_of<F: FnMut(RawFound<'_>)>(_visitor: &Visitor<F>) -> VisitEndpoint {
+    unsafe extern "C" fn trampoline<F: FnMut(RawFound<'_>)>(context: *mut c_void, found: *const RawEndpoint) {
+        // SAFETY: the caller passes its own visitor, and nobody else has it meanwhile; the endpoint lives until we return.
+        let (visitor, found) = unsafe { (&mut *context.cast::<Visitor<F>>(), &*found) };
+        let count = usize::try_from(found.partition_count).unwrap_or(0);
+        let partitions = if count == 0 {
+            Vec::new()
+        } else {
+            // SAFETY: there are that many pointers, each to text.
+            unsafe { std::slice::from_raw_parts(found.partitions, count) }.iter().map(|&name| text(name)).collect()
+        };
+        let endpoint = RawFound {
+            key: found.key,
+            participant: found.participant,
+            handle: found.handle,
+            topic: text(found.topic),
+            type_name: text(found.type_name),
+            partitions,
+            user_data: octets(found.user_data, found.user_data_length),
+            reliable: found.reliable != 0,
+            transient_local: found.transient_local != 0,
+            type_id: (found.is_typed != 0).then(|| text(found.type_id.as_ptr())),
+        };
+        visitor.call(|visit| visit(endpoint));
+    }
+    trampoline::<F>
+}
+
+/// What a pointer of C's points to, which may be nothing.
+fn octets<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
+    if bytes.is_null() || length == 0 {
+        return &[];
+    }
+    // SAFETY: our functions in C say how many octets they point to; callers in this module look at them only while those live.
+    unsafe { std::slice::from_raw_parts(bytes, length) }
+}
+
+fn text(pointer: *const c_char) -> String {
+    if pointer.is_null() {
+        return String::new();
+    }
+    // SAFETY: texts of C's end with 0 and live until the visitor returns.
+    unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+/// A type under construction, or ready.
+pub(crate) struct Type(NonNull<RawType>);
+
+impl Type {
+    fn of(pointer: *mut RawType, error: i32) -> Result<Self, Code> {
+        let made = NonNull::new(pointer).map(Self).ok_or(Code(error))?;
+        checked(error)?;
+        Ok(made)
+    }
+
+    /// Hands it to a function in C that takes it over, whatever the result.
+    fn consumed(self) -> *mut RawType {
+        std::mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+
+    pub(crate) fn primitive(kind: u32) -> Result<Self, Code> {
+        // SAFETY: the kind is one of Cyclone's, or refused when it is used.
+        let made = unsafe { campanile_type_primitive(kind) };
+        NonNull::new(made).map(Self).ok_or(Code::OUT_OF_RESOURCES)
+    }
+
+    pub(crate) fn string(participant: &Entity, wide: bool, bound: u32) -> Result<Self, Code> {
+        let mut error = 0;
+        // SAFETY: see the module.
+        let made = unsafe { campanile_type_string(participant.0, c_int::from(wide), bound, &raw mut error) };
+        Self::of(made, error)
+    }
+
+    pub(crate) fn enumeration(participant: &Entity, name: &CStr) -> Result<Self, Code> {
+        let mut error = 0;
+        // SAFETY: see the module.
+        let made = unsafe { campanile_type_enumeration(participant.0, name.as_ptr(), &raw mut error) };
+        Self::of(made, error)
+    }
+
+    pub(crate) fn add_literal(&mut self, name: &CStr, value: i32) -> Result<(), Code> {
+        // SAFETY: the type is ours.
+        checked(unsafe { campanile_type_add_literal(self.0.as_ptr(), name.as_ptr(), value) }).map(drop)
+    }
+
+    pub(crate) fn alias(participant: &Entity, name: &CStr, original: Self) -> Result<Self, Code> {
+        let mut error = 0;
+        // SAFETY: the original is handed over.
+        let made = unsafe { campanile_type_alias(participant.0, name.as_ptr(), original.consumed(), &raw mut error) };
+        Self::of(made, error)
+    }
+
+    pub(crate) fn sequence(participant: &Entity, name: &CStr, element: Self, bound: u32) -> Result<Self, Code> {
+        let mut error = 0;
+        let element = element.consumed();
+        // SAFETY: the element is handed over.
+        let made = unsafe { campanile_type_sequence(participant.0, name.as_ptr(), element, bound, &raw mut error) };
+        Self::of(made, error)
+    }
+
+    pub(crate) fn array(participant: &Entity, name: &CStr, element: Self, lengths: &[u32]) -> Result<Self, Code> {
+        let mut error = 0;
+        let element = element.consumed();
+        let dimensions = u32::try_from(lengths.len()).unwrap_or(0);
+        // SAFETY: the element is handed over; there are as many lengths as are said.
+        let made = unsafe {
+            campanile_type_array(participant.0, name.as_ptr(), element, dimensions, lengths.as_ptr(), &raw mut error)
+        };
+        Self::of(made, error)
+    }
+
+    pub(crate) fn structure(participant: &Entity, name: &CStr) -> Result<Self, Code> {
+        let mut error = 0;
+        // SAFETY: see the module.
+        let made = unsafe { campanile_type_structure(participant.0, name.as_ptr(), &raw mut error) };
+        Self::of(made, error)
+    }
+
+    pub(crate) fn union(participant: &Entity, name: &CStr, discriminator: Self) -> Result<Self, Code> {
+        let mut error = 0;
+        let discriminator = discriminator.consumed();
+        // SAFETY: the discriminator's type is handed over.
+        let made = unsafe { campanile_type_union(participant.0, name.as_ptr(), discriminator, &raw mut error) };
+        Self::of(made, error)
+    }
+
+    pub(crate) fn add_member(&mut self, name: &CStr, member: Self) -> Result<(), Code> {
+        // SAFETY: the type is ours; the member's is handed over.
+        checked(unsafe { campanile_type_add_member(self.0.as_ptr(), name.as_ptr(), member.consumed()) }).map(drop)
+    }
+
+    pub(crate) fn add_case(&mut self, name: &CStr, member: Self, labels: &[i32], is_default: bool) -> Result<(), Code> {
+        let count = u32::try_from(labels.len()).unwrap_or(0);
+        let is_default = c_int::from(is_default);
+        let member = member.consumed();
+        // SAFETY: the type is ours; the member's is handed over; there are as many labels as are said.
+        let result = unsafe {
+            campanile_type_add_case(self.0.as_ptr(), name.as_ptr(), member, count, labels.as_ptr(), is_default)
+        };
+        checked(result).map(drop)
+    }
+}
+
+impl Drop for Type {
+    fn drop(&mut self) {
+        // SAFETY: it is ours and was not handed over.
+        unsafe { campanile_type_free(self.0.as_ptr()) }
+    }
+}

@@ -1,0 +1,190 @@
+//! Who gets what, how much of it, and what happens when there is no room.
+
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use dds::{Error, Options, Participant, Qos, WriteError};
+use testing::wait_until;
+
+use crate::support::{blob, blob_type, matched, named, number_of, number_type, pair, taken, until_matched};
+
+#[test]
+fn values_arrive_in_order() {
+    let (a, b) = pair(1);
+    let name = named("order");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let (writer, reader) = matched(&from, &to, &Qos::default(), &Qos::default());
+    for number in 0..1000u32 {
+        writer.write(&number.to_ne_bytes()).unwrap();
+    }
+    let numbers: Vec<u32> = taken(&reader, 1000).iter().map(|cdr| number_of(cdr)).collect();
+    assert_eq!(numbers, (0..1000).collect::<Vec<_>>());
+}
+
+#[test]
+fn late_joiners_get_the_latest_and_readers_that_are_there_all() {
+    let (a, b) = pair(2);
+    let name = named("late");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let qos = Qos { late_joiners: 3, ..Qos::default() };
+    let (writer, live) = matched(&from, &to, &qos, &qos);
+    for number in 0..500u32 {
+        writer.write(&number.to_ne_bytes()).unwrap();
+    }
+    assert_eq!(taken(&live, 500).len(), 500);
+    let late = to.reader(&qos).unwrap();
+    let numbers: Vec<u32> = taken(&late, 3).iter().map(|cdr| number_of(cdr)).collect();
+    assert_eq!(numbers, [497, 498, 499]);
+    writer.write(&500u32.to_ne_bytes()).unwrap();
+    assert_eq!(taken(&late, 1).iter().map(|cdr| number_of(cdr)).collect::<Vec<_>>(), [500]);
+}
+
+#[test]
+fn a_writer_that_outruns_its_reader_is_slowed_and_nothing_is_lost() {
+    let (a, b) = pair(3);
+    let name = named("slow");
+    let (from, to) = (a.topic(&name, &blob_type()).unwrap(), b.topic(&name, &blob_type()).unwrap());
+    let writer_qos = Qos { blocking_max: Duration::from_millis(200), ..Qos::default() };
+    let (writer, reader) = matched(&from, &to, &writer_qos, &Qos { samples_max: 16, ..Qos::default() });
+    let mut written = 0;
+    let slowed = loop {
+        match writer.write(&blob(written, 8000)) {
+            Ok(()) => written += 1,
+            Err(error) => break error,
+        }
+        assert!(written < 20_000, "160 MB went somewhere");
+    };
+    assert_eq!(slowed, WriteError::Slowed);
+    // One of those that wait for room: it is told of room by the reader's taking.
+    let (done, is_done) = mpsc::channel();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut tried = 0;
+            while writer.write(&blob(written, 8000)) == Err(WriteError::Slowed) {
+                tried += 1;
+                assert!(tried < 300, "the writer is never told of room");
+            }
+            done.send(()).unwrap();
+        });
+        let numbers: Vec<u32> =
+            taken(&reader, usize::try_from(written).unwrap() + 1).iter().map(|cdr| number_of(cdr)).collect();
+        assert_eq!(numbers, (0..=written).collect::<Vec<_>>());
+        is_done.recv_timeout(crate::support::PATIENCE).unwrap();
+    });
+    assert_eq!(reader.status().unwrap().lost_total, 0);
+}
+
+#[test]
+fn partitions_are_apart() {
+    let (a, b) = pair(4);
+    let name = named("partition");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let within = |partition: &str| Qos { partitions: vec![partition.to_owned()], ..Qos::default() };
+    let (north, northern) = matched(&from, &to, &within("north"), &within("north"));
+    let (south, southern) = matched(&from, &to, &within("south"), &within("south"));
+    let everywhere = to.reader(&within("*")).unwrap();
+    wait_until("both writers are seen everywhere", || everywhere.status().unwrap().writers == 2);
+    wait_until("both writers see it", || [&north, &south].iter().all(|w| w.status().unwrap().readers == 2));
+    north.write(&1u32.to_ne_bytes()).unwrap();
+    south.write(&2u32.to_ne_bytes()).unwrap();
+    assert_eq!(taken(&everywhere, 2).len(), 2);
+    assert_eq!(taken(&northern, 1), [1u32.to_ne_bytes()]);
+    assert_eq!(taken(&southern, 1), [2u32.to_ne_bytes()]);
+}
+
+#[test]
+fn own_values_are_left_out_where_that_is_wanted() {
+    let (a, b) = pair(5);
+    let name = named("own");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let own = to.writer(&Qos::default()).unwrap();
+    let (other, reader) = matched(&from, &to, &Qos::default(), &Qos { ignore_own: true, ..Qos::default() });
+    own.write(&1u32.to_ne_bytes()).unwrap();
+    other.write(&2u32.to_ne_bytes()).unwrap();
+    assert_eq!(taken(&reader, 1), [2u32.to_ne_bytes()]);
+    assert_eq!(reader.status().unwrap().writers, 1);
+}
+
+#[test]
+fn a_reader_that_asks_for_more_than_is_offered_is_told() {
+    let (a, b) = pair(6);
+    let name = named("incompatible");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let writer = from.writer(&Qos { reliable: false, ..Qos::default() }).unwrap();
+    let reader = to.reader(&Qos::default()).unwrap();
+    wait_until("both are told", || {
+        writer.status().unwrap().incompatible_total == 1 && reader.status().unwrap().incompatible_total == 1
+    });
+}
+
+#[test]
+fn a_waiting_thread_is_woken() {
+    let (a, _b) = pair(7);
+    let set = a.wait_set().unwrap();
+    let waker = set.waker();
+    thread::scope(|scope| {
+        scope.spawn(|| waker.wake());
+        let mut tokens = Vec::new();
+        assert!(set.wait(Some(crate::support::PATIENCE), &mut tokens).unwrap().by_waker);
+        assert!(!set.wait(Some(Duration::ZERO), &mut tokens).unwrap().by_waker, "it is reported once");
+    });
+}
+
+#[test]
+fn a_value_is_known_by_who_wrote_it_and_when() {
+    let (a, b) = pair(8);
+    let name = named("who");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let qos = Qos { user_data: b"mine".to_vec(), ..Qos::default() };
+    let (writer, reader) = matched(&from, &to, &qos, &Qos::default());
+    writer.write_made_at(&1u32.to_ne_bytes(), 1_700_000_000_000_000_000).unwrap();
+    let mut seen = Vec::new();
+    wait_until("the value", || {
+        reader.take(8, |sample| seen.push((sample.source_timestamp, sample.publisher))).unwrap();
+        !seen.is_empty()
+    });
+    // RTPS has fractions of 2^-32 of a second.
+    assert!((seen[0].0 - 1_700_000_000_000_000_000).abs() < 2);
+    let publisher = reader.publisher(seen[0].1).unwrap();
+    assert_eq!((publisher.guid, publisher.participant), (writer.guid(), a.guid()));
+    assert_eq!(publisher.user_data, b"mine");
+}
+
+#[test]
+fn who_comes_and_goes_is_noticed() {
+    let (a, b) = pair(9);
+    let name = named("coming");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let mut set = b.wait_set().unwrap();
+    set.attach_discovery().unwrap();
+    let (writer, reader) = matched(&from, &to, &Qos::default(), &Qos::default());
+    let is_there = || b.endpoints().unwrap().iter().any(|endpoint| endpoint.guid == writer.guid());
+    assert!(is_there());
+    until_matched(&writer, &reader);
+    let guid = writer.guid();
+    drop(writer);
+    let mut tokens = Vec::new();
+    wait_until("the writer is gone", || {
+        set.wait(Some(Duration::from_millis(50)), &mut tokens).unwrap();
+        b.endpoints().unwrap().iter().all(|endpoint| endpoint.guid != guid)
+    });
+}
+
+#[test]
+fn a_network_that_is_not_there_is_told() {
+    let nowhere = Options { interface: Some("nowhere0".into()), ..Options::default() };
+    let refused = Participant::new(230, &nowhere).unwrap_err().to_string();
+    assert!(refused.contains("nowhere0"), "{refused}");
+    assert_eq!(Participant::new(233, &Options::default()).unwrap_err(), Error::DomainId(233));
+}
+
+#[test]
+fn participants_of_a_process_share_its_domain() {
+    let (a, _b) = pair(10);
+    let other = Participant::new(a.domain(), &Options::loopback()).unwrap_err();
+    assert_eq!(other, Error::DomainOptions(a.domain()));
+    let id = a.domain();
+    drop(a);
+    assert_eq!(Participant::new(id, &Options::loopback()).unwrap().domain(), id);
+}

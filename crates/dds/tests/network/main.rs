@@ -1,0 +1,10 @@
+//! Participants that meet over the loopback interface.
+
+#[cfg(test)]
+mod delivery;
+#[cfg(test)]
+mod foreign;
+#[cfg(test)]
+mod support;
+#[cfg(test)]
+mod types;

@@ -1,0 +1,155 @@
+//! `#[derive(Event)]`: a Rust struct as an event of Campanile, a Rust enum as one of IDL.
+//!
+//! What it makes is described at the trait `campanile::Event`. Mistakes are told where they are made: generic types, enums with values,
+//! tuples, unknown attributes.
+
+mod attributes;
+
+use attributes::Attributes;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::spanned::Spanned;
+use syn::{Data, DeriveInput, Error, Fields, FieldsNamed, parse_macro_input};
+
+/// Makes a struct an event, or a struct or enum a member of events.
+#[proc_macro_derive(Event, attributes(event))]
+pub fn derive_event(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    let input = parse_macro_input!(input as DeriveInput);
+    expand(&input).unwrap_or_else(Error::into_compile_error).into()
+}
+
+fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
+    if !input.generics.params.is_empty() {
+        return Err(Error::new(
+            input.generics.span(),
+            "a type with parameters cannot be an event: each event type has one name",
+        ));
+    }
+    let attributes = Attributes::of_type(&input.attrs)?;
+    match &input.data {
+        Data::Struct(data) => match &data.fields {
+            Fields::Named(fields) => structure(input, &attributes, fields),
+            fields => {
+                Err(Error::new(fields.span(), "an event has members with names: write `struct Name { member: Type }`"))
+            }
+        },
+        Data::Enum(data) => enumeration(input, &attributes, data),
+        Data::Union(data) => Err(Error::new(data.union_token.span(), "a union cannot be an event")),
+    }
+}
+
+/// The name in IDL of something that has one in Rust.
+fn name_of(ident: &syn::Ident, attributes: &Attributes) -> String {
+    attributes.name.clone().unwrap_or_else(|| ident.to_string().trim_start_matches("r#").to_owned())
+}
+
+fn structure(input: &DeriveInput, attributes: &Attributes, fields: &FieldsNamed) -> Result<TokenStream, Error> {
+    let ident = &input.ident;
+    let name = name_of(ident, attributes);
+    let id = attributes.id(&name);
+    let domain = match &attributes.domain {
+        Some(domain) => quote!(::core::option::Option::Some(#domain)),
+        None => quote!(::core::option::Option::None),
+    };
+    let (mut names, mut idents, mut types) = (Vec::<String>::new(), Vec::new(), Vec::new());
+    for field in &fields.named {
+        let Some(ident) = &field.ident else { continue };
+        let name = name_of(ident, &Attributes::of_member(&field.attrs)?);
+        if names.iter().any(|other| other.eq_ignore_ascii_case(&name)) {
+            return Err(Error::new(ident.span(), format!("IDL takes `{name}` and another member for the same name")));
+        }
+        names.push(name);
+        idents.push(ident);
+        types.push(field.ty.to_token_stream());
+    }
+    Ok(quote! {
+        #[automatically_derived]
+        impl ::campanile::Field for #ident {
+            const OCTETS_MIN: usize = 0 #(+ <#types as ::campanile::Field>::OCTETS_MIN)*;
+
+            fn type_code() -> ::campanile::derived::TypeCode {
+                ::campanile::derived::structure(#id, #name, || ::std::vec![
+                    #((#names, <#types as ::campanile::Field>::type_code()),)*
+                ])
+            }
+
+            fn write(&self, writer: &mut ::campanile::derived::Writer<'_>) {
+                let _ = &writer;
+                #(<#types as ::campanile::Field>::write(&self.#idents, writer);)*
+            }
+
+            fn read(
+                reader: &mut ::campanile::derived::Reader<'_>,
+            ) -> ::core::result::Result<Self, ::campanile::derived::ReadError> {
+                let _ = &reader;
+                ::core::result::Result::Ok(Self {
+                    #(#idents: <#types as ::campanile::Field>::read(reader)?,)*
+                })
+            }
+        }
+
+        #[automatically_derived]
+        impl ::campanile::Event for #ident {
+            const DOMAIN: ::core::option::Option<&'static str> = #domain;
+            const NAME: &'static str = #name;
+
+            fn event_type() -> &'static ::campanile::derived::TypeCode {
+                static TYPE: ::std::sync::OnceLock<::campanile::derived::TypeCode> = ::std::sync::OnceLock::new();
+                TYPE.get_or_init(<Self as ::campanile::Field>::type_code)
+            }
+        }
+    })
+}
+
+fn enumeration(input: &DeriveInput, attributes: &Attributes, data: &syn::DataEnum) -> Result<TokenStream, Error> {
+    let ident = &input.ident;
+    if let Some(domain) = &attributes.domain {
+        return Err(Error::new(
+            ident.span(),
+            format!("an enum is no event and has no domain {domain:?}; the struct that it is in has"),
+        ));
+    }
+    if data.variants.is_empty() {
+        return Err(Error::new(ident.span(), "an enum of an event has at least one label"));
+    }
+    let (mut labels, mut idents) = (Vec::new(), Vec::new());
+    for variant in &data.variants {
+        if !matches!(variant.fields, Fields::Unit) {
+            return Err(Error::new(variant.fields.span(), "an enum of an event has labels only, without values"));
+        }
+        labels.push(name_of(&variant.ident, &Attributes::of_member(&variant.attrs)?));
+        idents.push(&variant.ident);
+    }
+    let name = name_of(ident, attributes);
+    let id = attributes.id(&name);
+    let count = u32::try_from(labels.len()).unwrap_or(u32::MAX);
+    let places = 0..count;
+    let places_again = 0..count.saturating_sub(1);
+    let (last, others) = idents
+        .split_last()
+        .map(|(last, others)| (*last, others))
+        .ok_or_else(|| Error::new(ident.span(), "no label"))?;
+    Ok(quote! {
+        #[automatically_derived]
+        impl ::campanile::Field for #ident {
+            const OCTETS_MIN: usize = 4;
+
+            fn type_code() -> ::campanile::derived::TypeCode {
+                ::campanile::derived::TypeCode::enumeration(#id, #name, &[#(#labels),*])
+            }
+
+            fn write(&self, writer: &mut ::campanile::derived::Writer<'_>) {
+                writer.u32(match self { #(Self::#idents => #places,)* });
+            }
+
+            fn read(
+                reader: &mut ::campanile::derived::Reader<'_>,
+            ) -> ::core::result::Result<Self, ::campanile::derived::ReadError> {
+                ::core::result::Result::Ok(match ::campanile::derived::read_label(#count, #name, reader)? {
+                    #(#places_again => Self::#others,)*
+                    _ => Self::#last,
+                })
+            }
+        }
+    })
+}
