@@ -9,7 +9,7 @@ export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 PREFIX ?= /usr/local
 UNITS ?= /etc/systemd/system
 
-.PHONY: run test check build install install-test-tools bench fuzz clean
+.PHONY: run test check build install wheel install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
 # in use: make run LISTEN=127.0.0.1:2810
@@ -28,7 +28,13 @@ install: build
 		install -D -m 644 target/$$unit $(DESTDIR)$(UNITS)/$$unit || exit 1; \
 	done
 
-# Install what the tests need (omniORB, JacORB), then run them all.
+# Campanile for Python, as a wheel for CPython 3.11 and later: target/wheels/campanile-*.whl; then: pip install target/wheels/campanile-*.whl
+wheel:
+	python3 -m venv target/maturin
+	target/maturin/bin/pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
+	target/maturin/bin/maturin build --release --locked -m crates/python/Cargo.toml -o target/wheels
+
+# Install what the tests need (omniORB, JacORB, Python's tools), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
 
