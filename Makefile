@@ -37,6 +37,7 @@ wheel:
 # Install what the tests need (omniORB, JacORB, Python's tools), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
+	$(CARGO) test --locked -p campanile --features dds
 
 # Formatting and lints, the same here and in CI.
 check:

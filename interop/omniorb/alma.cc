@@ -23,7 +23,7 @@ namespace NME = NotifyMonitoringExt;
 CosNaming::Name name_of(const std::string& channel) {
   CosNaming::Name name;
   name.length(1);
-  name[0].id = (channel + "@ALMADEFAULTDOMAIN").c_str();
+  name[0].id = (channel + "@DEFAULTDOMAIN").c_str();
   name[0].kind = "channels";
   return name;
 }

@@ -98,6 +98,18 @@ impl Declared {
         &self.0.type_code
     }
 
+    /// The type as it is written.
+    #[cfg(feature = "dds")]
+    pub(crate) fn octets(&self) -> &[u8] {
+        &self.0.octets.utf8
+    }
+
+    /// Whether both are one.
+    #[cfg(feature = "dds")]
+    pub(crate) fn key(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// The name under which its events travel.
     #[must_use]
     pub fn name(&self) -> &str {

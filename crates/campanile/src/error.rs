@@ -46,6 +46,20 @@ pub enum Error {
     },
     /// No thread could be started.
     Thread(std::io::Error),
+    /// Over DDS: readers are behind, and what waits for them takes all the room there is. The event was not published; nothing is lost.
+    Slowed {
+        /// How long was waited for room.
+        waited: std::time::Duration,
+    },
+    /// DDS cannot do what it was asked for.
+    Dds(String),
+    /// The filter is none. (A notification service refuses one itself.)
+    Filter {
+        /// Its text.
+        text: String,
+        /// What is wrong with it, and where.
+        reason: String,
+    },
 }
 
 /// Sorts of [`Error`] as numbers, for languages that have no sums. They stay as they are.
@@ -71,6 +85,12 @@ pub enum ErrorCode {
     NoTransport = 8,
     /// No thread could be started.
     Thread = 9,
+    /// Readers are behind and there is no room for more: it may be tried again.
+    Slowed = 10,
+    /// DDS cannot do what it was asked for.
+    Dds = 11,
+    /// The filter is none.
+    Filter = 12,
 }
 
 impl Error {
@@ -87,6 +107,9 @@ impl Error {
             Self::Forked => ErrorCode::Forked,
             Self::NoTransport { .. } => ErrorCode::NoTransport,
             Self::Thread(_) => ErrorCode::Thread,
+            Self::Slowed { .. } => ErrorCode::Slowed,
+            Self::Dds(_) => ErrorCode::Dds,
+            Self::Filter { .. } => ErrorCode::Filter,
         }
     }
 
@@ -117,6 +140,11 @@ impl fmt::Display for Error {
                 write!(f, "this build has no {transport}: build with the cargo feature `{}`", transport.to_lowercase())
             }
             Self::Thread(error) => write!(f, "no thread could be started: {error}"),
+            Self::Slowed { waited } => {
+                write!(f, "readers are behind, and there was no room for another event within {waited:?}; try again")
+            }
+            Self::Dds(reason) => f.write_str(reason),
+            Self::Filter { text, reason } => write!(f, "{text:?} is no filter: {reason}"),
         }
     }
 }
@@ -187,6 +215,13 @@ pub enum Trouble {
         /// What it said.
         reason: String,
     },
+    /// Events did not come, over DDS: there was no room for them, or they were not sent again.
+    Lost {
+        /// Their type's name.
+        name: String,
+        /// How many more than were told before.
+        events: u64,
+    },
     /// A callback took so long. Meanwhile events wait at the service, and when there is no room for them any more, suppliers wait too,
     /// or events are lost there, as the channel's settings say. Told once for each time that it begins.
     Slow {
@@ -216,6 +251,8 @@ pub enum TroubleCode {
     Callback = 6,
     /// [`Trouble::Slow`]
     Slow = 7,
+    /// [`Trouble::Lost`]
+    Lost = 8,
 }
 
 impl Trouble {
@@ -230,6 +267,7 @@ impl Trouble {
             Self::Unreadable { .. } => TroubleCode::Unreadable,
             Self::Callback { .. } => TroubleCode::Callback,
             Self::Slow { .. } => TroubleCode::Slow,
+            Self::Lost { .. } => TroubleCode::Lost,
         }
     }
 }
@@ -246,6 +284,7 @@ impl fmt::Display for Trouble {
             Self::Mismatch(mismatch) => mismatch.fmt(f),
             Self::Unreadable { name, reason } => write!(f, "an event {name} cannot be read: {reason}"),
             Self::Callback { name, reason } => write!(f, "the callback failed for an event {name}: {reason}"),
+            Self::Lost { name, events } => write!(f, "{events} events {name} were lost on the way"),
             Self::Slow { name, took } => write!(f, "the callback took {took:.1?} for an event {name}: events wait"),
         }
     }

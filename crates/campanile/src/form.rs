@@ -98,6 +98,13 @@ pub(crate) enum Payload<'a> {
 const ANY_TYPE: &str = "%ANY";
 
 impl<'a> Found<'a> {
+    /// What came as a value alone.
+    #[cfg(feature = "dds")]
+    pub(crate) fn of(domain: &'a str, name: &'a str) -> Self {
+        let (domain, name, event_name) = (Cow::Borrowed(domain), Cow::Borrowed(name), Cow::Borrowed(""));
+        Self { domain, name, event_name, payload: Payload::Members(Vec::new()) }
+    }
+
     /// Looks an event in an Any over.
     pub(crate) fn in_any(reader: &mut Reader<'a>) -> Result<Self, ReadError> {
         let any = AnyRef::read(reader, &mut work())?;

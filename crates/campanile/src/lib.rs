@@ -13,6 +13,9 @@ mod declared;
 mod dynamic;
 mod error;
 mod form;
+mod link;
+#[cfg(feature = "dds")]
+mod peer_to_peer;
 mod projection;
 mod queue;
 pub mod raw;

@@ -86,15 +86,36 @@ words!(Transport, "transport", "notification" => Notification, "dds" => Dds,);
 words!(EventForm, "event_form", "body" => Body, "alma" => Alma,);
 
 /// How names become DDS's numbers and partitions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DdsSettings {
+    /// The DDS domain of event domains that are not in the table. Default 0.
+    pub domain_default: u16,
+    /// The network interface, by its name or address. Default: the one that DDS likes best.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interface: Option<String>,
+    /// Hosts that may take part, where there is no multicast to find them. Default none: multicast finds them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<String>,
+    /// How many of a writer's latest events those get who come later. Default 0: none.
+    pub late_joiners: u32,
+    /// Octets that a publisher keeps for readers that are behind; then `publish` waits. Default 1 MiB.
+    pub writer_bytes_max: u32,
+    /// Milliseconds that it waits at most, before it says [`Error::Slowed`](crate::Error::Slowed). Default 10,000.
+    pub slowed_ms_max: u32,
+    /// Milliseconds between two events of a type at most, told to readers that want to know. Default 0: no such deadline.
+    pub deadline_ms: u32,
+    /// Milliseconds for which an event is of use. Default 0: for ever.
+    pub lifespan_ms: u32,
+    /// The transport priority of events: what is higher goes first, where the network tells them apart. Default 0.
+    pub priority: i32,
+    /// Milliseconds in which participants find each other: consumers are ready, and the first event of a type is published, no
+    /// earlier after the program began to take part. Default 300.
+    pub settle_ms: u32,
     /// Event domains and the DDS domains for them, 0 to 232, no two alike. Default none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub domains: BTreeMap<String, u16>,
-    /// The DDS domain of event domains that are not in the table. Default 0.
-    pub domain_default: u16,
     /// Channels and the partitions for them, where these are not to be called as the channel is; `""` is DDS's default partition.
     /// Default none.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -103,6 +124,25 @@ pub struct DdsSettings {
 
 /// The highest DDS domain.
 pub const DDS_DOMAIN_MAX: u16 = 232;
+
+impl Default for DdsSettings {
+    fn default() -> Self {
+        Self {
+            domains: BTreeMap::new(),
+            domain_default: 0,
+            interface: None,
+            peers: Vec::new(),
+            late_joiners: 0,
+            writer_bytes_max: 1 << 20,
+            slowed_ms_max: 10_000,
+            deadline_ms: 0,
+            lifespan_ms: 0,
+            priority: 0,
+            settle_ms: 300,
+            partitions: BTreeMap::new(),
+        }
+    }
+}
 
 impl DdsSettings {
     /// The DDS domain of an event domain.

@@ -1,5 +1,7 @@
 //! The types that came, each understood once.
 
+#[cfg(feature = "dds")]
+use crate::declared::Declared;
 use crate::declared::NATIVE;
 use crate::form::{Payload, split, work};
 use crate::projection::{Misfit, Plan};
@@ -25,7 +27,7 @@ pub(crate) struct Came {
 /// All that came, by their octets: one list for each encoding in which octets may mean something else.
 #[derive(Default)]
 pub(crate) struct Types {
-    known: [HashMap<Box<[u8]>, usize>; 5],
+    known: [HashMap<Box<[u8]>, usize>; 6],
     came: Vec<Came>,
     octets: usize,
     /// The one that came last, which mostly comes again.
@@ -36,6 +38,9 @@ pub(crate) struct Types {
 
 /// The place of members that were put together in [`Types::known`].
 const TOGETHER: usize = 4;
+/// That of types of values that came alone.
+#[cfg(feature = "dds")]
+const ALONE: usize = 5;
 
 /// A value with its type.
 pub(crate) struct Understood<'a> {
@@ -68,6 +73,15 @@ impl Types {
                 Ok(Understood { which, reader })
             }
             Payload::Members(members) => self.together(members, name, value),
+        }
+    }
+
+    /// Which type a declared one is.
+    #[cfg(feature = "dds")]
+    pub(crate) fn of_declared(&mut self, declared: &Declared) -> usize {
+        match self.find(ALONE, declared.octets()) {
+            Some(which) => which,
+            None => self.add(ALONE, declared.octets(), TypeCode::clone(declared.type_code())),
         }
     }
 

@@ -27,6 +27,8 @@ mod priorities;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]
+mod simple;
+#[cfg(test)]
 mod slow_consumers;
 #[cfg(test)]
 mod support;

@@ -57,12 +57,16 @@
 //! the child, and consumers get nothing there; dropping either there touches nothing of the parent's.
 
 mod consumer;
+mod desk;
 mod events;
 mod publisher;
 mod supplier;
 
 pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};
-pub(crate) use consumer::{Handler, Handling};
+pub(crate) use consumer::{Handler, Handling, Way};
+pub(crate) use desk::Desk;
+#[cfg(feature = "dds")]
+pub(crate) use desk::Teller;
 pub use events::{OwnedEvent, RawEvents};
 pub use publisher::{PublishOptions, RawPublisher};
 pub use supplier::RawSupplier;

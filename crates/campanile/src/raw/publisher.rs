@@ -4,6 +4,9 @@ use super::Own;
 use super::supplier::{Inner, noted, told};
 use crate::declared::Declared;
 use crate::error::Error;
+use crate::link::Link;
+#[cfg(feature = "dds")]
+use crate::peer_to_peer::WritersTally;
 use client::{Answers, Loss, Publisher, PublisherOptions, Tally};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +16,9 @@ use std::time::Duration;
 
 /// Longest time between two looks at events that are under way.
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(5);
+/// Longest time spent on what readers have not confirmed.
+#[cfg(feature = "dds")]
+const SYNC_MAX: Duration = Duration::from_secs(60);
 /// Longest time spent on the last answers when a publisher is dropped.
 const FAREWELL: Duration = Duration::from_secs(2);
 
@@ -43,7 +49,14 @@ impl Default for PublishOptions {
 /// to know call [`close`](Self::close).
 #[derive(Debug)]
 pub struct RawPublisher {
-    own: Own<Running>,
+    way: Way,
+}
+
+#[derive(Debug)]
+enum Way {
+    Gathered(Own<Running>),
+    #[cfg(feature = "dds")]
+    Counted(Own<Counted>),
 }
 
 #[derive(Debug)]
@@ -65,26 +78,21 @@ struct Shared {
 
 impl RawPublisher {
     pub(super) fn new(inner: Arc<Inner>, options: PublishOptions) -> Result<Self, Error> {
-        let publisher = inner.supplier.publisher(PublisherOptions {
-            answers: Answers::Windowed { unanswered_max: options.unanswered_max.max(1) },
-            gather_events_max: options.gather_events_max.max(1),
-            // The thread sees to it.
-            gather_time_max: Duration::MAX,
-            ..PublisherOptions::default()
-        })?;
-        let shared = Arc::new(Shared {
-            inner,
-            publisher: Mutex::new(Some(publisher)),
-            is_busy: AtomicBool::new(false),
-            has_ended: AtomicBool::new(false),
-            gather_time: options.gather_time_max,
-        });
-        let theirs = shared.clone();
-        let flusher = thread::Builder::new()
-            .name("campanile-flush".to_owned())
-            .spawn(move || theirs.send_in_time())
-            .map_err(Error::Thread)?;
-        Ok(Self { own: Own::new(Running { shared, flusher: Some(flusher) }) })
+        let publisher = match &inner.link {
+            Link::Notification(supplier) => supplier.publisher(PublisherOptions {
+                answers: Answers::Windowed { unanswered_max: options.unanswered_max.max(1) },
+                gather_events_max: options.gather_events_max.max(1),
+                // The thread sees to it.
+                gather_time_max: Duration::MAX,
+                ..PublisherOptions::default()
+            })?,
+            #[cfg(feature = "dds")]
+            Link::Dds(_) => {
+                return Ok(Self { way: Way::Counted(Own::new(Counted { inner, tally: WritersTally::default() })) });
+            }
+        };
+        Running::new(inner, publisher, options.gather_time_max)
+            .map(|running| Self { way: Way::Gathered(Own::new(running)) })
     }
 
     /// Takes an event and gives its number. Waits only when as many are on the way as may be.
@@ -93,21 +101,11 @@ impl RawPublisher {
     /// The event was not taken: it is no value of the type, or there is no service. The fate of events that were taken is not an error
     /// here.
     pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
-        let running = self.own.here()?;
-        let shared = &*running.shared;
-        let fault = Cell::new(None);
-        let envelope = shared.inner.envelope(declared);
-        let outcome = {
-            let mut publisher = shared.lock();
-            let Some(publisher) = publisher.as_mut() else { return Err(Error::Forked) };
-            publisher.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer))
-        };
-        if !shared.is_busy.swap(true, Ordering::AcqRel)
-            && let Some(flusher) = &running.flusher
-        {
-            flusher.thread().unpark();
+        match &self.way {
+            Way::Gathered(running) => running.here()?.publish(declared, cdr),
+            #[cfg(feature = "dds")]
+            Way::Counted(counted) => counted.here()?.publish(declared, cdr),
         }
-        outcome.map_err(|error| told(fault, declared, error))
     }
 
     /// Sends what was gathered now.
@@ -118,12 +116,20 @@ impl RawPublisher {
     /// Sends what was gathered and waits until the fate of all events is known.
     #[must_use = "it tells whether all events arrived"]
     pub fn sync(&self) -> Tally {
+        #[cfg(feature = "dds")]
+        if let Some(counted) = self.counted() {
+            return counted.sync(SYNC_MAX);
+        }
         self.with(Publisher::sync)
     }
 
     /// How many events became what, as far as is known.
     #[must_use]
     pub fn tally(&self) -> Tally {
+        #[cfg(feature = "dds")]
+        if let Some(counted) = self.counted() {
+            return counted.tally.tally();
+        }
         self.with(|publisher| publisher.tally())
     }
 
@@ -142,16 +148,105 @@ impl RawPublisher {
 
     /// Ends it as when it is dropped, with another limit: when for that long no answer has come. `None` in a forked child.
     pub fn close_within(mut self, limit: Duration) -> Option<Tally> {
-        self.own.here_mut()?.end(limit)
+        match &mut self.way {
+            Way::Gathered(running) => running.here_mut()?.end(limit),
+            #[cfg(feature = "dds")]
+            Way::Counted(counted) => Some(counted.here_mut()?.sync(limit)),
+        }
     }
 
     fn with<T: Default>(&self, what: impl FnOnce(&mut Publisher) -> T) -> T {
-        let Ok(running) = self.own.here() else { return T::default() };
-        running.shared.lock().as_mut().map(what).unwrap_or_default()
+        match &self.way {
+            Way::Gathered(running) => running.here().ok().and_then(|running| running.shared.lock().as_mut().map(what)),
+            #[cfg(feature = "dds")]
+            Way::Counted(_) => None,
+        }
+        .unwrap_or_default()
+    }
+
+    #[cfg(feature = "dds")]
+    fn counted(&self) -> Option<&Counted> {
+        match &self.way {
+            Way::Counted(counted) => counted.here().ok(),
+            Way::Gathered(_) => None,
+        }
+    }
+}
+
+/// Over DDS: events are on their way when they are published, and what is counted is whether they arrived.
+#[cfg(feature = "dds")]
+#[derive(Debug)]
+struct Counted {
+    inner: Arc<Inner>,
+    tally: WritersTally,
+}
+
+#[cfg(feature = "dds")]
+impl Counted {
+    fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
+        match &self.inner.link {
+            Link::Dds(writers) => self.tally.publish(writers, declared, cdr),
+            Link::Notification(_) => Err(Error::NoTransport { transport: "DDS" }),
+        }
+    }
+
+    fn sync(&self, limit: Duration) -> Tally {
+        match &self.inner.link {
+            Link::Dds(writers) => self.tally.sync(writers, limit),
+            Link::Notification(_) => self.tally.tally(),
+        }
+    }
+}
+
+#[cfg(feature = "dds")]
+impl Drop for Counted {
+    fn drop(&mut self) {
+        log_missing(&self.inner.channel, self.tally.tally());
+    }
+}
+
+/// Says in the log that events were not confirmed.
+fn log_missing(channel: &str, tally: Tally) {
+    if tally.confirmed < tally.published {
+        let missing = tally.published - tally.confirmed;
+        log::warn!("{missing} of {} events published into {channel} were not confirmed: {tally:?}", tally.published);
     }
 }
 
 impl Running {
+    fn new(inner: Arc<Inner>, publisher: Publisher, gather_time: Duration) -> Result<Self, Error> {
+        let shared = Arc::new(Shared {
+            inner,
+            publisher: Mutex::new(Some(publisher)),
+            is_busy: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            gather_time,
+        });
+        let theirs = shared.clone();
+        let flusher = thread::Builder::new()
+            .name("campanile-flush".to_owned())
+            .spawn(move || theirs.send_in_time())
+            .map_err(Error::Thread)?;
+        Ok(Self { shared, flusher: Some(flusher) })
+    }
+
+    fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
+        let shared = &*self.shared;
+        let fault = Cell::new(None);
+        let envelope = shared.inner.envelope(declared);
+        let outcome = {
+            let mut publisher = shared.lock();
+            let Some(publisher) = publisher.as_mut() else { return Err(Error::Forked) };
+            publisher.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer))
+        };
+        if !shared.is_busy.swap(true, Ordering::AcqRel)
+            && let Some(flusher) = &self.flusher
+        {
+            flusher.thread().unpark();
+        }
+        outcome.map_err(|error| told(fault, declared, error))
+    }
+
     fn end(&mut self, limit: Duration) -> Option<Tally> {
         self.shared.has_ended.store(true, Ordering::Release);
         let tally = self.shared.lock().take().map(|publisher| publisher.close_within(limit));
@@ -166,15 +261,8 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        if let Some(tally) = self.end(FAREWELL)
-            && tally.confirmed < tally.published
-        {
-            let missing = tally.published - tally.confirmed;
-            let channel = &self.shared.inner.channel;
-            log::warn!(
-                "{missing} of {} events published into {channel} were not confirmed: {tally:?}",
-                tally.published
-            );
+        if let Some(tally) = self.end(FAREWELL) {
+            log_missing(&self.shared.inner.channel, tally);
         }
     }
 }

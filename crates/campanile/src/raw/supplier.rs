@@ -2,13 +2,14 @@
 
 use super::Own;
 use super::publisher::{PublishOptions, RawPublisher};
-use crate::channel::{check_name, finder, orb_options, patiently};
+use crate::channel::check_name;
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::form::{Envelope, write_event};
+use crate::link::Link;
 use crate::projection::Fault;
-use crate::settings::{EventForm, Settings, Transport};
-use client::{InvokeError, SimpleSupplier, SupplierOptions};
+use crate::settings::{EventForm, Settings};
+use client::InvokeError;
 use giop::cdr::Writer;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ pub struct RawSupplier {
 /// What a supplier and its publishers share.
 #[derive(Debug)]
 pub(super) struct Inner {
-    pub(super) supplier: SimpleSupplier,
+    pub(super) link: Link,
     pub(super) channel: String,
     domain: String,
     form: EventForm,
@@ -42,14 +43,8 @@ impl RawSupplier {
     /// The settings are wrong, the name is none, or the service cannot be reached or refuses.
     pub fn new(channel: &str, settings: &Settings) -> Result<Self, Error> {
         check_name(channel)?;
-        if settings.transport == Transport::Dds {
-            return Err(Error::NoTransport { transport: "DDS" });
-        }
-        let options = || SupplierOptions { orb: orb_options(), ..SupplierOptions::default() };
-        let supplier =
-            patiently(settings, || SimpleSupplier::connect_by(&settings.server, finder(channel, settings), options()))?;
         let inner = Inner {
-            supplier,
+            link: Link::new(channel, settings)?,
             channel: channel.to_owned(),
             domain: settings.event_domain.clone(),
             form: settings.event_form,
@@ -65,10 +60,16 @@ impl RawSupplier {
     /// [`Error::was_not_carried_out`] tells whether the event can be published again without being there twice.
     pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
         let inner = self.inner.here()?;
-        let fault = Cell::new(None);
-        let envelope = inner.envelope(declared);
-        let outcome = inner.supplier.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer));
-        outcome.map_err(|error| told(fault, declared, error))
+        match &inner.link {
+            Link::Notification(supplier) => {
+                let fault = Cell::new(None);
+                let envelope = inner.envelope(declared);
+                let outcome = supplier.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer));
+                outcome.map_err(|error| told(fault, declared, error))
+            }
+            #[cfg(feature = "dds")]
+            Link::Dds(writers) => writers.publish(declared, cdr),
+        }
     }
 
     /// Publishes through the same proxy without waiting for each event: for many of them.
@@ -82,7 +83,10 @@ impl RawSupplier {
     /// How often it has had to find its way back to a service that was restarted, or had disconnected it.
     #[must_use]
     pub fn reconnections(&self) -> u64 {
-        self.inner.anywhere().map_or(0, |inner| inner.supplier.reconnections())
+        match self.inner.anywhere().map(|inner| &inner.link) {
+            Some(Link::Notification(supplier)) => supplier.reconnections(),
+            _ => 0,
+        }
     }
 
     /// The channel's name.

@@ -86,7 +86,7 @@ final class Alma {
     }
 
     private NameComponent[] path() {
-        return new NameComponent[] {new NameComponent(channelName + "@ALMADEFAULTDOMAIN", "channels")};
+        return new NameComponent[] {new NameComponent(channelName + "@DEFAULTDOMAIN", "channels")};
     }
 
     /** The name is what keeps two that come at once from making a channel each. */

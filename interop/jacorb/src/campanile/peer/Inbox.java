@@ -33,6 +33,8 @@ final class Inbox {
     private final String raise;
     private final long raiseAt;
     private final long raiseTimes;
+    /** Only the value is looked at that is in the body, or in the data. */
+    private final String inside;
     private int next;
     private long raised;
     private long seen;
@@ -57,11 +59,18 @@ final class Inbox {
         raise = args.text("raise", "");
         raiseAt = args.number("raise-at", 0);
         raiseTimes = args.number("raise-times", 1);
+        inside = args.text("inside", "");
     }
 
     void structured(StructuredEvent event) throws Disconnected {
         if (tells) {
             tell(event);
+            return;
+        }
+        if (!inside.isEmpty()) {
+            boolean isData = inside.equals("data") && event.filterable_data.length == 1;
+            Any value = isData ? event.filterable_data[0].value : event.remainder_of_body;
+            arrived(value, (shape, index, source) -> shaper.check(shape, index, source, value));
             return;
         }
         if (fromStructured) {

@@ -1,0 +1,73 @@
+//! Events over DDS: from program to program, without a service between.
+//!
+//! An event's domain is a DDS domain, its type's name a topic with that type, its channel a partition. What consumers want of types that
+//! are not theirs is done as with a notification service: a writer of the same topic with another type gets a reader of that type, and its
+//! values are projected.
+//!
+//! The process has one participant in each domain, and one more for each further type that a topic has.
+
+mod listeners;
+mod participants;
+mod sieve;
+mod writers;
+
+pub(crate) use listeners::Listeners;
+pub(crate) use writers::Writers;
+pub(crate) use writers::WritersTally;
+
+use crate::error::Error;
+use crate::settings::Settings;
+use dds::{History, Options, Qos};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How the process takes part in domains.
+fn options(settings: &Settings) -> Options {
+    let of = &settings.dds;
+    let mut options = Options::default();
+    options.interface.clone_from(&of.interface);
+    options.peers.clone_from(&of.peers);
+    if !of.peers.is_empty() {
+        options.multicast = dds::Multicast::Never;
+    }
+    options.writer_bytes_max = of.writer_bytes_max;
+    options
+}
+
+/// The quality of service of writers and readers.
+fn qos(channel: &str, settings: &Settings) -> Qos {
+    let of = &settings.dds;
+    let time = |ms: u32| (ms > 0).then(|| Duration::from_millis(ms.into()));
+    let partition = of.partition(channel);
+    Qos {
+        reliable: true,
+        history: History::KeepAll,
+        blocking_max: Duration::from_millis(of.slowed_ms_max.into()),
+        late_joiners: of.late_joiners,
+        deadline: time(of.deadline_ms),
+        lifespan: time(of.lifespan_ms),
+        transport_priority: of.priority,
+        // The empty one is DDS's default.
+        partitions: if partition.is_empty() { Vec::new() } else { vec![partition.to_owned()] },
+        ..Qos::default()
+    }
+}
+
+impl From<dds::Error> for Error {
+    fn from(error: dds::Error) -> Self {
+        match error {
+            dds::Error::Type { path, reason } => {
+                let name = path.split(['.', '[']).next().unwrap_or_default().to_owned();
+                Self::Type { name, reason: format!("{path}: {reason}") }
+            }
+            error => Self::Dds(error.to_string()),
+        }
+    }
+}
+
+/// Waits for a moment, where nobody tells that something is so.
+fn pause(time: Duration) {
+    let (lock, nobody) = (Mutex::new(()), Condvar::new());
+    let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let _ = nobody.wait_timeout(guard, time);
+}

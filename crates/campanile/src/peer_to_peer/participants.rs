@@ -1,0 +1,118 @@
+//! The process's participants, which suppliers and consumers share.
+
+use super::options;
+use crate::error::Error;
+use crate::settings::Settings;
+use dds::{Options, Participant, Topic};
+use giop::typecode::TypeCode;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+static PARTICIPANTS: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+
+struct Known {
+    number: u64,
+    /// The process that made it.
+    process: u32,
+    domain: u32,
+    options: Options,
+    participant: Participant,
+    since: Instant,
+    users: usize,
+}
+
+/// A participant as long as it is used.
+#[derive(Debug)]
+pub(super) struct Share {
+    number: u64,
+    pub(super) participant: Participant,
+    since: Instant,
+}
+
+fn known() -> MutexGuard<'static, Vec<Known>> {
+    PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Share {
+    /// The process's participant in a domain.
+    ///
+    /// # Errors
+    /// DDS cannot take part in it, or has begun before the process was forked.
+    pub(super) fn new(domain: u16, settings: &Settings) -> Result<Self, Error> {
+        Self::with(domain, settings, |_| Ok(())).map(|(share, ())| share)
+    }
+
+    /// A topic of a type, of the participant that has it or can have it.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new), and if DDS has nothing for the type.
+    pub(super) fn with_topic(
+        domain: u16,
+        settings: &Settings,
+        name: &str,
+        of: &TypeCode,
+    ) -> Result<(Self, Topic), Error> {
+        Self::with(domain, settings, |participant| participant.topic(name, of))
+    }
+
+    /// What `make` makes of the first participant that has no topic of that name with another type.
+    pub(super) fn with<T>(
+        domain: u16,
+        settings: &Settings,
+        make: impl Fn(&Participant) -> Result<T, dds::Error>,
+    ) -> Result<(Self, T), Error> {
+        let (domain, options, process) = (u32::from(domain), options(settings), std::process::id());
+        let mut known = known();
+        if known.iter().any(|known| known.process != process) {
+            return Err(Error::Forked);
+        }
+        for known in known.iter_mut().filter(|known| known.domain == domain && known.options == options) {
+            match make(&known.participant) {
+                Ok(made) => return Ok((known.share(), made)),
+                Err(dds::Error::TopicType { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let participant = Participant::new(domain, &options)?;
+        let made = make(&participant)?;
+        let number = known.iter().map(|known| known.number + 1).max().unwrap_or(0);
+        let since = Instant::now();
+        let mut fresh = Known { number, process, domain, options, participant, since, users: 0 };
+        let share = fresh.share();
+        known.push(fresh);
+        Ok((share, made))
+    }
+
+    /// Waits until those who are there have been found.
+    pub(super) fn settle(&self, settings: &Settings) {
+        let settle = Duration::from_millis(settings.dds.settle_ms.into());
+        loop {
+            let left = settle.saturating_sub(self.since.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            super::pause(left);
+        }
+    }
+}
+
+impl Known {
+    fn share(&mut self) -> Share {
+        self.users += 1;
+        Share { number: self.number, participant: self.participant.clone(), since: self.since }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut known = known();
+        if let Some(place) = known.iter().position(|known| known.number == self.number)
+            && let Some(found) = known.get_mut(place)
+        {
+            found.users -= 1;
+            if found.users == 0 {
+                known.swap_remove(place);
+            }
+        }
+    }
+}

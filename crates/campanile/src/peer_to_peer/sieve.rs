@@ -1,0 +1,42 @@
+//! Filters where there is no service to apply them: what they see is the event that a supplier would have sent there.
+
+use crate::declared::{Declared, NATIVE};
+use crate::error::Error;
+use crate::form::{Envelope, write_event};
+use crate::settings::{EventForm, Settings};
+use crate::time::ticks_of;
+use corba::event::fields_of_structured;
+use filter::{Constraint, Limits, Steps, Verdict};
+use giop::cdr::{Reader, Writer};
+use std::time::SystemTime;
+
+/// Steps that one event is worth: what a service grants, too.
+const STEPS_MAX: u32 = 10_000;
+
+pub(super) struct Sieve {
+    constraint: Constraint,
+    form: EventForm,
+    event: Vec<u8>,
+}
+
+impl Sieve {
+    pub(super) fn new(text: &str, settings: &Settings) -> Result<Self, Error> {
+        let constraint = Constraint::parse(text, &Limits::default())
+            .map_err(|error| Error::Filter { text: text.to_owned(), reason: error.to_string() })?;
+        Ok(Self { constraint, form: settings.event_form, event: Vec::new() })
+    }
+
+    /// Whether a value gets through.
+    pub(super) fn passes(&mut self, of: &Declared, cdr: &[u8]) -> bool {
+        self.event.clear();
+        let ticks = ticks_of(SystemTime::now());
+        let domain = of.domain().unwrap_or_default();
+        let envelope = Envelope { domain, form: self.form, supplier: "", ticks, count: 0 };
+        if write_event(of, &envelope, cdr, &mut Writer::new(&mut self.event, NATIVE)).is_err() {
+            // Whoever reads it is told what is wrong with it.
+            return true;
+        }
+        let fields = fields_of_structured(Reader::new(&self.event, NATIVE), ticks);
+        self.constraint.matches(&fields, &mut Steps::new(STEPS_MAX)) == Verdict::Match
+    }
+}

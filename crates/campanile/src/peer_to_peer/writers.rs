@@ -1,0 +1,150 @@
+//! Publishing over DDS.
+
+use super::participants::Share;
+use super::{pause, qos};
+use crate::declared::Declared;
+use crate::error::Error;
+use crate::settings::Settings;
+use client::Tally;
+use dds::{Qos, Role, Topic, WriteError, Writer};
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// Longest time spent on what readers have not confirmed when a supplier is dropped.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// Longest time that the first event of a type waits for readers that are known and not yet met.
+const MEETING_MAX: Duration = Duration::from_millis(500);
+
+/// What a supplier has: a writer for each type that it has published.
+#[derive(Debug)]
+pub(crate) struct Writers {
+    settings: Settings,
+    qos: Qos,
+    channel: String,
+    writers: RwLock<HashMap<usize, Arc<One>>>,
+    /// Held while a writer is made, so that a type gets one.
+    making: Mutex<()>,
+    // With it, others are found before the first event is published.
+    _domain: Share,
+}
+
+#[derive(Debug)]
+struct One {
+    // In the order in which they are to go.
+    writer: Writer,
+    /// Kept, so that its address is its own.
+    _declared: Declared,
+    _share: Share,
+}
+
+/// What became of events that were published without waiting for each.
+#[derive(Debug, Default)]
+pub(crate) struct WritersTally {
+    published: AtomicU64,
+    confirmed: AtomicU64,
+}
+
+impl Writers {
+    pub(crate) fn new(channel: &str, settings: &Settings) -> Result<Self, Error> {
+        Ok(Self {
+            qos: qos(channel, settings),
+            channel: channel.to_owned(),
+            writers: RwLock::default(),
+            making: Mutex::default(),
+            _domain: Share::new(settings.dds.domain(&settings.event_domain), settings)?,
+            settings: settings.clone(),
+        })
+    }
+
+    /// Publishes a value. Waits for room where readers are behind.
+    pub(crate) fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
+        declared.check(cdr)?;
+        let one = self.writer(declared)?;
+        one.writer.write(cdr).map_err(|error| match error {
+            WriteError::Slowed => Error::Slowed { waited: self.qos.blocking_max },
+            error => Error::Dds(error.to_string()),
+        })
+    }
+
+    fn writer(&self, declared: &Declared) -> Result<Arc<One>, Error> {
+        let find = || {
+            let writers = self.writers.read().unwrap_or_else(PoisonError::into_inner);
+            writers.get(&declared.key()).cloned()
+        };
+        if let Some(one) = find() {
+            return Ok(one);
+        }
+        let _alone = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(one) = find() {
+            return Ok(one);
+        }
+        let domain = self.settings.dds.domain(declared.domain().unwrap_or(&self.settings.event_domain));
+        let (share, topic) = Share::with_topic(domain, &self.settings, declared.name(), declared.type_code())?;
+        let writer = topic.writer(&self.qos)?;
+        share.settle(&self.settings);
+        self.meet(&writer, &topic);
+        let one = Arc::new(One { writer, _declared: declared.clone(), _share: share });
+        self.writers.write().unwrap_or_else(PoisonError::into_inner).insert(declared.key(), one.clone());
+        Ok(one)
+    }
+
+    /// Waits until readers that are known have been met, so that they get the first event.
+    fn meet(&self, writer: &Writer, topic: &Topic) {
+        let ends = Instant::now() + MEETING_MAX;
+        let name = dds::type_name(topic.type_code().root().resolved());
+        while Instant::now() < ends {
+            let (Ok(endpoints), Ok(status)) = (topic.participant().endpoints(), writer.status()) else { return };
+            let known = endpoints.iter().filter(|endpoint| {
+                endpoint.role == Role::Reader
+                    && endpoint.topic == topic.name()
+                    && endpoint.type_name == name
+                    && endpoint.partitions == self.qos.partitions
+            });
+            if usize::try_from(status.readers).is_ok_and(|met| met >= known.count()) {
+                return;
+            }
+            pause(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until readers that are there have all; says whether they do.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let ends = Instant::now() + limit;
+        let writers: Vec<_> = self.writers.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect();
+        writers.iter().all(|one| {
+            let left = ends.saturating_duration_since(Instant::now());
+            one.writer.wait_for_acknowledgments(left).unwrap_or(false)
+        })
+    }
+}
+
+impl Drop for Writers {
+    fn drop(&mut self) {
+        if !self.wait(FAREWELL) {
+            log::warn!("readers of {} have not confirmed all events within {FAREWELL:?}", self.channel);
+        }
+    }
+}
+
+impl WritersTally {
+    pub(crate) fn publish(&self, writers: &Writers, declared: &Declared, cdr: &[u8]) -> Result<u64, Error> {
+        writers.publish(declared, cdr)?;
+        Ok(self.published.fetch_add(1, Ordering::AcqRel))
+    }
+
+    /// Those that readers have confirmed, after waiting for them.
+    pub(crate) fn sync(&self, writers: &Writers, limit: Duration) -> Tally {
+        let published = self.published.load(Ordering::Acquire);
+        if writers.wait(limit) {
+            self.confirmed.fetch_max(published, Ordering::AcqRel);
+        }
+        self.tally()
+    }
+
+    pub(crate) fn tally(&self) -> Tally {
+        let published = self.published.load(Ordering::Acquire);
+        Tally { published, confirmed: self.confirmed.load(Ordering::Acquire).min(published), ..Tally::default() }
+    }
+}

@@ -1,0 +1,267 @@
+//! Where events are taken in, and handed to those who want them.
+
+use super::consumer::{CallbackError, Handler, Handling, Header, OnRaw, OnTrouble, RawEvent};
+use crate::declared::{Declared, NATIVE};
+use crate::error::{Mismatch, Trouble};
+use crate::form::Found;
+use crate::projection::Plan;
+use crate::types::{Types, Understood};
+use client::notify::CallbackConsumer;
+use client::{News, Received, ReceivedBody, ServantError};
+use giop::cdr::{Reader, Writer};
+use giop::typecode::TypeCode;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Tells what is no event.
+#[derive(Clone)]
+pub(crate) struct Teller {
+    pub(super) channel: String,
+    pub(super) on_trouble: Option<OnTrouble>,
+}
+
+impl Teller {
+    pub(crate) fn tell(&self, trouble: &Trouble) {
+        match &self.on_trouble {
+            Some(callback) => {
+                if let Err(panic) = catch_unwind(AssertUnwindSafe(|| callback(trouble))) {
+                    log::error!("consumer of {}: on_trouble panicked: {}", self.channel, words(panic.as_ref()));
+                }
+            }
+            None => log::warn!("consumer of {}: {trouble}", self.channel),
+        }
+    }
+
+    pub(super) fn tell_news(&self, news: News) {
+        let trouble = match news {
+            News::Unreachable(reason) => Trouble::Unreachable(reason),
+            News::Reachable => Trouble::Reachable,
+            News::Gap(gap) => Trouble::Gap(gap),
+            _ => return,
+        };
+        self.tell(&trouble);
+    }
+}
+
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
+}
+
+/// Takes events in and hands them to those who want them.
+pub(crate) struct Desk {
+    pub(super) declared: Vec<(Declared, Handler)>,
+    pub(super) others: Option<OnRaw>,
+    pub(super) tell: Teller,
+    pub(super) slow_after: Duration,
+    types: Types,
+    /// The last callback was slow, and that is told.
+    is_slow: bool,
+    /// Where values are put that have to be made, and members that came apart.
+    value: Vec<u8>,
+    together: Vec<u8>,
+}
+
+/// Octets kept of the buffers for values.
+const RETAINED_MAX: usize = 4 * 1024 * 1024;
+
+impl Desk {
+    pub(super) fn new(
+        declared: Vec<(Declared, Handler)>,
+        others: Option<OnRaw>,
+        tell: Teller,
+        slow_after: Duration,
+    ) -> Self {
+        let (types, value, together) = (Types::default(), Vec::new(), Vec::new());
+        Self { declared, others, tell, slow_after, types, is_slow: false, value, together }
+    }
+
+    /// The declared types.
+    #[cfg(feature = "dds")]
+    pub(crate) fn declared(&self) -> impl Iterator<Item = &Declared> {
+        self.declared.iter().map(|(declared, _)| declared)
+    }
+
+    /// Whether events of other types are wanted, too.
+    #[cfg(feature = "dds")]
+    pub(crate) const fn wants_others(&self) -> bool {
+        self.others.is_some()
+    }
+
+    #[cfg(feature = "dds")]
+    pub(crate) const fn teller(&self) -> &Teller {
+        &self.tell
+    }
+
+    /// Takes in a value that came by itself. Says whether a callback has had enough.
+    #[cfg(feature = "dds")]
+    pub(crate) fn take_value(&mut self, of: &Declared, cdr: &[u8]) -> bool {
+        let found = Found::of(of.domain().unwrap_or_default(), of.name());
+        let which = self.types.of_declared(of);
+        self.hand_over(&found, &Understood { which, reader: Reader::new(cdr, NATIVE) })
+    }
+
+    pub(super) fn take(&mut self, received: &Received<'_>) -> Result<(), ServantError> {
+        let found = match received.body() {
+            ReceivedBody::Structured(mut reader) => Found::in_structured(&mut reader),
+            ReceivedBody::Any(mut reader) => Found::in_any(&mut reader),
+        };
+        let mut together = core::mem::take(&mut self.together);
+        let outcome = match &found {
+            Ok(found) => {
+                let understood = self.types.understand(&found.payload, &found.name, &mut together);
+                match understood {
+                    Ok(understood) if self.hand_over(found, &understood) => Err(CallbackConsumer::disconnected()),
+                    Ok(_) => Ok(()),
+                    Err(error) => self.unreadable(&found.name, error.kind.to_string()),
+                }
+            }
+            Err(error) => self.unreadable("", error.kind.to_string()),
+        };
+        together.clear();
+        together.shrink_to(RETAINED_MAX);
+        self.together = together;
+        self.value.shrink_to(RETAINED_MAX);
+        outcome
+    }
+
+    fn unreadable(&self, name: &str, reason: String) -> Result<(), ServantError> {
+        self.tell.tell(&Trouble::Unreadable { name: name.to_owned(), reason });
+        Ok(())
+    }
+
+    /// Says whether a callback has had enough.
+    fn hand_over(&mut self, found: &Found<'_>, understood: &Understood<'_>) -> bool {
+        let came = self.types.type_code(understood.which);
+        let is_named = !found.name.is_empty();
+        let name = if is_named { found.name.as_ref() } else { came.root().resolved().name() };
+        let header = Header { domain: &found.domain, name, event_name: &found.event_name };
+        let (mut is_wanted, mut is_enough) = (false, false);
+        for place in 0..self.declared.len() {
+            let matches = self.declared.get(place).is_some_and(|(declared, _)| {
+                let domain = declared.domain().is_none_or(|domain| !is_named || domain == header.domain);
+                domain && declared.name() == name
+            });
+            if matches {
+                is_wanted = true;
+                is_enough |= self.give_declared(place, header, understood);
+            }
+        }
+        if !is_wanted && self.others.is_some() {
+            is_enough |= self.give_other(header, &came, understood);
+        }
+        is_enough
+    }
+
+    /// Whether the callback has had enough.
+    fn give_declared(&mut self, place: usize, header: Header<'_>, understood: &Understood<'_>) -> bool {
+        let Self { declared, types, tell, value, .. } = self;
+        let Some((declared, handler)) = declared.get_mut(place) else { return false };
+        let misfit = |came: &TypeCode, misfit: crate::projection::Misfit| {
+            tell.tell(&Trouble::Mismatch(Arc::new(Mismatch {
+                domain: header.domain.to_owned(),
+                name: header.name.to_owned(),
+                path: misfit.path,
+                reason: misfit.reason,
+                declared: format!("{:#}", declared.type_code()),
+                came: format!("{came:#}"),
+            })));
+        };
+        let Some(plan) = types.for_declared(understood.which, place, declared.type_code(), misfit) else {
+            return false;
+        };
+        let mut reader = understood.reader.clone();
+        let began;
+        let outcome = match handler {
+            Handler::Reader(callback) if plan.is_same() => {
+                began = Instant::now();
+                guarded(|| callback(&mut reader, header))
+            }
+            Handler::Reader(callback) => {
+                value.clear();
+                if let Err(fault) = plan.run(&mut reader, &mut Writer::new(value, NATIVE)) {
+                    tell.tell(&Trouble::Unreadable { name: header.name.to_owned(), reason: fault.to_string() });
+                    return false;
+                }
+                began = Instant::now();
+                guarded(|| callback(&mut Reader::new(value, NATIVE), header))
+            }
+            Handler::Octets(callback) => match octets(plan, &mut reader, value) {
+                Ok(cdr) => {
+                    began = Instant::now();
+                    call(callback, header, declared.type_code(), cdr)
+                }
+                Err(reason) => {
+                    tell.tell(&Trouble::Unreadable { name: header.name.to_owned(), reason });
+                    return false;
+                }
+            },
+        };
+        self.after(header.name, began, outcome)
+    }
+
+    fn give_other(&mut self, header: Header<'_>, came: &Arc<TypeCode>, understood: &Understood<'_>) -> bool {
+        let Self { others: Some(callback), types, tell, value, .. } = self else { return false };
+        let made = match types.itself(understood.which) {
+            Some(Ok(plan)) => octets(plan, &mut understood.reader.clone(), value),
+            Some(Err(misfit)) => Err(misfit.to_string()),
+            None => return false,
+        };
+        match made {
+            Ok(cdr) => {
+                let began = Instant::now();
+                let outcome = call(callback, header, came, cdr);
+                self.after(header.name, began, outcome)
+            }
+            Err(reason) => {
+                tell.tell(&Trouble::Unreadable { name: header.name.to_owned(), reason });
+                false
+            }
+        }
+    }
+
+    /// What follows from what a callback said: whether it has had enough.
+    fn after(&mut self, name: &str, began: Instant, outcome: Result<(), Handling>) -> bool {
+        let took = began.elapsed();
+        let was_slow = core::mem::replace(&mut self.is_slow, took >= self.slow_after);
+        if self.is_slow && !was_slow {
+            self.tell.tell(&Trouble::Slow { name: name.to_owned(), took });
+        }
+        let name = || name.to_owned();
+        match outcome {
+            Ok(()) => return false,
+            Err(Handling::Callback(CallbackError::Enough)) => return true,
+            Err(Handling::Callback(CallbackError::Failed(reason))) => {
+                self.tell.tell(&Trouble::Callback { name: name(), reason });
+            }
+            Err(Handling::Unreadable(reason)) => self.tell.tell(&Trouble::Unreadable { name: name(), reason }),
+        }
+        false
+    }
+}
+
+/// The octets of a value: as they lie if they are as they have to be, else made anew.
+fn octets<'v>(plan: &Plan, reader: &mut Reader<'v>, value: &'v mut Vec<u8>) -> Result<&'v [u8], String> {
+    if plan.lies_as_wanted(reader).map_err(|error| error.kind.to_string())? {
+        let (begin, rest) = (reader.position(), reader.rest());
+        plan.check(reader).map_err(|fault| fault.to_string())?;
+        return Ok(rest.get(..reader.position() - begin).unwrap_or_default());
+    }
+    value.clear();
+    plan.run(reader, &mut Writer::new(value, NATIVE)).map_err(|fault| fault.to_string())?;
+    Ok(value)
+}
+
+fn call(callback: &mut OnRaw, header: Header<'_>, type_code: &Arc<TypeCode>, cdr: &[u8]) -> Result<(), Handling> {
+    let Header { domain, name, event_name } = header;
+    guarded(|| callback(RawEvent { domain, name, event_name, type_code, cdr }).map_err(Handling::Callback))
+}
+
+/// A panic of a callback is told as any other failure.
+fn guarded(callback: impl FnOnce() -> Result<(), Handling>) -> Result<(), Handling> {
+    catch_unwind(AssertUnwindSafe(callback))
+        .unwrap_or_else(|panic| Err(Handling::Callback(CallbackError::Failed(words(panic.as_ref())))))
+}

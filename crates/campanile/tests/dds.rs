@@ -1,0 +1,126 @@
+//! The same programs over DDS.
+
+#![cfg(feature = "dds")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use campanile::raw::{RawConsumer, RawSupplier};
+use campanile::{
+    Consumer, Declared, Dynamic, Event, Next, PublishOptions, Settings, Supplier, Transport, Trouble, Value,
+};
+use std::sync::mpsc::channel;
+use testing::{NextInTime, PATIENCE};
+
+#[derive(Event, Clone, Debug, PartialEq)]
+struct Wind {
+    speed: f64,
+    station: String,
+    gusts: Vec<f32>,
+}
+
+mod narrow {
+    #[derive(campanile::Event, Clone, Debug, PartialEq)]
+    pub(crate) struct Wind {
+        pub(crate) station: String,
+    }
+}
+
+mod wrong {
+    #[derive(campanile::Event, Clone, Debug, PartialEq)]
+    pub(crate) struct Wind {
+        pub(crate) speed: String,
+    }
+}
+
+#[derive(Event, Clone, Debug, PartialEq)]
+struct Rain {
+    mm: u32,
+}
+
+/// A domain of each test's own, on this machine alone.
+fn settings(test: u16) -> Settings {
+    let mut settings = Settings { transport: Transport::Dds, ..Settings::default() };
+    settings.dds.domain_default = 1 + test + u16::try_from(std::process::id() % 20).unwrap() * 10;
+    settings.dds.interface = Some("127.0.0.1".into());
+    settings.dds.peers = vec!["127.0.0.1".into()];
+    settings
+}
+
+fn wind(speed: f64) -> Wind {
+    Wind { speed, station: "Überlingen 塔".into(), gusts: vec![1.5, f32::INFINITY] }
+}
+
+#[test]
+fn events_come_from_the_first_on_and_filters_and_dictionaries_are_as_with_a_service() {
+    let settings = settings(0);
+    let ((sender, winds), (other, others)) = (channel(), channel());
+    let consumer = Consumer::new("Weather").settings(settings.clone()).filter("exist $mm or $speed > 10");
+    let consumer = consumer.on(move |wind: Wind| drop(sender.send(wind))).unwrap();
+    let _consumer = consumer.on_any(move |event: Dynamic| drop(other.send(event))).ready().unwrap();
+    let elsewhere = Consumer::new("Elsewhere").settings(settings.clone()).events::<Wind>().unwrap();
+    let supplier = Supplier::with("Weather", &settings).unwrap();
+    for speed in [11.0, 9.0, 12.0] {
+        supplier.publish(&wind(speed)).unwrap();
+    }
+    assert_eq!([winds.next_in_time(), winds.next_in_time()], [wind(11.0), wind(12.0)]);
+    // Of a type that nobody has declared, a reader is made when its writer is seen.
+    testing::wait_until("the rain as a dictionary", || {
+        supplier.publish(&Rain { mm: 7 }).unwrap();
+        others.try_recv().is_ok_and(|event: Dynamic| {
+            assert_eq!((event.name.as_str(), event.get("mm")), ("Rain", Some(&Value::ULong(7))));
+            true
+        })
+    });
+    assert_eq!(elsewhere.next_within(std::time::Duration::ZERO), Next::Late, "another channel is another partition");
+    let refused = Consumer::new("Weather").settings(settings).filter("$speed >").events::<Wind>().unwrap_err();
+    assert!(matches!(refused, campanile::Error::Filter { .. }), "{refused}");
+}
+
+#[test]
+fn another_type_of_the_topic_is_projected_or_told() {
+    let settings = settings(1);
+    let (tell, told) = channel();
+    let supplier = Supplier::with("Weather", &settings).unwrap();
+    let (sender, winds) = channel();
+    let consumer = Consumer::new("Weather").settings(settings.clone());
+    let _narrow = consumer.on(move |wind: narrow::Wind| drop(sender.send(wind))).unwrap().ready().unwrap();
+    let consumer = Consumer::new("Weather").settings(settings.clone());
+    let consumer = consumer.on_trouble(move |trouble: &Trouble| drop(tell.send(trouble.clone())));
+    let _wrong = consumer.on(|_: wrong::Wind| panic!("it cannot be taken for one")).unwrap().ready().unwrap();
+    testing::wait_until("a projected event", || {
+        supplier.publish(&wind(1.0)).unwrap();
+        winds.try_recv().is_ok_and(|wind| wind == narrow::Wind { station: "Überlingen 塔".into() })
+    });
+    testing::wait_until("the mismatch", || {
+        supplier.publish(&wind(1.0)).unwrap();
+        told.try_recv().is_ok_and(|trouble| matches!(trouble, Trouble::Mismatch(mismatch) if mismatch.path == "speed"))
+    });
+}
+
+#[test]
+fn a_publisher_that_outruns_its_reader_waits_and_nothing_is_lost() {
+    let settings = settings(2);
+    let wind = Declared::new(Wind::event_type(), None, None).unwrap();
+    let events =
+        RawConsumer::new("Many").settings(settings.clone()).events(std::slice::from_ref(&wind), false, 4).unwrap();
+    let supplier = Supplier::with("Many", &settings).unwrap();
+    let event = |number: u16| Wind { speed: number.into(), station: "x".repeat(4000), gusts: Vec::new() };
+    std::thread::scope(|scope| {
+        let publishing = scope.spawn(|| {
+            let publisher = supplier.publisher(PublishOptions::default()).unwrap();
+            for number in 0..5000 {
+                publisher.publish(&event(number)).unwrap();
+            }
+            publisher.close()
+        });
+        for number in 0..5000_u16 {
+            let Next::Event(came) = events.next(Some(PATIENCE)) else { panic!("no event {number}") };
+            let speed = f64::from_ne_bytes(came.cdr[..8].try_into().unwrap());
+            assert!((speed - f64::from(number)).abs() < 0.5, "{speed} where {number} is due");
+        }
+        let tally = publishing.join().unwrap();
+        assert_eq!((tally.published, tally.confirmed), (5000, 5000));
+    });
+    let raw = RawSupplier::new("Many", &settings).unwrap();
+    let told = raw.publish(&wind, &[0; 3]).unwrap_err();
+    assert!(matches!(told, campanile::Error::Value { .. }), "{told}");
+}
