@@ -13,7 +13,7 @@ export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 PREFIX ?= /usr/local
 UNITS ?= /etc/systemd/system
 
-.PHONY: library run test check build build-with-dds install install-cpp java-package install-test-tools bench fuzz clean
+.PHONY: library run test check build build-with-dds install install-cpp java-package wheel install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
 # in use: make run LISTEN=127.0.0.1:2810
@@ -37,6 +37,12 @@ install: build-with-dds
 	done
 	$(CAMPANILE) man $(DESTDIR)$(PREFIX)/share/man/man1
 
+# Campanile for Python, as a wheel for CPython 3.11 and later: target/wheels/campanile-*.whl; then: pip install target/wheels/campanile-*.whl
+wheel:
+	python3 -m venv target/maturin
+	target/maturin/bin/pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
+	target/maturin/bin/maturin build --release --locked -m crates/python/Cargo.toml -o target/wheels
+
 # The library for C and C++: libcampanile.so, headers, CMake's package, pkg-config's file.
 install-cpp: library
 	crates/ffi/install.sh $(LIBRARY) $(PREFIX)
@@ -52,7 +58,7 @@ java-package: library
 library:
 	$(CARGO) rustc --profile library --locked -p campanile-ffi --lib --crate-type cdylib $(if $(LIBRARY_FEATURES),--features $(LIBRARY_FEATURES))
 
-# Install what the tests need (omniORB, JacORB, JNA, CMake, the tools of Cyclone DDS), then run them all.
+# Install what the tests need (omniORB, JacORB, JNA, CMake, the tools of Cyclone DDS and of Python), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace
 	$(CARGO) test --locked -p campanile --features dds

@@ -31,6 +31,7 @@ want /usr/bin/chromedriver chromium-driver
 want /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 if ! command -v javac >/dev/null 2>&1; then missing="$missing default-jdk-headless"; fi
 if ! command -v mvn >/dev/null 2>&1; then missing="$missing maven"; fi
+if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then missing="$missing python3-venv"; fi
 
 if [ -n "$missing" ]; then
     if [ "$(id -u)" != 0 ]; then
@@ -57,6 +58,19 @@ java_version=$(javac -version 2>&1 | sed -n 's/^javac \([0-9]*\).*/\1/p')
 if [ "${java_version:-0}" -lt 17 ]; then
     say "javac 17 or newer is needed; there is ${java_version:-none}" >&2
     exit 1
+fi
+
+# Python's tests, in an environment of their own.
+python_tools='pytest==8.4.2 mypy==1.18.2'
+if ! [ "$(cat "$out/python/made" 2>/dev/null)" = "$python_tools" ]; then
+    say "fetching $python_tools"
+    rm -rf "$out/python"
+    # shellcheck disable=SC2086 # a list of packages
+    if ! { python3 -m venv "$out/python" && "$out/python/bin/pip" install -q --disable-pip-version-check $python_tools; }; then
+        say "could not install $python_tools; is the Python package index out of reach?" >&2
+        exit 1
+    fi
+    echo "$python_tools" >"$out/python/made"
 fi
 
 mkdir -p "$out/omniorb" "$out/jacorb"

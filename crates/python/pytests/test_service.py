@@ -1,0 +1,345 @@
+"""Suppliers and consumers at a service, which `tests/suite.rs` has started."""
+
+import asyncio
+import dataclasses
+import logging
+import os
+import queue
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+import uuid
+
+import campanile
+import pytest
+
+WAIT = 60
+
+
+@campanile.event
+class Wind:
+    speed: float
+    station: str = "nord"
+
+
+@pytest.fixture
+def channel() -> str:
+    return f"Test-{uuid.uuid4()}"
+
+
+def receiving(channel, *classes, **options):
+    events: queue.Queue = queue.Queue()
+    troubles: queue.Queue = queue.Queue()
+    consumer = campanile.Consumer(channel, **options).on_trouble(troubles.put)
+    for cls in classes or (Wind,):
+        consumer.on(cls, events.put)
+    return consumer.ready(), events, troubles
+
+
+def test_an_event_arrives_as_an_object(channel):
+    with campanile.Consumer(channel, Wind).events() as events, campanile.Supplier(channel) as supplier:
+        supplier.publish(Wind(11.5, "Überlingen 塔"))
+        assert events.next(WAIT) == Wind(11.5, "Überlingen 塔")
+
+
+def test_a_filter_is_applied_by_the_service(channel):
+    subscription, events, _ = receiving(channel, filter="$speed > 10 and $station == 'nord'")
+    with subscription, campanile.Supplier(channel) as supplier:
+        for speed in (5.0, 10.0, 10.5):
+            supplier.publish(Wind(speed))
+        assert events.get(timeout=WAIT) == Wind(10.5)
+
+
+def test_a_filter_that_is_none_is_refused_with_the_place(channel):
+    with pytest.raises(campanile.RefusedError, match="speed"):
+        campanile.Consumer(channel, filter="$speed >").on(Wind, print).ready()
+
+
+def test_for_goes_on_until_it_is_left(channel):
+    got = []
+    begun = threading.Event()
+
+    def publish():
+        begun.wait(WAIT)
+        with campanile.Supplier(channel) as supplier:
+            for number in range(3):
+                supplier.publish(Wind(number))
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    consumer = campanile.Consumer(channel, Wind)
+    original = consumer.events
+
+    def events(*arguments):
+        made = original(*arguments)
+        begun.set()
+        return made
+
+    consumer.events = events
+    for wind in consumer:
+        got.append(wind.speed)
+        if len(got) == 3:
+            break
+    thread.join()
+    assert got == [0.0, 1.0, 2.0]
+
+
+def test_async_for_gets_events_in_order_and_ends_when_it_is_cancelled(channel):
+    async def main():
+        got = []
+
+        async def receive():
+            async for wind in campanile.Consumer(channel, Wind):
+                got.append(wind.speed)
+                if len(got) == 200:
+                    return
+
+        receiving = asyncio.create_task(receive())
+        with campanile.Supplier(channel) as supplier:
+            number = 0
+            while not receiving.done():
+                await asyncio.to_thread(supplier.publish, Wind(number))
+                number += 1
+        await receiving
+        # It may have begun after the first.
+        assert got == [got[0] + place for place in range(200)]
+
+    asyncio.run(asyncio.wait_for(main(), WAIT))
+
+
+def test_without_a_class_events_are_dictionaries(channel):
+    @dataclasses.dataclass
+    class Rain:
+        millimetres: campanile.u32
+        drops: list[float]
+
+    with campanile.Consumer(channel).events() as events, campanile.Supplier(channel) as supplier:
+        supplier.publish(Rain(3, [0.5, 1.5]))
+        rain = events.next(WAIT)
+        assert (rain, rain.name) == ({"millimetres": 3, "drops": [0.5, 1.5]}, "Rain")
+
+
+def test_many_are_published_without_waiting_and_all_are_confirmed(channel):
+    subscription, events, _ = receiving(channel)
+    with subscription, campanile.Supplier(channel) as supplier:
+        with supplier.publisher() as publisher:
+            assert [publisher.publish(Wind(number)) for number in range(5000)] == list(range(5000))
+            tally = publisher.sync()
+        assert (tally.published, tally.confirmed, tally.unconfirmed) == (5000, 5000, 0)
+        assert [events.get(timeout=WAIT).speed for _ in range(5000)] == list(range(5000))
+
+
+def test_a_type_that_differs_is_told_with_both(channel):
+    mine = dataclasses.make_dataclass("Wind", [("speed", str)])
+    subscription, events, troubles = receiving(channel, mine)
+    with subscription, campanile.Supplier(channel) as supplier:
+        supplier.publish(Wind(1.0))
+        trouble = troubles.get(timeout=WAIT)
+        assert trouble.kind == "mismatch"
+        assert "speed" in trouble.text
+        declared, came = trouble.types
+        assert "string speed" in declared and "double speed" in came
+        assert events.empty()
+
+
+def test_what_is_more_is_left_out_and_numbers_widen(channel):
+    narrow = dataclasses.make_dataclass("Wind", [("speed", campanile.f32), ("more", int)])
+    subscription, events, _ = receiving(channel)
+    with subscription, campanile.Supplier(channel) as supplier:
+        wide = dataclasses.make_dataclass("Wind", [("station", str), ("more", int), ("speed", campanile.f32)])
+        supplier.publish(wide("süd", 3, 0.5))
+        assert events.get(timeout=WAIT) == Wind(0.5, "süd")
+        assert narrow
+
+
+def test_a_callback_that_raises_is_told_and_the_next_event_comes(channel):
+    events: queue.Queue = queue.Queue()
+    troubles: queue.Queue = queue.Queue()
+
+    def callback(wind):
+        if wind.speed == 0:
+            raise ValueError("not this one")
+        events.put(wind)
+
+    with campanile.Consumer(channel).on(Wind, callback).on_trouble(troubles.put).ready():
+        with campanile.Supplier(channel) as supplier:
+            supplier.publish(Wind(0))
+            supplier.publish(Wind(1))
+        assert events.get(timeout=WAIT) == Wind(1)
+        trouble = troubles.get(timeout=WAIT)
+        assert trouble.kind == "callback"
+        assert "not this one" in trouble.text and "in callback" in trouble.text
+
+
+def test_a_callback_may_publish_and_may_have_enough(channel):
+    supplier = campanile.Supplier(channel)
+    done = threading.Event()
+
+    def callback(wind):
+        if wind.speed < 10:
+            supplier.publish(Wind(wind.speed + 1))
+        else:
+            done.set()
+            raise campanile.Enough
+
+    subscription = campanile.Consumer(channel).on(Wind, callback).ready()
+    supplier.publish(Wind(0))
+    assert done.wait(WAIT)
+    ends = time.monotonic() + WAIT
+    while not subscription.has_ended and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert subscription.has_ended
+
+
+def test_a_slow_callback_harms_nobody_else_and_is_told(channel):
+    go_on, troubles = threading.Event(), queue.Queue()
+    slow = campanile.Consumer(channel, slow_after=0.01).on(Wind, lambda _: go_on.wait(WAIT)).on_trouble(troubles.put).ready()
+    subscription, events, _ = receiving(channel)
+    with slow, subscription, campanile.Supplier(channel) as supplier:
+        for number in range(100):
+            supplier.publish(Wind(number))
+        assert [events.get(timeout=WAIT).speed for _ in range(100)] == list(range(100))
+        time.sleep(0.02)
+        go_on.set()
+        assert troubles.get(timeout=WAIT).kind == "slow"
+
+
+def test_a_trouble_that_nobody_asked_for_is_logged(channel, caplog):
+    heard = threading.Event()
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            if "a mistake" in record.getMessage():
+                heard.set()
+
+    handler = Handler()
+    logging.getLogger("campanile").addHandler(handler)
+
+    def callback(_):
+        raise RuntimeError("a mistake")
+
+    with campanile.Consumer(channel).on(Wind, callback).ready(), campanile.Supplier(channel) as supplier:
+        supplier.publish(Wind(1))
+        assert heard.wait(WAIT)
+    logging.getLogger("campanile").removeHandler(handler)
+
+
+def test_a_thousand_types_share_a_channel(channel):
+    classes = [dataclasses.make_dataclass(f"Type{number}", [(f"member{number}", campanile.i32)]) for number in range(1000)]
+    events: queue.Queue = queue.Queue()
+    with campanile.Consumer(channel).on_any(events.put).ready(), campanile.Supplier(channel) as supplier:
+        with supplier.publisher() as publisher:
+            for number, cls in enumerate(classes):
+                publisher.publish(cls(number))
+        for number in range(1000):
+            assert events.get(timeout=WAIT) == {f"member{number}": number}
+
+
+def test_text_and_octets_of_sixteen_megabytes_are_refused_or_arrive_whole(channel):
+    @campanile.event
+    class Large:
+        text: str
+        data: bytes
+
+    subscription, events, _ = receiving(channel, Large)
+    with subscription, campanile.Supplier(channel) as supplier:
+        fits = Large("塔" * 1_000_000, bytes(4_000_000))
+        supplier.publish(fits)
+        assert events.get(timeout=WAIT) == fits
+        with pytest.raises(campanile.Error):
+            supplier.publish(Large("x" * 17_000_000, b""))
+        # Whoever was refused goes on.
+        supplier.publish(Large("y", b""))
+        assert events.get(timeout=WAIT) == Large("y", b"")
+        with pytest.raises(campanile.EventValueError, match="text"):
+            supplier.publish(Large("a\0b", b""))
+
+
+def test_a_forked_child_is_told_and_the_parent_goes_on(channel):
+    supplier = campanile.Supplier(channel)
+    events = campanile.Consumer(channel, Wind).events()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            supplier.publish(Wind(1))
+        except campanile.ForkedError:
+            try:
+                events.next(1)
+            except campanile.ForkedError:
+                status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    supplier.publish(Wind(2))
+    assert events.next(WAIT) == Wind(2)
+    events.close()
+
+
+def test_who_is_closed_says_so(channel):
+    supplier = campanile.Supplier(channel)
+    publisher = supplier.publisher()
+    publisher.publish(Wind(1))
+    assert publisher.close().confirmed == 1
+    assert publisher.close() is None
+    supplier.close()
+    for closed in (supplier, publisher):
+        with pytest.raises(campanile.ClosedError):
+            closed.publish(Wind(1))
+    events = campanile.Consumer(channel, Wind).events()
+    events.close()
+    with pytest.raises(StopIteration):
+        events.next(WAIT)
+
+
+def test_settings_that_are_none_are_told():
+    for options in ({"transport": "pigeon"}, {"event_form": "x"}, {"context": "nowhere"}):
+        with pytest.raises(campanile.SettingsError):
+            campanile.Supplier("Weather", **options)
+    with pytest.raises(campanile.UnreachableError, match="no service"):
+        campanile.Supplier("Weather", server="127.0.0.1:1")
+    with pytest.raises(campanile.ChannelNameError):
+        campanile.Supplier("")
+    with pytest.raises(TypeError, match="nobody is to be called"):
+        campanile.Consumer("Weather").ready()
+
+
+def run(program, **options):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=WAIT, check=False, **options
+    )
+
+
+def test_a_program_that_just_ends_has_published_all_and_says_nothing(channel):
+    with campanile.Consumer(channel).events() as events:
+        ended = run(f"""
+            import campanile
+            @campanile.event
+            class Number:
+                number: int
+            publisher = campanile.Supplier({channel!r}).publisher()
+            consumer = campanile.Consumer({channel!r}).on(Number, lambda number: None).ready()
+            for number in range(1000):
+                publisher.publish(Number(number))
+        """)
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+        assert [events.next(WAIT)["number"] for _ in range(1000)] == list(range(1000))
+
+
+def test_a_program_that_is_interrupted_while_it_waits_ends_at_once(channel):
+    program = f"""
+        import campanile
+        print("waiting", flush=True)
+        for event in campanile.Consumer({channel!r}):
+            pass
+    """
+    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert child.stdout.readline() == "waiting\n"
+    import signal
+
+    child.send_signal(signal.SIGINT)
+    _, errors = child.communicate(timeout=WAIT)
+    assert "KeyboardInterrupt" in errors
+    assert child.returncode in (130, -signal.SIGINT, 1)

@@ -1,0 +1,156 @@
+"""Publishing."""
+
+from __future__ import annotations
+
+import datetime
+import sys
+import typing
+from types import TracebackType
+
+from . import _exit, _native
+
+#: How long the end of the program waits for answers.
+_PATIENCE_AT_EXIT = 2.0
+
+
+class Tally(typing.NamedTuple):
+    """How many of a publisher's events became what."""
+
+    published: int
+    #: Those that the service has.
+    confirmed: int
+    #: Those that it refused.
+    refused: int
+    #: Those of which it is not known, since the connection was lost meanwhile.
+    unknown: int
+    #: Those that it certainly does not have.
+    not_sent: int
+
+    @property
+    def unconfirmed(self) -> int:
+        """All that are not known to have arrived."""
+        return self.published - self.confirmed
+
+
+class Loss(typing.NamedTuple):
+    """Events that did not arrive, or perhaps not."""
+
+    #: Their numbers.
+    events: range
+    #: What became of them, and why.
+    fate: str
+
+
+class Supplier(_native.Supplier):
+    """Publishes events into a channel, which is made if there is none.
+
+    >>> supplier = Supplier("Weather")                        # doctest: +SKIP
+    >>> supplier.publish(Wind(speed=11.5, direction=270.0))   # doctest: +SKIP
+
+    ``publish`` returns when the service has taken the event. When the connection breaks or the service is restarted, the next one finds back
+    by itself; while there is no service it raises ``UnreachableError``. May be used by several threads at once. Ends with ``close()``, a
+    ``with`` statement, or the program.
+
+    Settings that are not given come from the environment (``CAMPANILE_SERVER``, ``CAMPANILE_TRANSPORT``, ``CAMPANILE_CONTEXT``), the saved
+    context that is selected, or are the service on this machine. ``wait_for_service`` is how long to wait for a service that cannot be
+    reached, as a number of seconds or a ``timedelta``; not at all by default.
+    """
+
+    def __new__(
+        cls,
+        channel: str,
+        *,
+        server: str | None = None,
+        transport: str | None = None,
+        event_form: str | None = None,
+        event_domain: str | None = None,
+        naming: str | None = None,
+        naming_domain: str | None = None,
+        context: str | None = None,
+        wait_for_service: float | datetime.timedelta | None = None,
+    ) -> typing.Self:
+        options = {name: value for name, value in locals().items() if name not in ("cls", "channel", "__class__")}
+        supplier = super().__new__(cls, channel, options)
+        _exit.opened(supplier)
+        return supplier
+
+    def publisher(
+        self,
+        *,
+        gather_events_max: int = 64,
+        gather_time_max: float = 0.001,
+        unanswered_max: int = 4096,
+    ) -> Publisher:
+        """Publishes without waiting for each event: for very many.
+
+        >>> with supplier.publisher() as publisher:   # doctest: +SKIP
+        ...     for wind in many:
+        ...         publisher.publish(wind)
+
+        Up to ``gather_events_max`` events are sent together, none of which waits for longer than ``gather_time_max`` seconds; when
+        ``unanswered_max`` are on the way, publishing waits.
+        """
+        return Publisher(self, gather_events_max, gather_time_max, unanswered_max)
+
+    def __enter__(self) -> Supplier:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+class Publisher(_native.Publisher):
+    """Publishes events without waiting for each: made by ``Supplier.publisher``.
+
+    They are numbered from 0 on and arrive in order; none is sent twice. What became of them is told by ``tally()``, ``sync()`` and
+    ``losses()``, and by ``close()``, which waits for all answers. One that is left with events unconfirmed, by an exception or at the
+    end of the program, says how many on standard error.
+    """
+
+    def __new__(cls, supplier: Supplier, gather_events_max: int, gather_time_max: float, unanswered_max: int) -> typing.Self:
+        publisher = super().__new__(cls, supplier, gather_events_max, gather_time_max, unanswered_max)
+        publisher._supplier = supplier
+        _exit.opened(publisher)
+        return publisher
+
+    _supplier: Supplier
+
+    def tally(self) -> Tally:
+        """How many events became what, as far as is known."""
+        return Tally(*super().tally())
+
+    def sync(self) -> Tally:
+        """Sends what was gathered and waits until the fate of all events is known."""
+        return Tally(*super().sync())
+
+    def losses(self) -> typing.Iterator[Loss]:
+        """Those that did not arrive, or perhaps not, and that were not told before."""
+        while (loss := super().next_loss()) is not None:
+            first, behind, fate = loss
+            yield Loss(range(first, behind), fate)
+
+    def close(self, patience: float | None = None) -> Tally | None:
+        """Waits for all answers, for as long as they keep coming, and ends it. Nothing if it is closed already.
+
+        ``patience`` is how long to wait without any answer, in seconds; a minute by default.
+        """
+        tally = super().close(patience)
+        return None if tally is None else Tally(*tally)
+
+    def _close_at_exit(self) -> None:
+        self._told(self.close(_PATIENCE_AT_EXIT))
+
+    def _told(self, tally: Tally | None) -> None:
+        if tally is not None and tally.unconfirmed:
+            print(
+                f"campanile: {tally.unconfirmed} of {tally.published} events published into {self._supplier.channel} were not confirmed: "
+                f"{tally.refused} refused, {tally.not_sent} not sent, {tally.unknown} unknown",
+                file=sys.stderr,
+            )
+
+    def __enter__(self) -> Publisher:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        # An exception is not to wait for a service that does not answer.
+        self._told(self.close(None if kind is None else _PATIENCE_AT_EXIT))

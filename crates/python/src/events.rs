@@ -1,0 +1,250 @@
+//! Receiving objects.
+
+use crate::dictionary::object;
+use crate::errors::{no_type, raise};
+use crate::plan::{NATIVE, Plan};
+use crate::settings::settings;
+use campanile::raw::{CallbackError, OwnedEvent, RawConsumer, RawEvent, RawEvents, RawSubscription};
+use campanile::{Declared, Dynamic, Next, Trouble, Value};
+use giop::cdr::Reader;
+use giop::typecode::Work;
+use pyo3::exceptions::PyStopIteration;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyModule};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How often whoever waits for an event looks whether the user has interrupted it.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A consumer with callbacks, or one that keeps events until they are asked for, before it begins.
+struct Beginning<'py> {
+    consumer: RawConsumer,
+    plans: Vec<Bound<'py, Plan>>,
+}
+
+impl<'py> Beginning<'py> {
+    fn new(
+        (channel, options, filter): (&str, &Bound<'py, PyDict>, Option<&str>),
+        on_trouble: Py<PyAny>,
+        slow_after: Duration,
+        plans: Vec<Bound<'py, Plan>>,
+    ) -> PyResult<Self> {
+        let mut consumer = RawConsumer::new(channel).settings(settings(options.py(), options)?).slow_after(slow_after);
+        if let Some(filter) = filter {
+            consumer = consumer.filter(filter);
+        }
+        consumer = consumer.on_trouble(move |trouble| tell(&on_trouble, trouble));
+        Ok(Self { consumer, plans })
+    }
+}
+
+/// Tells a callback of Python's what is no event.
+fn tell(on_trouble: &Py<PyAny>, trouble: &Trouble) {
+    let (kind, types) = match trouble {
+        Trouble::Unreachable(_) => ("unreachable", None),
+        Trouble::Reachable => ("reachable", None),
+        Trouble::Gap(_) => ("gap", None),
+        Trouble::Mismatch(mismatch) => ("mismatch", Some((mismatch.declared.clone(), mismatch.came.clone()))),
+        Trouble::Unreadable { .. } => ("unreadable", None),
+        Trouble::Callback { .. } => ("callback", None),
+        Trouble::Slow { .. } => ("slow", None),
+        _ => ("other", None),
+    };
+    // An interpreter that ends hears of nothing any more.
+    Python::try_attach(|py| {
+        if let Err(error) = on_trouble.call1(py, (kind, trouble.to_string(), types)) {
+            error.write_unraisable(py, Some(on_trouble.bind(py)));
+        }
+    });
+}
+
+/// Calls a callback of Python's with an event.
+fn call<'py>(callback: &Py<PyAny>, py: Python<'py>, event: PyResult<Bound<'py, PyAny>>) -> Result<(), CallbackError> {
+    let outcome = event.and_then(|event| callback.call1(py, (event,)));
+    let Err(error) = outcome else { return Ok(()) };
+    let is_enough = PyModule::import(py, "campanile._errors")
+        .and_then(|module| module.getattr("Enough"))
+        .is_ok_and(|enough| error.matches(py, enough).unwrap_or(false));
+    if is_enough { Err(CallbackError::Enough) } else { Err(CallbackError::Failed(traced(py, &error))) }
+}
+
+/// An exception with where it was raised.
+fn traced(py: Python<'_>, error: &PyErr) -> String {
+    let traceback = error.traceback(py).and_then(|traceback| traceback.format().ok()).unwrap_or_default();
+    format!("{traceback}{error}")
+}
+
+/// As a dictionary, with what it is called.
+fn dictionary<'py>(py: Python<'py>, (domain, name): (&str, &str), value: &Value) -> PyResult<Bound<'py, PyAny>> {
+    let class = PyModule::import(py, "campanile._consumer")?.getattr("Dictionary")?;
+    class.call1((object(py, value)?, domain, name))
+}
+
+fn dictionary_of<'py>(py: Python<'py>, event: &RawEvent<'_>) -> PyResult<Bound<'py, PyAny>> {
+    let dynamic = Dynamic::read(event).map_err(|error| no_type(py, &error.to_string()))?;
+    dictionary(py, (event.domain, event.name), &dynamic.value)
+}
+
+/// Subscribes; the callbacks are called with objects of their classes, the last one with dictionaries of all others.
+#[pyfunction]
+#[pyo3(signature = (channel, options, filter, classes, others, on_trouble, slow_after))]
+pub(crate) fn subscribe<'py>(
+    channel: &str,
+    options: &Bound<'py, PyDict>,
+    filter: Option<&str>,
+    classes: Vec<(Bound<'py, Plan>, Py<PyAny>)>,
+    others: Option<Py<PyAny>>,
+    on_trouble: Py<PyAny>,
+    slow_after: f64,
+) -> PyResult<Subscription> {
+    let py = options.py();
+    let (plans, callbacks): (Vec<_>, Vec<_>) = classes.into_iter().unzip();
+    let slow_after = Duration::try_from_secs_f64(slow_after).unwrap_or(Duration::MAX);
+    let Beginning { mut consumer, plans } = Beginning::new((channel, options, filter), on_trouble, slow_after, plans)?;
+    for (plan, callback) in plans.into_iter().zip(callbacks) {
+        let (declared, plan) = (plan.get().declared.clone(), plan.unbind());
+        consumer = consumer.on(&declared, move |event| {
+            Python::try_attach(|py| call(&callback, py, plan.get().read(py, event.cdr)))
+                .unwrap_or(Err(CallbackError::Enough))
+        });
+    }
+    if let Some(callback) = others {
+        consumer = consumer.on_any(move |event| {
+            Python::try_attach(|py| call(&callback, py, dictionary_of(py, &event)))
+                .unwrap_or(Err(CallbackError::Enough))
+        });
+    }
+    let subscription = py.detach(|| consumer.ready()).map_err(|error| raise(py, &error))?;
+    Ok(Subscription { inner: Mutex::new(Some(subscription)) })
+}
+
+/// A subscription with callbacks.
+#[pyclass(frozen, weakref, module = "campanile._native")]
+pub(crate) struct Subscription {
+    inner: Mutex<Option<RawSubscription>>,
+}
+
+#[pymethods]
+impl Subscription {
+    /// Whether it is over.
+    #[getter]
+    fn has_ended(&self) -> bool {
+        self.lock().as_ref().is_none_or(RawSubscription::has_ended)
+    }
+
+    /// Asks the service whether the subscription is there, and makes it anew if not.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        let outcome = py.detach(|| self.lock().as_ref().map_or(Ok(()), RawSubscription::check));
+        outcome.map_err(|error| raise(py, &error))
+    }
+
+    /// Ends it.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| {
+            let subscription = self.lock().take();
+            drop(subscription);
+        });
+    }
+}
+
+impl Subscription {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Option<RawSubscription>> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        let subscription = self.lock().take();
+        // A callback that runs may wait for the interpreter, which whoever drops this has.
+        Python::try_attach(|py| py.detach(|| drop(subscription)));
+    }
+}
+
+/// Subscribes, and keeps events until they are asked for.
+#[pyfunction]
+#[pyo3(signature = (channel, options, filter, classes, others, on_trouble, waiting_max))]
+pub(crate) fn wait_for<'py>(
+    channel: &str,
+    options: &Bound<'py, PyDict>,
+    filter: Option<&str>,
+    classes: Vec<Bound<'py, Plan>>,
+    others: bool,
+    on_trouble: Py<PyAny>,
+    waiting_max: usize,
+) -> PyResult<Waiting> {
+    let py = options.py();
+    let Beginning { consumer, plans } = Beginning::new((channel, options, filter), on_trouble, Duration::MAX, classes)?;
+    let declared: Vec<Declared> = plans.iter().map(|plan| plan.get().declared.clone()).collect();
+    let events = py.detach(|| consumer.events(&declared, others, waiting_max)).map_err(|error| raise(py, &error))?;
+    let plans = plans.into_iter().map(Bound::unbind).collect();
+    Ok(Waiting { events: Some(events), plans, process: std::process::id() })
+}
+
+/// Events that wait to be asked for.
+#[pyclass(frozen, weakref, module = "campanile._native")]
+pub(crate) struct Waiting {
+    events: Option<RawEvents>,
+    plans: Vec<Py<Plan>>,
+    process: u32,
+}
+
+#[pymethods]
+impl Waiting {
+    /// The next event; `None` when none has come in so many seconds. Raises `StopIteration` when there will be none any more.
+    fn next<'py>(&self, py: Python<'py>, timeout: Option<f64>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let ends = timeout
+            .map(|timeout| Duration::try_from_secs_f64(timeout.max(0.0)).unwrap_or(Duration::MAX))
+            .and_then(|timeout| Instant::now().checked_add(timeout));
+        let Some(events) = &self.events else { return Err(PyStopIteration::new_err(())) };
+        loop {
+            if std::process::id() != self.process {
+                return Err(raise(py, &campanile::Error::Forked));
+            }
+            let left = ends.map_or(LOOK_EVERY, |ends| ends.saturating_duration_since(Instant::now()).min(LOOK_EVERY));
+            match py.detach(|| events.next(Some(left))) {
+                Next::Event(event) => return self.object(py, &event).map(Some),
+                Next::Ended => return Err(PyStopIteration::new_err(())),
+                Next::Late => {}
+            }
+            py.check_signals()?;
+            if ends.is_some_and(|ends| ends <= Instant::now()) {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Ends it, for all threads.
+    fn close(&self) {
+        if let Some(events) = self.events.as_ref().filter(|_| std::process::id() == self.process) {
+            events.close();
+        }
+    }
+}
+
+impl Waiting {
+    fn object<'py>(&self, py: Python<'py>, event: &OwnedEvent) -> PyResult<Bound<'py, PyAny>> {
+        match event.declared.and_then(|place| self.plans.get(place)) {
+            Some(plan) => plan.get().read(py, &event.cdr),
+            None => {
+                let mut reader = Reader::new(&event.cdr, NATIVE);
+                let value = Value::read(&event.type_code, &mut reader, &mut Work::default())
+                    .map_err(|error| no_type(py, &error.to_string()))?;
+                dictionary(py, (&event.domain, &event.name), &value)
+            }
+        }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let events = self.events.take();
+        if std::process::id() != self.process {
+            // In a forked child, the locks within may be held by threads that are not there.
+            core::mem::forget(events);
+            return;
+        }
+        Python::try_attach(|py| py.detach(|| drop(events)));
+    }
+}

@@ -1,0 +1,31 @@
+//! The part of Campanile's Python module that is written in Rust: types, octets, connections. What programs see is in `python/campanile`.
+
+mod decode;
+mod dictionary;
+mod encode;
+mod errors;
+mod events;
+mod plan;
+mod settings;
+mod supplier;
+
+use pyo3::prelude::*;
+
+/// `campanile._native`: what `campanile` is made of.
+#[pymodule(name = "_native")]
+mod native {
+    #[pymodule_export]
+    use super::events::{Subscription, Waiting, subscribe, wait_for};
+    #[pymodule_export]
+    use super::plan::Plan;
+    #[pymodule_export]
+    use super::supplier::{Publisher, Supplier};
+    #[pymodule_export]
+    use super::version;
+}
+
+/// The version of the library.
+#[pyfunction]
+const fn version() -> &'static str {
+    env!("CARGO_PKG_VERSION")
+}

@@ -1,0 +1,44 @@
+//! Settings as keyword arguments.
+
+use crate::errors::raise;
+use campanile::{Error, Settings, SettingsError};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::time::Duration;
+
+/// The settings of the environment, or of the context that is named, with those changed that are given.
+pub(crate) fn settings(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Settings> {
+    let fail = |error: SettingsError| raise(py, &Error::Settings(error));
+    let mut settings = match given.get_item("context")? {
+        Some(name) if !name.is_none() => Settings::of_context(&name.extract::<String>()?).map_err(fail)?,
+        _ => Settings::load().map_err(fail)?,
+    };
+    for (name, value) in given {
+        if value.is_none() {
+            continue;
+        }
+        let text = || value.extract::<String>();
+        match name.extract::<String>()?.as_str() {
+            "context" => {}
+            "server" => settings.server = text()?,
+            "transport" => settings.transport = text()?.parse().map_err(fail)?,
+            "event_form" => settings.event_form = text()?.parse().map_err(fail)?,
+            "naming" => settings.naming = Some(text()?),
+            "naming_domain" => settings.naming_domain = text()?,
+            "event_domain" => settings.event_domain = text()?,
+            "wait_for_service" => {
+                settings.wait_for_service = value.extract::<Duration>().or_else(|_| seconds(&value))?
+            }
+            other => return Err(PyTypeError::new_err(format!("there is no setting {other:?}"))),
+        }
+    }
+    Ok(settings)
+}
+
+/// A number of seconds.
+pub(crate) fn seconds(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    let seconds = value.extract::<f64>()?;
+    Duration::try_from_secs_f64(seconds)
+        .map_err(|_| PyTypeError::new_err(format!("{seconds} is no length of time in seconds")))
+}

@@ -1,0 +1,226 @@
+//! Publishing objects.
+
+use crate::errors::{closed, raise};
+use crate::plan::Plan;
+use crate::settings::{seconds, settings};
+use campanile::raw::{RawPublisher, RawSupplier};
+use campanile::{Loss, PublishOptions, Tally};
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyModule, PyType};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// Octets kept of the buffer for values.
+const RETAINED_MAX: usize = 1 << 20;
+
+/// What each class is as a type of events, once that is known.
+struct Plans {
+    known: Py<PyDict>,
+}
+
+impl Plans {
+    fn new(py: Python<'_>) -> Self {
+        Self { known: PyDict::new(py).unbind() }
+    }
+
+    /// Of an object's class.
+    fn of<'py>(&self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, Plan>> {
+        let py = object.py();
+        let class: Bound<'py, PyType> = object.get_type();
+        let known = self.known.bind(py);
+        if let Some(plan) = known.get_item(&class)? {
+            return Ok(plan.cast_into()?);
+        }
+        let plan = PyModule::import(py, "campanile._types")?.getattr("plan_of")?.call1((&class,))?;
+        known.set_item(class, &plan)?;
+        Ok(plan.cast_into()?)
+    }
+}
+
+/// A buffer for one value after the other. Of threads that publish at once one has it, and the others make their own.
+#[derive(Default)]
+struct Buffer(Mutex<Vec<u8>>);
+
+impl Buffer {
+    fn take(&self) -> Vec<u8> {
+        self.0.try_lock().map(|mut kept| core::mem::take(&mut *kept)).unwrap_or_default()
+    }
+
+    fn give_back(&self, mut octets: Vec<u8>) {
+        octets.clear();
+        if octets.capacity() <= RETAINED_MAX
+            && let Ok(mut kept) = self.0.try_lock()
+        {
+            *kept = octets;
+        }
+    }
+}
+
+/// What can be closed: `None` then.
+struct Open<T>(Mutex<Option<T>>);
+
+impl<T: Send> Open<T> {
+    const fn new(it: T) -> Self {
+        Self(Mutex::new(Some(it)))
+    }
+
+    fn take(&self) -> Option<T> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn get<R>(&self, how: impl FnOnce(&T) -> R) -> Option<R> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(how)
+    }
+}
+
+/// See `campanile.Supplier`.
+#[pyclass(frozen, subclass, weakref, module = "campanile._native")]
+pub(crate) struct Supplier {
+    inner: Open<Arc<RawSupplier>>,
+    plans: Plans,
+    buffer: Buffer,
+}
+
+#[pymethods]
+impl Supplier {
+    #[new]
+    fn new(py: Python<'_>, channel: &str, options: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let settings = settings(py, options)?;
+        let supplier = py.detach(|| RawSupplier::new(channel, &settings)).map_err(|error| raise(py, &error))?;
+        Ok(Self { inner: Open::new(Arc::new(supplier)), plans: Plans::new(py), buffer: Buffer::default() })
+    }
+
+    /// Publishes an event and returns when it has been taken.
+    #[pyo3(text_signature = "($self, event, /)")]
+    fn publish(&self, py: Python<'_>, event: &Bound<'_, PyAny>) -> PyResult<()> {
+        let supplier = self.inner.get(Arc::clone).ok_or_else(|| closed(py, "supplier"))?;
+        let plan = self.plans.of(event)?;
+        let plan = plan.get();
+        let mut octets = self.buffer.take();
+        let written = plan.write(event, &mut octets);
+        let outcome = written
+            .and_then(|()| py.detach(|| supplier.publish(&plan.declared, &octets)).map_err(|error| raise(py, &error)));
+        self.buffer.give_back(octets);
+        outcome
+    }
+
+    /// How often it has had to find its way back to the service.
+    #[getter]
+    fn reconnections(&self) -> u64 {
+        self.inner.get(|supplier| supplier.reconnections()).unwrap_or(0)
+    }
+
+    /// The channel's name.
+    #[getter]
+    fn channel(&self) -> String {
+        self.inner.get(|supplier| supplier.channel().to_owned()).unwrap_or_default()
+    }
+
+    /// Takes leave of the service. What is closed may be closed again.
+    fn close(&self, py: Python<'_>) {
+        let supplier = self.inner.take();
+        py.detach(|| drop(supplier));
+    }
+}
+
+impl Drop for Supplier {
+    fn drop(&mut self) {
+        let supplier = self.inner.take();
+        Python::try_attach(|py| py.detach(|| drop(supplier)));
+    }
+}
+
+/// See `campanile.Publisher`.
+#[pyclass(frozen, subclass, weakref, module = "campanile._native")]
+pub(crate) struct Publisher {
+    inner: Open<Arc<RawPublisher>>,
+    plans: Plans,
+    buffer: Buffer,
+}
+
+#[pymethods]
+impl Publisher {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        supplier: &Supplier,
+        gather_events_max: u32,
+        gather_time_max: &Bound<'_, PyAny>,
+        unanswered_max: u32,
+    ) -> PyResult<Self> {
+        let supplier = supplier.inner.get(Arc::clone).ok_or_else(|| closed(py, "supplier"))?;
+        let gather_time_max = seconds(gather_time_max)?;
+        let options = PublishOptions { gather_events_max, gather_time_max, unanswered_max };
+        let publisher = py.detach(|| supplier.publisher(options)).map_err(|error| raise(py, &error))?;
+        Ok(Self { inner: Open::new(Arc::new(publisher)), plans: Plans::new(py), buffer: Buffer::default() })
+    }
+
+    /// Takes an event and gives its number, from 0 on. Waits only when as many are on the way as may be.
+    #[pyo3(text_signature = "($self, event, /)")]
+    fn publish(&self, py: Python<'_>, event: &Bound<'_, PyAny>) -> PyResult<u64> {
+        let publisher = self.open(py)?;
+        let plan = self.plans.of(event)?;
+        let plan = plan.get();
+        let mut octets = self.buffer.take();
+        let written = plan.write(event, &mut octets);
+        let outcome = written
+            .and_then(|()| py.detach(|| publisher.publish(&plan.declared, &octets)).map_err(|error| raise(py, &error)));
+        self.buffer.give_back(octets);
+        outcome
+    }
+
+    /// Sends what was gathered now.
+    fn flush(&self, py: Python<'_>) -> PyResult<()> {
+        let publisher = self.open(py)?;
+        py.detach(|| publisher.flush());
+        Ok(())
+    }
+
+    /// Sends what was gathered, waits until the fate of all events is known, and tells how many became what: published, confirmed, refused,
+    /// unknown, not sent.
+    fn sync(&self, py: Python<'_>) -> PyResult<[u64; 5]> {
+        let publisher = self.open(py)?;
+        Ok(numbers(&py.detach(|| publisher.sync())))
+    }
+
+    /// How many events became what, as far as is known.
+    fn tally(&self, py: Python<'_>) -> PyResult<[u64; 5]> {
+        Ok(numbers(&self.open(py)?.tally()))
+    }
+
+    /// The next events that did not arrive, or perhaps not: the first, the one behind the last, and why.
+    fn next_loss(&self, py: Python<'_>) -> PyResult<Option<(u64, u64, String)>> {
+        let loss = self.open(py)?.next_loss();
+        Ok(loss.map(|Loss { events, fate, .. }| (events.start, events.end, format!("{fate:?}"))))
+    }
+
+    /// Ends it when the fate of all events is known, or when for so many seconds no answer has come. Nothing if it was closed.
+    fn close(&self, py: Python<'_>, patience: Option<f64>) -> PyResult<Option<[u64; 5]>> {
+        let Some(publisher) = self.inner.take() else { return Ok(None) };
+        let limit = patience
+            .map_or(Ok(Duration::from_secs(60)), |patience| seconds(&patience.into_pyobject(py)?.into_any()))?;
+        let tally = py.detach(|| match Arc::try_unwrap(publisher) {
+            Ok(publisher) => publisher.close_within(limit),
+            // Another thread publishes: with that it ends.
+            Err(publisher) => Some(publisher.sync()),
+        });
+        Ok(tally.as_ref().map(numbers))
+    }
+}
+
+impl Publisher {
+    fn open(&self, py: Python<'_>) -> PyResult<Arc<RawPublisher>> {
+        self.inner.get(Arc::clone).ok_or_else(|| closed(py, "publisher"))
+    }
+}
+
+impl Drop for Publisher {
+    fn drop(&mut self) {
+        let publisher = self.inner.take();
+        Python::try_attach(|py| py.detach(|| drop(publisher)));
+    }
+}
+
+const fn numbers(tally: &Tally) -> [u64; 5] {
+    [tally.published, tally.confirmed, tally.refused, tally.unknown, tally.not_sent]
+}

@@ -1,0 +1,103 @@
+//! Python's tests, against a service of this process: the module that cargo has built, and the files beside it, put together as they are in
+//! the wheel.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+use service::{Config, Service};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use testing::{Leash, own_loopback, output_in_time};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The interpreter with what the tests need, as `interop/install.sh` has made it.
+fn python() -> PathBuf {
+    let python = root().join("target/interop/python/bin/python");
+    assert!(python.exists(), "{} is missing: run interop/install.sh", python.display());
+    python
+}
+
+/// A folder with the package as the wheel has it.
+fn package(of: &str) -> PathBuf {
+    let this = std::env::current_exe().unwrap();
+    let built = this.parent().unwrap().join("lib_native.so");
+    assert!(built.exists(), "cargo has not built {}", built.display());
+    let folder = root().join("target/python").join(of);
+    drop(fs::remove_dir_all(&folder));
+    let package = folder.join("campanile");
+    fs::create_dir_all(&package).unwrap();
+    for file in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("python/campanile")).unwrap() {
+        let file = file.unwrap();
+        if file.file_type().unwrap().is_file() {
+            fs::copy(file.path(), package.join(file.file_name())).unwrap();
+        }
+    }
+    fs::copy(built, package.join("_native.abi3.so")).unwrap();
+    folder
+}
+
+fn begin_at(listen: &str) -> Service {
+    Service::start(Config { listen: listen.to_owned(), ..Config::default() }).unwrap()
+}
+
+fn with_package(folder: &Path, server: &str) -> Command {
+    let mut command = Command::new(python());
+    command
+        .env("PYTHONPATH", folder)
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .env("CAMPANILE_SERVER", server)
+        .env_remove("CAMPANILE_TRANSPORT")
+        .env("XDG_CONFIG_HOME", folder.join("config"))
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("pytests"));
+    command
+}
+
+#[test]
+fn pythons_own_tests_pass() {
+    let service = begin_at(&format!("{}:0", own_loopback()));
+    let folder = package("pytest");
+    let mut command = with_package(&folder, &service.address().to_string());
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-x", "."]);
+    let output = output_in_time(&mut command);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+}
+
+#[test]
+fn what_the_types_say_is_what_the_code_does() {
+    let folder = package("mypy");
+    let mut command = with_package(&folder, "127.0.0.1:1");
+    command.args(["-m", "mypy", "--strict", "--cache-dir", "/dev/null", "-p", "campanile"]);
+    let output = output_in_time(&mut command);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_program_goes_on_when_the_service_was_restarted() {
+    let service = begin_at(&format!("{}:0", own_loopback()));
+    let address = service.address().to_string();
+    let folder = package("restart");
+    let mut child = with_package(&folder, &address)
+        .arg("restart_program.py")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let _leash = Leash::new(&child, "a Python program");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut input = child.stdin.take().unwrap();
+    let mut next = || lines.next().unwrap_or_else(|| panic!("the program ended"));
+    assert_eq!(next(), "received 0");
+    service.shutdown();
+    writeln!(input, "publish").unwrap();
+    assert_eq!(next(), "UnreachableError, may be published again: True");
+    let _service = begin_at(&address);
+    writeln!(input, "go on").unwrap();
+    assert_eq!(next(), "received 1");
+    assert_eq!(next(), "told of a gap");
+    assert!(child.wait().unwrap().success());
+}
