@@ -137,7 +137,8 @@ that keeps it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follow
 Events have their number and time in the header then.
 
 With --channel-name NAME the channel is found by its name, and made if there is
-none; with --transport dds events come from other programs without a service.
+none; with --transport dds events come from other programs without a service, and
+have no domain: that is one of DDS there.
 
 A service that goes away is waited for, and what was missed meanwhile is told; one
 that says it has disconnected this consumer (`campanile disconnect`) ends it.
