@@ -3,6 +3,7 @@
 mod args;
 mod bench;
 mod channel;
+mod channels;
 mod check;
 mod constraint;
 mod context;

@@ -1,6 +1,6 @@
 //! Options of `campanile pub`.
 
-use super::{ServerOptions, rate};
+use super::{ChannelArg, ServerOptions, rate};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -55,8 +55,8 @@ pub(crate) struct PubOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// The channel [default: the default channel]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// The event type [default: Campanile/Test]; with --idl the struct, perhaps with the event's domain
     #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = pub_type)]
     pub(crate) event_type: Option<PubTypeArg>,
