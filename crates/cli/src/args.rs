@@ -26,7 +26,7 @@ pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
-pub(crate) use server::{ServerOptions, service_of};
+pub(crate) use server::{ChannelArg, ServerOptions, service_of};
 pub(crate) use store::{StoreCommand, StoreOptions};
 pub(crate) use tempo::{
     MeetOptions, TempoCommand, TempoGaugeOptions, TempoProbeOptions, TempoPubOptions, TempoSubOptions,
@@ -477,8 +477,8 @@ pub(crate) struct LsOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// Only this channel
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// Also show quality of service and references
     #[arg(long, short = 'l')]
     pub(crate) long: bool,
@@ -495,11 +495,11 @@ pub(crate) struct InfoOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// The channel [default: the default channel]
-    #[arg(value_name = "ID", allow_negative_numbers = true)]
-    pub(crate) channel: Option<i32>,
+    #[arg(value_name = "CHANNEL", allow_negative_numbers = true)]
+    pub(crate) channel: Option<ChannelArg>,
     /// The same, as for other commands
-    #[arg(long = "channel", short = 'c', value_name = "ID", conflicts_with = "channel")]
-    pub(crate) named_channel: Option<i32>,
+    #[arg(long = "channel", short = 'c', value_name = "CHANNEL", conflicts_with = "channel")]
+    pub(crate) named_channel: Option<ChannelArg>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -510,8 +510,8 @@ pub(crate) struct TopOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// Only consumers of this channel
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<u32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// Seconds from one refresh to the next, over which rates are taken
     #[arg(long, short = 'i', value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) interval: Duration,

@@ -1,6 +1,7 @@
 //! `campanile channel`: channels made, set and destroyed. Works with any OMG notification service.
 
 use crate::args::{ChannelCommand, CreateOptions, RmOptions, ServerOptions, SetOptions};
+use crate::channels;
 use crate::failure::Failure;
 use crate::ls::orb_options;
 use client::notify::{EventChannel, EventChannelFactory, Property, find_channel};
@@ -47,8 +48,8 @@ fn set_all(channel: &EventChannel, given: &[(&str, &str)], server: &ServerOption
 fn set(options: &SetOptions) -> Result<(), Failure> {
     let given = given(&options.properties)?;
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
-    let (channel, _) =
-        service(&options.server).and_then(|service| find_channel(&service, Some(options.channel))).map_err(remote)?;
+    let number = channels::number(Some(&options.channel), &options.server)?;
+    let (channel, _) = service(&options.server).and_then(|service| find_channel(&service, number)).map_err(remote)?;
     set_all(&channel, &given, &options.server)
 }
 

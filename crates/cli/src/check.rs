@@ -1,6 +1,7 @@
 //! `campanile check`: how a service stands, as plug-ins of Nagios and Icinga say it.
 
 use crate::args::{CheckOptions, Threshold};
+use crate::channels;
 use crate::failure::Failure;
 use crate::info::standing::Standing;
 use crate::show;
@@ -10,7 +11,7 @@ use giop::cdr::{ReadError, Reader, Writer};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::sync::mpsc::channel;
+use std::sync::mpsc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Consumers that are named.
@@ -102,7 +103,11 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     };
     let began = Instant::now();
     let statistics = Statistics::find(&options.server).map_err(|error| failed(&error))?;
-    statistics.check_channel(&options.server, options.channel).map_err(|error| failed(&error))?;
+    let channel = channels::unsigned(options.channel.as_ref(), &options.server).map_err(|failure| match failure {
+        Failure::Message(why) | Failure::Usage(why) => (State::Unknown, why),
+        _ => (State::Unknown, "there is no such channel".to_owned()),
+    })?;
+    statistics.check_channel(&options.server, channel).map_err(|error| failed(&error))?;
     // Another service has no such object.
     let told = |error: InvokeError| match error.object_is_gone() || error.is("BAD_OPERATION") {
         true => (State::Unknown, format!("the service at {} does not tell: it is not Campanile", statistics.address)),
@@ -110,13 +115,13 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     };
     let before = statistics.consumers().map_err(told)?;
     let answered = began.elapsed();
-    let (nobody, clock) = channel::<()>();
+    let (nobody, clock) = mpsc::channel::<()>();
     let _ = clock.recv_timeout(options.interval);
     drop(nobody);
     let now = statistics.consumers().map_err(told)?;
-    let oldest = oldest(&statistics, options.channel);
+    let oldest = oldest(&statistics, channel);
     let keep = |all: Vec<Standing>| -> Vec<Standing> {
-        all.into_iter().filter(|consumer| options.channel.is_none_or(|channel| channel == consumer.channel)).collect()
+        all.into_iter().filter(|consumer| channel.is_none_or(|channel| channel == consumer.channel)).collect()
     };
     let (before, now) = (keep(before), keep(now));
     if options.oldest.is_some() && oldest.is_none() {

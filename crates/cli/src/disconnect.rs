@@ -1,6 +1,7 @@
 //! `campanile disconnect`: an operator lets clients go.
 
 use crate::args::DisconnectOptions;
+use crate::channels;
 use crate::failure::Failure;
 use crate::show::clean;
 use crate::statistics::Statistics;
@@ -26,12 +27,13 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     }
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let statistics = Statistics::find(&options.server).map_err(remote)?;
-    statistics.check_channel(&options.server, options.channel).map_err(remote)?;
+    let channel = channels::unsigned(options.channel.as_ref(), &options.server)?;
+    statistics.check_channel(&options.server, channel).map_err(remote)?;
     let failure = |error: InvokeError| statistics.failure(&error, &options.server);
     let clients = if options.proxies.is_empty() {
-        find(&statistics, options).map_err(failure)?
+        find(&statistics, (options, channel)).map_err(failure)?
     } else {
-        named(&statistics, options).map_err(failure)?
+        named(&statistics, (options, channel.unwrap_or(0))).map_err(failure)?
     };
     if clients.is_empty() {
         eprintln!("campanile: nobody is to be disconnected");
@@ -65,8 +67,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
 }
 
 /// The proxies named, each with who is connected to it.
-fn named(statistics: &Statistics, options: &DisconnectOptions) -> Result<Vec<Client>, InvokeError> {
-    let channel = options.channel.unwrap_or(0);
+fn named(statistics: &Statistics, (options, channel): (&DisconnectOptions, u32)) -> Result<Vec<Client>, InvokeError> {
     let known = all(statistics)?;
     let client = |proxy: &u32| {
         let found = known.iter().find(|known| (known.client.channel, known.client.proxy) == (channel, *proxy));
@@ -81,9 +82,9 @@ fn named(statistics: &Statistics, options: &DisconnectOptions) -> Result<Vec<Cli
 }
 
 /// Those for whom all conditions hold.
-fn find(statistics: &Statistics, options: &DisconnectOptions) -> Result<Vec<Client>, InvokeError> {
+fn find(statistics: &Statistics, wanted: (&DisconnectOptions, Option<u32>)) -> Result<Vec<Client>, InvokeError> {
     let mut found = all(statistics)?;
-    found.retain(|known| known.is_meant(options));
+    found.retain(|known| known.is_meant(wanted));
     Ok(found.into_iter().map(|known| known.client).collect())
 }
 
@@ -98,11 +99,11 @@ struct Known {
 }
 
 impl Known {
-    fn is_meant(&self, options: &DisconnectOptions) -> bool {
+    fn is_meant(&self, (options, channel): (&DisconnectOptions, Option<u32>)) -> bool {
         let Self { client, address, unheard_ms } = self;
         let host = address.rsplit_once(':').filter(|(_, port)| port.parse::<u16>().is_ok()).map(|(host, _)| host);
         let is_at = |wanted: &String| wanted == address || Some(wanted.as_str()) == host;
-        options.channel.is_none_or(|channel| channel == client.channel)
+        channel.is_none_or(|channel| channel == client.channel)
             && options.client.as_ref().is_none_or(is_at)
             && options.idle_for.is_none_or(|limit| unheard_ms.is_some_and(|idle| idle >= limit.as_millis()))
     }
@@ -167,7 +168,7 @@ mod tests {
         let (idle, busy) = (known(0, "10.0.0.7", Some(604_800_000)), known(3, "::1", Some(5)));
         let meant = |line: &str| {
             let options = options(line);
-            [&consumer, &idle, &busy].map(|known| known.is_meant(&options))
+            [&consumer, &idle, &busy].map(|known| known.is_meant((&options, None)))
         };
         assert_eq!(meant("--client 10.0.0.7"), [true, true, false]);
         assert_eq!(meant("--client 10.0.0.7:4711"), [true, false, false]);

@@ -9,6 +9,7 @@ pub(crate) mod standing;
 mod text;
 
 use crate::args::InfoOptions;
+use crate::channels::{self, Names};
 use crate::failure::Failure;
 use crate::ls::{orb_options, sorted, unless_gone};
 use crate::statistics::{self, Statistics, Supplier};
@@ -31,6 +32,8 @@ struct Info {
     address: String,
     /// `None` if the address named the channel itself, which does not know its id.
     id: Option<i32>,
+    /// `None` if it has none.
+    name: Option<String>,
     type_id: String,
     reference: String,
     qos: Vec<Property>,
@@ -92,7 +95,9 @@ struct MappingInfo {
 
 /// Prints what there is to know of a channel.
 pub(crate) fn run(options: &InfoOptions) -> Result<(), Failure> {
-    let info = Walk::run(options).map_err(|error| Failure::remote(&error, &options.server))?;
+    let named = options.channel.as_ref().or(options.named_channel.as_ref());
+    let channel = channels::number(named, &options.server)?;
+    let info = Walk::run(options, channel).map_err(|error| Failure::remote(&error, &options.server))?;
     let mut text = String::new();
     if options.json {
         text::write_json(&mut text, &info);
@@ -116,11 +121,11 @@ struct Walk {
 }
 
 impl Walk {
-    fn run(options: &InfoOptions) -> Result<Info, InvokeError> {
+    fn run(options: &InfoOptions, channel: Option<i32>) -> Result<Info, InvokeError> {
         let orb = Orb::new(orb_options(&options.server));
         let object = orb.resolve_service(&options.server.server)?;
         let address = object.connect()?;
-        let (channel, id) = find_channel(&object, options.channel.or(options.named_channel))?;
+        let (channel, id) = find_channel(&object, channel)?;
         let number = statistics::number(&channel, id);
         let standings = standing::read(&orb, &address, number);
         let mut suppliers = suppliers(&orb, &address).unwrap_or_default();
@@ -132,6 +137,7 @@ impl Walk {
         admins.extend(walk.supplier_admins(&channel, &qos)?);
         Ok(Info {
             id,
+            name: Names::read(&orb, &object).of(&channel).map(str::to_owned),
             type_id: channel.object().type_id().to_owned(),
             reference: channel.object().ior().to_string(),
             admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),
@@ -354,6 +360,7 @@ mod tests {
         Info {
             address: "127.0.0.1:2809".into(),
             id: Some(3),
+            name: Some("Weather".into()),
             type_id: "IDL:C:1.0".into(),
             reference: "IOR:00".into(),
             qos: vec![Property::new("Priority", 0_i16), Property::new("OrderPolicy", 1_i16)],

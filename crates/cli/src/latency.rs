@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use crate::publish::Pace;
 use crate::show::{self, short_time};
 use crate::signals::{Waiter, Wake};
-use crate::{fields, ls, subscribe};
+use crate::{channels, fields, ls, subscribe};
 use client::notify::{EventType, Property, StructuredEvent};
 use client::{ConsumerOptions, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use giop::value::Value;
@@ -68,6 +68,7 @@ fn histogram() -> Result<Histogram<u64>, Failure> {
 /// Sends probes, and tells how long they took.
 pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
+    let channel = channels::number(options.channel.as_ref(), &options.server)?;
     let probes = Arc::new(Mutex::new(Probes { began: Instant::now(), sent: Vec::new(), times: histogram()? }));
     // Others may measure at the same time.
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -80,7 +81,7 @@ pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
-    let consumer = SimpleConsumer::connect(&options.server.server, options.channel, settings, move |received| {
+    let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
         if let Ok(event) = received.event()
             && let Some(Value::Long(number)) = event.field("probe")
         {
@@ -88,9 +89,9 @@ pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
         }
         Ok(())
     })
-    .map_err(|error| subscribe::refused(&error, (None, options.channel), &options.server))?;
+    .map_err(|error| subscribe::refused(&error, (None, channel), &options.server))?;
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), ..SupplierOptions::default() };
-    let supplier = SimpleSupplier::connect_with(&options.server.server, options.channel, settings)
+    let supplier = SimpleSupplier::connect_with(&options.server.server, channel, settings)
         .map_err(|error| Failure::remote(&error, &options.server))?;
     eprintln!("campanile: sending {} probes; Ctrl-C ends", show::count(options.count));
     let pushes = send(options, &token, &probes, &supplier, &waiter)?;

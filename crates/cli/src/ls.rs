@@ -2,8 +2,10 @@
 //! proxy, Campanile tells in its object `Statistics`; others do not.
 
 use crate::args::{LsOptions, ServerOptions};
+use crate::channels::{self, Names};
 use crate::failure::Failure;
 use crate::json::list;
+use crate::show::clean;
 use crate::statistics::{self, Clients, Connected};
 use crate::{json, show};
 use client::notify::{
@@ -24,6 +26,8 @@ struct Service {
 struct Channel {
     /// `None` if the address named the channel itself, which does not know its id.
     id: Option<i32>,
+    /// `None` if it has none.
+    name: Option<String>,
     details: Option<Details>,
     admin_properties: Vec<Property>,
     consumer_admins: Vec<Admin>,
@@ -54,7 +58,8 @@ struct Details {
 
 /// Prints the hierarchy.
 pub(crate) fn run(options: &LsOptions) -> Result<(), Failure> {
-    let service = walk(options).map_err(|error| Failure::remote(&error, &options.server))?;
+    let channel = channels::number(options.channel.as_ref(), &options.server)?;
+    let service = walk(options, channel).map_err(|error| Failure::remote(&error, &options.server))?;
     let mut text = String::new();
     if options.json {
         write_json(&mut text, &service);
@@ -79,16 +84,16 @@ pub(crate) fn orb_options(server: &ServerOptions) -> OrbOptions {
     }
 }
 
-fn walk(options: &LsOptions) -> Result<Service, InvokeError> {
+fn walk(options: &LsOptions, channel: Option<i32>) -> Result<Service, InvokeError> {
     let orb = Orb::new(orb_options(&options.server));
     let object = orb.resolve_service(&options.server.server)?;
     let address = object.connect()?;
     let mut channels = Vec::new();
     let is_factory = object.is_a(EventChannelFactory::REPOSITORY_ID)?;
     // Behind the first question: a service that answers nothing is not waited for twice.
-    let walk = Walk { clients: Clients::read(&orb, &address), long: options.long };
-    if options.channel.is_some() || !is_factory {
-        let (channel, id) = find_channel(&object, options.channel)?;
+    let walk = Walk { clients: Clients::read(&orb, &address), names: Names::read(&orb, &object), long: options.long };
+    if channel.is_some() || !is_factory {
+        let (channel, id) = find_channel(&object, channel)?;
         channels.push(walk.channel(id, &channel)?);
     } else {
         let factory = EventChannelFactory::unchecked(object.clone());
@@ -110,6 +115,7 @@ fn walk(options: &LsOptions) -> Result<Service, InvokeError> {
 /// A walk through the hierarchy.
 struct Walk {
     clients: Option<Clients>,
+    names: Names,
     long: bool,
 }
 
@@ -128,7 +134,8 @@ impl Walk {
         }
         let details = self.details(channel.object(), || channel.get_qos());
         let admin_properties = if self.long { channel.get_admin().unwrap_or_default() } else { Vec::new() };
-        Ok(Channel { id, details, admin_properties, consumer_admins, supplier_admins })
+        let name = self.names.of(channel).map(str::to_owned);
+        Ok(Channel { id, name, details, admin_properties, consumer_admins, supplier_admins })
     }
 
     fn consumer_admin(&self, channel: u32, id: i32, admin: &ConsumerAdmin) -> Result<Admin, InvokeError> {
@@ -205,7 +212,10 @@ struct Line {
 fn write_tree(out: &mut String, service: &Service) {
     let mut lines = Vec::new();
     for channel in &service.channels {
-        let text = channel.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
+        let mut text = channel.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
+        if let Some(name) = &channel.name {
+            let _ = write!(text, "  {}", clean(name));
+        }
         lines.push(Line { depth: 0, text });
         push_details(&mut lines, 1, channel.details.as_ref(), &channel.admin_properties);
         for (side, admins) in [("consumer", &channel.consumer_admins), ("supplier", &channel.supplier_admins)] {
@@ -221,7 +231,7 @@ fn write_tree(out: &mut String, service: &Service) {
             }
         }
     }
-    let _ = writeln!(out, "{} at {}", show::clean(&service.type_id), show::clean(&service.address));
+    let _ = writeln!(out, "{} at {}", clean(&service.type_id), clean(&service.address));
     for (index, line) in lines.iter().enumerate() {
         let later = lines.get(index + 1..).unwrap_or_default();
         for depth in 0..=line.depth {
@@ -245,7 +255,7 @@ fn write_tree(out: &mut String, service: &Service) {
 fn push_details(lines: &mut Vec<Line>, depth: usize, details: Option<&Details>, admin: &[Property]) {
     let Some(details) = details else { return };
     if !details.type_id.is_empty() {
-        lines.push(Line { depth, text: format!("type {}", show::clean(&details.type_id)) });
+        lines.push(Line { depth, text: format!("type {}", clean(&details.type_id)) });
     }
     for (what, properties) in [("QoS", details.qos.as_slice()), ("admin", admin)] {
         if !properties.is_empty() {
@@ -257,7 +267,7 @@ fn push_details(lines: &mut Vec<Line>, depth: usize, details: Option<&Details>, 
 fn property_list(properties: &[Property]) -> String {
     let mut text = String::new();
     for (index, property) in properties.iter().enumerate() {
-        let _ = write!(text, "{}{}=", if index > 0 { ", " } else { "" }, show::clean(&property.name));
+        let _ = write!(text, "{}{}=", if index > 0 { ", " } else { "" }, clean(&property.name));
         show::property_value(&mut text, property);
     }
     text
@@ -271,7 +281,7 @@ fn write_lines(out: &mut String, service: &Service) {
             let _ = write!(out, "\t{}", client.describe());
         }
         if let Some(details) = details {
-            let _ = write!(out, "\t{}\t{}", show::clean(&details.type_id), property_list(&details.qos));
+            let _ = write!(out, "\t{}\t{}", clean(&details.type_id), property_list(&details.qos));
             if !admin.is_empty() {
                 let _ = write!(out, "\t{}", property_list(admin));
             }
@@ -280,7 +290,8 @@ fn write_lines(out: &mut String, service: &Service) {
     };
     for channel in &service.channels {
         let path = channel.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
-        object(&path, None, channel.details.as_ref(), &channel.admin_properties);
+        let name = channel.name.as_ref().map_or_else(String::new, |name| format!("\t{}", clean(name)));
+        object(&format!("{path}{name}"), None, channel.details.as_ref(), &channel.admin_properties);
         for (side, admins) in [("consumer", &channel.consumer_admins), ("supplier", &channel.supplier_admins)] {
             for admin in admins {
                 let path = format!("{path} {side}-admin {}", admin.id);
@@ -303,7 +314,11 @@ fn write_json(out: &mut String, service: &Service) {
     out.push_str(",\"channels\":");
     list(out, &service.channels, |out, channel| {
         let id = channel.id.map_or_else(|| "null".to_owned(), |id| id.to_string());
-        let _ = write!(out, "{{\"id\":{id}");
+        let _ = write!(out, "{{\"id\":{id},\"name\":");
+        match &channel.name {
+            Some(name) => json::text(out, name),
+            None => out.push_str("null"),
+        }
         write_json_details(out, channel.details.as_ref());
         if channel.details.is_some() {
             out.push_str(",\"admin\":");
@@ -371,6 +386,7 @@ mod tests {
         let admin = |id, proxies| Admin { id, operator: FilterGroupOperator::And, details: None, proxies };
         let channel = |id, details| Channel {
             id: Some(id),
+            name: (id == 3).then(|| "Weather".to_owned()),
             details,
             admin_properties: Vec::new(),
             consumer_admins: vec![admin(0, vec![proxy(1), proxy(2)])],

@@ -5,6 +5,7 @@ mod args;
 mod bench;
 mod by_name;
 mod channel;
+mod channels;
 mod check;
 mod constraint;
 mod context;

@@ -4,7 +4,7 @@ use crate::args::PubOptions;
 use crate::failure::Failure;
 use crate::outgoing::{Maker, Outgoing};
 use crate::signals::{Waiter, Wake};
-use crate::{by_name, ls, show};
+use crate::{by_name, channels, ls, show};
 use client::notify::ClientType;
 use client::{InvokeError, SimpleSupplier, SupplierOptions};
 use std::collections::BTreeMap;
@@ -46,7 +46,8 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let form = if options.any { ClientType::Any } else { ClientType::Structured };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), form, ..SupplierOptions::default() };
-    let supplier = SimpleSupplier::connect_with(&options.server.server, options.channel, settings)
+    let channel = channels::number(options.channel.as_ref(), &options.server)?;
+    let supplier = SimpleSupplier::connect_with(&options.server.server, channel, settings)
         .map_err(|error| Failure::remote(&error, &options.server))?;
     let started = Instant::now();
     let mut run = Run {

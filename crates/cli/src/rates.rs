@@ -4,7 +4,7 @@ use crate::args::GaugeOptions;
 use crate::failure::Failure;
 use crate::gauge::{Gauge, Measure, Of, Style, What};
 use crate::signals::Waiter;
-use crate::{ls, subscribe};
+use crate::{channels, ls, subscribe};
 use client::{ConsumerOptions, SimpleConsumer};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -15,6 +15,7 @@ pub(crate) fn run(options: &GaugeOptions, what: What) -> Result<(), Failure> {
     let gauge = Arc::new(Mutex::new(Gauge::default()));
     let (count, began) = (Arc::clone(&gauge), Instant::now());
     let selection = &options.selection;
+    let channel = channels::number(selection.channel.as_ref(), &options.server)?;
     let settings = ConsumerOptions {
         orb: ls::orb_options(&options.server),
         types: selection.types.iter().map(Into::into).collect(),
@@ -23,14 +24,12 @@ pub(crate) fn run(options: &GaugeOptions, what: What) -> Result<(), Failure> {
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
-    let consumer = SimpleConsumer::connect(&options.server.server, selection.channel, settings, move |received| {
+    let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
         let now = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         count.lock().unwrap_or_else(PoisonError::into_inner).count(now, received.bytes().len() as u64);
         Ok(())
     })
-    .map_err(|error| {
-        subscribe::refused(&error, (selection.constraint.as_deref(), selection.channel), &options.server)
-    })?;
+    .map_err(|error| subscribe::refused(&error, (selection.constraint.as_deref(), channel), &options.server))?;
     eprintln!("campanile: measuring; Ctrl-C ends");
     let (interval, count, style) = (options.interval, options.count, Style::of(options.json));
     let measure = Measure { what, of: Of::Events, interval, count, style };

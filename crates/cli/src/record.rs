@@ -7,7 +7,7 @@ use crate::args::RecordOptions;
 use crate::failure::Failure;
 use crate::outgoing::OF_THE_SERVICE;
 use crate::signals::{Waiter, Wake};
-use crate::{json, ls, moment, show, subscribe};
+use crate::{channels, json, ls, moment, show, subscribe};
 use client::notify::{CallbackConsumer, Property, StructuredEvent};
 use client::{ConsumerOptions, EventNumber, OrbOptions, Received, ServantError, SimpleConsumer};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
@@ -47,18 +47,15 @@ pub(crate) fn run(options: &RecordOptions) -> Result<(), Failure> {
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
-    let mut consumer = connect(options, settings.clone(), &recorder);
+    let channel = channels::number(options.selection.channel.as_ref(), &options.server)?;
+    let mut consumer = connect((options, channel), settings.clone(), &recorder);
     if options.selection.past.start_from().is_none() && consumer.as_ref().is_err_and(|error| error.is("UnsupportedQoS"))
     {
         // A service that keeps no past at all, and numbers nothing.
-        consumer = connect(options, ConsumerOptions { start_from: None, ..settings }, &recorder);
+        consumer = connect((options, channel), ConsumerOptions { start_from: None, ..settings }, &recorder);
     }
     let consumer = consumer.map_err(|error| {
-        subscribe::refused(
-            &error,
-            (options.selection.constraint.as_deref(), options.selection.channel),
-            &options.server,
-        )
+        subscribe::refused(&error, (options.selection.constraint.as_deref(), channel), &options.server)
     })?;
     eprintln!("campanile: recording; Ctrl-C ends");
     let started = Instant::now();
@@ -95,12 +92,12 @@ fn open(path: &Path, appends: bool) -> Result<BufWriter<Box<dyn Write + Send>>, 
 }
 
 fn connect<W: Write + Send + 'static>(
-    options: &RecordOptions,
+    (options, channel): (&RecordOptions, Option<i32>),
     settings: ConsumerOptions,
     recorder: &Arc<Mutex<Recorder<W>>>,
 ) -> Result<SimpleConsumer, client::InvokeError> {
     let recorder = Arc::clone(recorder);
-    SimpleConsumer::connect(&options.server.server, options.selection.channel, settings, move |received| {
+    SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
         recorder.lock().unwrap_or_else(PoisonError::into_inner).handle(&received)
     })
 }

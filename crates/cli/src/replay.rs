@@ -4,13 +4,13 @@ use crate::args::{ReplayOptions, Speed};
 use crate::failure::Failure;
 use crate::record::{Recorder, events, read_line};
 use crate::signals::{Waiter, Wake};
-use crate::{ls, subscribe};
+use crate::{channels, ls, subscribe};
 use client::notify::StructuredEvent;
 use client::{ConsumerOptions, Received, SimpleConsumer, SimpleSupplier, SupplierOptions};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,8 +22,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Publishes again.
 pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
+    let channel = channels::number(options.channel.as_ref(), &options.server)?;
     let source: Box<dyn BufRead> = match options.source.parse::<i32>() {
-        Ok(channel) => match past_of(options, channel, &waiter)? {
+        Ok(past) => match past_of((options, channel), past, &waiter)? {
             Some(file) => Box::new(BufReader::new(file)),
             None => return Err(Failure::Quiet),
         },
@@ -38,7 +39,7 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Failure> {
         }
     };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), ..SupplierOptions::default() };
-    let supplier = SimpleSupplier::connect_with(&options.server.server, options.channel, settings)
+    let supplier = SimpleSupplier::connect_with(&options.server.server, channel, settings)
         .map_err(|error| Failure::remote(&error, &options.server))?;
     let (mut published, started) = (0, Instant::now());
     let outcome = publish(options, source, &supplier, &waiter, &mut published);
@@ -98,8 +99,12 @@ impl Pace {
 }
 
 /// What a channel has of its past now, in a file that nobody else sees. Nothing if a signal came.
-fn past_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<Option<File>, Failure> {
-    if options.channel.unwrap_or(0) == channel_id {
+fn past_of(
+    (options, channel): (&ReplayOptions, Option<i32>),
+    channel_id: i32,
+    waiter: &Waiter,
+) -> Result<Option<File>, Failure> {
+    if channel.unwrap_or(0) == channel_id {
         let text = format!("channel {channel_id} would be replayed into itself; --channel names another one");
         return Err(Failure::Usage(text));
     }
@@ -109,7 +114,7 @@ fn past_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<
     std::fs::remove_file(&path).map_err(failed)?;
     let Some(last) = last_of(options, channel_id, waiter)? else { return Ok(None) };
     let count = Arc::new(AtomicU64::new(0));
-    let (wake, woken) = channel();
+    let (wake, woken) = mpsc::channel();
     let out = BufWriter::new(file.try_clone().map_err(failed)?);
     let through = Some(last);
     let recorder = Recorder { out, line: String::new(), count: Arc::clone(&count), limit: None, through, wake };
@@ -145,7 +150,7 @@ fn past_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<
 
 /// The number of the last event that a channel has. Nothing if a signal came.
 fn last_of(options: &ReplayOptions, channel_id: i32, waiter: &Waiter) -> Result<Option<u64>, Failure> {
-    let (tell, told) = channel();
+    let (tell, told) = mpsc::channel();
     let _consumer = subscribe_to(options, channel_id, "last:1".into(), move |received| {
         let _ = tell.send(received.number()?);
         Ok(())

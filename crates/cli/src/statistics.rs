@@ -229,15 +229,17 @@ pub(crate) fn idle(time: Duration) -> String {
 /// The number under which the statistics have a channel. One that was named itself, and not by its number, is looked for among
 /// its factory's; if it is none of them, it is the default one under another name.
 pub(crate) fn number(channel: &EventChannel, id: Option<i32>) -> u32 {
-    let of_factory = || {
-        let factory = channel.my_factory().ok()?;
-        let ids = factory.get_all_channels().ok()?;
-        let key = |channel: &EventChannel| channel.object().ior().iiop().map(|profile| profile.key.clone());
-        let wanted = key(channel)?;
-        let mut ids = ids.into_iter().take(CHANNELS_MAX);
-        ids.find(|id| factory.get_event_channel(*id).is_ok_and(|other| key(&other).as_ref() == Some(&wanted)))
-    };
-    id.or_else(of_factory).and_then(|id| u32::try_from(id).ok()).unwrap_or(0)
+    id.or_else(|| number_of(channel)).and_then(|id| u32::try_from(id).ok()).unwrap_or(0)
+}
+
+/// The number that a channel has in its factory.
+pub(crate) fn number_of(channel: &EventChannel) -> Option<i32> {
+    let factory = channel.my_factory().ok()?;
+    let ids = factory.get_all_channels().ok()?;
+    let key = |channel: &EventChannel| channel.object().ior().iiop().map(|profile| profile.key.clone());
+    let wanted = key(channel)?;
+    let mut ids = ids.into_iter().take(CHANNELS_MAX);
+    ids.find(|id| factory.get_event_channel(*id).is_ok_and(|other| key(&other).as_ref() == Some(&wanted)))
 }
 
 #[cfg(test)]

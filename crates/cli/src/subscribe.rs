@@ -4,7 +4,7 @@ use crate::args::{ServerOptions, SubOptions};
 use crate::failure::Failure;
 use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
-use crate::{by_name, json, ls, moment, show};
+use crate::{by_name, channels, json, ls, moment, show};
 use client::notify::{CallbackConsumer, ClientType, FilterRefusal, QosErrorCode, filter_refusal, property_errors};
 use client::{
     ConsumerOptions, EventNumber, Gap, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer,
@@ -49,12 +49,9 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
-    let consumer = SimpleConsumer::connect(&options.server.server, options.selection.channel, settings, move |r| {
-        printer.handle(&r)
-    })
-    .map_err(|error| {
-        refused(&error, (options.selection.constraint.as_deref(), options.selection.channel), &options.server)
-    })?;
+    let channel = channels::number(options.selection.channel.as_ref(), &options.server)?;
+    let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |r| printer.handle(&r))
+        .map_err(|error| refused(&error, (options.selection.constraint.as_deref(), channel), &options.server))?;
     eprintln!("campanile: subscribed; Ctrl-C ends");
     let started = Instant::now();
     let ended = wait(options, &waiter, &consumer, started)?;

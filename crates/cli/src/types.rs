@@ -3,7 +3,7 @@
 use crate::args::TypesOptions;
 use crate::failure::Failure;
 use crate::signals::{Waiter, Wake};
-use crate::{json, ls, show, subscribe};
+use crate::{channels, json, ls, show, subscribe};
 use client::notify::{
     ClientType, EventType, ObtainInfoMode, ProxyConsumer, StructuredEvent, StructuredProxyPushConsumer,
     StructuredProxyPushSupplier, find_channel,
@@ -93,8 +93,9 @@ impl Types {
 pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let mut types = Types::default();
+    let channel = channels::number(options.selection.channel.as_ref(), &options.server)?;
     // Before there is a subscription of this command's own.
-    let subscribed = subscribed(options).map_err(|error| Failure::remote(&error, &options.server))?;
+    let subscribed = subscribed(options, channel).map_err(|error| Failure::remote(&error, &options.server))?;
     types.declare(&subscribed, |seen| seen.is_subscribed = true);
     let types = Arc::new(Mutex::new(types));
     let counted = Arc::clone(&types);
@@ -107,7 +108,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
-    let consumer = SimpleConsumer::connect(&options.server.server, selection.channel, settings, move |received| {
+    let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {
         if let Ok(event) = received.event() {
             let mut types = counted.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(seen) = types.of(&event.domain, &event.type_name) {
@@ -116,9 +117,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
         }
         Ok(())
     })
-    .map_err(|error| {
-        subscribe::refused(&error, (selection.constraint.as_deref(), selection.channel), &options.server)
-    })?;
+    .map_err(|error| subscribe::refused(&error, (selection.constraint.as_deref(), channel), &options.server))?;
     let proxy = consumer.proxy().map(StructuredProxyPushSupplier::unchecked);
     let offered = proxy.map(|proxy| proxy.obtain_offered_types(ObtainInfoMode::AllNowUpdatesOff)).transpose();
     let offered = offered.map_err(|error| Failure::remote(&error, &options.server))?.unwrap_or_default();
@@ -149,10 +148,10 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
 }
 
 /// What consumers have subscribed to, as suppliers are told it.
-fn subscribed(options: &TypesOptions) -> Result<Vec<EventType>, InvokeError> {
+fn subscribed(options: &TypesOptions, channel: Option<i32>) -> Result<Vec<EventType>, InvokeError> {
     let orb = Orb::new(ls::orb_options(&options.server));
     let service = orb.resolve_service(&options.server.server)?;
-    let (channel, _) = find_channel(&service, options.selection.channel)?;
+    let (channel, _) = find_channel(&service, channel)?;
     let (proxy, _) = channel.default_supplier_admin()?.obtain_notification_push_consumer(ClientType::Structured)?;
     let proxy = StructuredProxyPushConsumer::unchecked(ProxyConsumer::object(&proxy).clone());
     let types = proxy.obtain_subscription_types(ObtainInfoMode::AllNowUpdatesOff);

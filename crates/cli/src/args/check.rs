@@ -1,6 +1,6 @@
 //! Options of `campanile check`.
 
-use super::{ServerOptions, seconds};
+use super::{ChannelArg, ServerOptions, seconds};
 use clap::Args;
 use std::str::FromStr;
 use std::time::Duration;
@@ -54,8 +54,8 @@ pub(crate) struct CheckOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// Only this channel
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<u32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// Consumers that are behind: with --slow-events waiting or more, or failing, or whose socket is full
     #[arg(long, value_name = "W[,C]", default_value = "1")]
     pub(crate) slow: Threshold,

@@ -1,6 +1,6 @@
 //! What an operator configures: channels, and everything at once.
 
-use super::ServerOptions;
+use super::{ChannelArg, ServerOptions};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -150,7 +150,7 @@ pub(crate) struct SetOptions {
     pub(crate) server: ServerOptions,
     /// The channel, by its number in `campanile ls`
     #[arg(value_name = "CHANNEL")]
-    pub(crate) channel: i32,
+    pub(crate) channel: ChannelArg,
     /// What to set
     #[arg(value_name = "PROPERTY=VALUE", required = true)]
     pub(crate) properties: Vec<String>,

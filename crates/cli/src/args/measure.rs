@@ -1,7 +1,7 @@
 //! Options of `campanile hz`, `bw`, `types` and `latency`.
 
 use super::past::Selection;
-use super::{ServerOptions, rate, seconds};
+use super::{ChannelArg, ServerOptions, rate, seconds};
 use clap::Args;
 use std::time::Duration;
 
@@ -89,8 +89,8 @@ pub(crate) struct LatencyOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// The channel [default: the default channel]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// Number of probes
     #[arg(long, short = 'n', value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) count: u32,

@@ -1,6 +1,6 @@
 //! What an operator can ask: numbers, and that clients be disconnected.
 
-use super::{ServerOptions, seconds};
+use super::{ChannelArg, ServerOptions, seconds};
 use clap::Args;
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ pub(crate) struct DisconnectOptions {
     #[arg(value_name = "PROXY", conflicts_with_all = ["client", "idle_for"])]
     pub(crate) proxies: Vec<u32>,
     /// The channel [default: of proxies channel 0, else all]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<u32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// All clients of this address, as `campanile ls` shows it
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) client: Option<String>,

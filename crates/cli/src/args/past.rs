@@ -1,6 +1,6 @@
 //! Options of commands that begin in a channel's past, or keep it in a file.
 
-use super::{EventTypeArg, ServerOptions, event_type, seconds};
+use super::{ChannelArg, EventTypeArg, ServerOptions, event_type, seconds};
 use crate::moment;
 use clap::Args;
 use std::path::PathBuf;
@@ -81,8 +81,8 @@ impl PastOptions {
 #[derive(Debug, Args)]
 pub(crate) struct Selection {
     /// The channel [default: the default channel]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// Event types to receive, with * as a pattern; may be given several times [default: all]
     #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = event_type)]
     pub(crate) types: Vec<EventTypeArg>,
@@ -127,8 +127,8 @@ pub(crate) struct ReplayOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// The channel to publish to [default: the default channel]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     /// How many times faster than it came; "max" for as fast as the service takes it
     #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = speed)]
     pub(crate) speed: Speed,

@@ -1,6 +1,6 @@
 //! Options of `campanile pub`.
 
-use super::{ByName, ServerOptions, rate};
+use super::{ByName, ChannelArg, ServerOptions, rate};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -59,8 +59,8 @@ pub(crate) struct PubOptions {
     #[command(flatten)]
     pub(crate) server: ServerOptions,
     /// The channel [default: the default channel]
-    #[arg(long, short = 'c', value_name = "ID")]
-    pub(crate) channel: Option<i32>,
+    #[arg(long, short = 'c', value_name = "CHANNEL")]
+    pub(crate) channel: Option<ChannelArg>,
     #[command(flatten)]
     pub(crate) by_name: ByName,
     /// The event type [default: Campanile/Test]; with --idl the struct, perhaps with the event's domain

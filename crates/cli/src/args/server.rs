@@ -4,7 +4,29 @@ use super::TlsOptions;
 use campanile::{Settings, SettingsError, Transport};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
+use std::str::FromStr;
 use std::time::Duration;
+
+/// A channel, as it is named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ChannelArg {
+    /// By its number in its factory.
+    Number(i32),
+    /// By a name that the naming service has for it.
+    Name(String),
+}
+
+impl FromStr for ChannelArg {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.parse() {
+            Ok(number) => Ok(Self::Number(number)),
+            Err(_) if text.is_empty() => Err("a channel has a number or a name"),
+            Err(_) => Ok(Self::Name(text.to_owned())),
+        }
+    }
+}
 
 /// The service that a command talks to: the one that is named, or that of a context or of the environment, or the local one.
 #[derive(Debug, Clone)]

@@ -13,7 +13,8 @@ const DROPS_SHOWN: usize = 16;
 
 pub(super) fn write(out: &mut String, info: &Info) {
     let channel = info.id.map_or_else(|| "channel".to_owned(), |id| format!("channel {id}"));
-    let _ = writeln!(out, "{channel} at {}", clean(&info.address));
+    let name = info.name.as_ref().map_or_else(String::new, |name| format!(" ({})", clean(name)));
+    let _ = writeln!(out, "{channel}{name} at {}", clean(&info.address));
     if !info.type_id.is_empty() {
         let _ = writeln!(out, "  {}", clean(&info.type_id));
     }

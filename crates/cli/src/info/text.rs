@@ -9,7 +9,12 @@ pub(super) fn write_json(out: &mut String, info: &Info) {
     out.push_str("{\"address\":");
     json::text(out, &info.address);
     let id = info.id.map_or_else(|| "null".to_owned(), |id| id.to_string());
-    let _ = write!(out, ",\"id\":{id},\"interface\":");
+    let _ = write!(out, ",\"id\":{id},\"name\":");
+    match &info.name {
+        Some(name) => json::text(out, name),
+        None => out.push_str("null"),
+    }
+    out.push_str(",\"interface\":");
     json::text(out, &info.type_id);
     out.push_str(",\"reference\":");
     json::text(out, &info.reference);

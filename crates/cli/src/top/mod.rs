@@ -6,6 +6,7 @@ mod view;
 use self::sample::Sample;
 use self::view::View;
 use crate::args::TopOptions;
+use crate::channels;
 use crate::failure::Failure;
 use crate::signals::Waiter;
 use crate::statistics::Statistics;
@@ -18,7 +19,8 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let waiter = Waiter::install().map_err(|error| Failure::message(format!("cannot wait for signals: {error}")))?;
     let statistics = Statistics::find(&options.server).map_err(remote)?;
-    statistics.check_channel(&options.server, options.channel).map_err(remote)?;
+    let channel = channels::unsigned(options.channel.as_ref(), &options.server)?;
+    statistics.check_channel(&options.server, channel).map_err(remote)?;
     let mut stdout = io::stdout();
     let live = !options.once && !options.json && stdout.is_terminal();
     let sample = || Sample::take(&statistics.object);
@@ -26,7 +28,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let mut before = sample().map_err(failure)?;
     if live {
         // Something to look at until there are rates.
-        terminal::show(&View::new(&before, &before, &statistics.address, options.channel).describe(options.rows))?;
+        terminal::show(&View::new(&before, &before, &statistics.address, channel).describe(options.rows))?;
     }
     let _keys = live.then(|| Keys::take(waiter.sender())).flatten();
     loop {
@@ -41,7 +43,7 @@ pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
             }
             Err(error) => return Err(failure(error)),
         };
-        let view = View::new(&before, &now, &statistics.address, options.channel);
+        let view = View::new(&before, &now, &statistics.address, channel);
         if options.json {
             return Ok(writeln!(stdout, "{}", view.report())?);
         }

@@ -1,0 +1,102 @@
+//! Channels by the names that people give them.
+//!
+//! A channel has a number in its factory, and it may have names in the naming service: as a channel of events, `{id "Weather@DEFAULTDOMAIN",
+//! kind "channels"}`, or as one that the configuration declares, `Weather`. Commands take either.
+
+use crate::args::{ChannelArg, ServerOptions};
+use crate::failure::Failure;
+use crate::{ls, statistics};
+use client::naming::{NameComponent, NamingContext, parse_name};
+use client::notify::EventChannel;
+use client::{InvokeError, ObjectRef, Orb};
+use giop::ior::Profile;
+
+/// The kind of names that channels have.
+const KIND: &str = "channels";
+/// Names of a naming service that are looked through.
+const NAMES_MAX: u32 = 4_096;
+
+/// The number of a channel that is named on the command line; nothing if none is.
+pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<i32>, Failure> {
+    let name = match channel {
+        None => return Ok(None),
+        Some(ChannelArg::Number(number)) => return Ok(Some(*number)),
+        Some(ChannelArg::Name(name)) => name,
+    };
+    let remote = |error: InvokeError| Failure::remote(&error, server);
+    let orb = Orb::new(ls::orb_options(server));
+    let service = orb.resolve_service(&server.server).map_err(remote)?;
+    service.connect().map_err(remote)?;
+    let naming = naming_of(&orb, &service);
+    for candidate in candidates(name, &server.settings.naming_domain) {
+        let Ok(object) = naming.resolve(&candidate) else { continue };
+        if let Ok(channel) = EventChannel::narrow(object) {
+            let number = statistics::number_of(&channel).ok_or_else(|| {
+                Failure::Message(format!("the channel {name:?} is none of the service at {}", server.server))
+            })?;
+            return Ok(Some(number));
+        }
+    }
+    Err(Failure::Message(format!(
+        "there is no channel {name:?}: the naming service of {} has no such name (`campanile ls` lists the channels)",
+        server.server
+    )))
+}
+
+/// As [`number`], as the service's statistics have it.
+pub(crate) fn unsigned(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<u32>, Failure> {
+    let Some(number) = number(channel, server)? else { return Ok(None) };
+    u32::try_from(number).map(Some).map_err(|_| Failure::Usage(format!("there is no channel {number}")))
+}
+
+/// Under what a channel's name may be found.
+fn candidates(name: &str, domain: &str) -> Vec<Vec<NameComponent>> {
+    let component = |id: String| vec![NameComponent { id, kind: KIND.to_owned() }];
+    let mut all =
+        vec![component(format!("{name}@{domain}")), component(name.to_owned()), vec![NameComponent::new(name)]];
+    all.extend(parse_name(name));
+    all
+}
+
+/// The naming service at a service's own address.
+fn naming_of(orb: &Orb, service: &ObjectRef) -> NamingContext {
+    let mut ior = service.ior().clone();
+    ior.type_id.clear();
+    for profile in &mut ior.profiles {
+        if let Profile::Iiop(profile) = profile {
+            profile.key = b"NameService".to_vec();
+        }
+    }
+    NamingContext::unchecked(orb.object(ior))
+}
+
+/// The names of channels, by their object keys. Of a service that has no naming service, none.
+pub(crate) struct Names(Vec<(Vec<u8>, String)>);
+
+impl Names {
+    /// Asks the naming service at a service's own address.
+    pub(crate) fn read(orb: &Orb, service: &ObjectRef) -> Self {
+        let naming = naming_of(orb, service);
+        let Ok((bindings, _)) = naming.list(NAMES_MAX) else { return Self(Vec::new()) };
+        let mut names = Vec::new();
+        for binding in bindings.iter().filter(|binding| !binding.is_context) {
+            let [component] = binding.name.as_slice() else { continue };
+            if let Ok(object) = naming.resolve(&binding.name)
+                && let Some(profile) = object.ior().iiop()
+            {
+                let name = match component.kind.as_str() {
+                    KIND => component.id.split_once('@').map_or(component.id.as_str(), |(name, _)| name),
+                    _ => component.id.as_str(),
+                };
+                names.push((profile.key.clone(), name.to_owned()));
+            }
+        }
+        Self(names)
+    }
+
+    /// The name of a channel, if it has one.
+    pub(crate) fn of(&self, channel: &EventChannel) -> Option<&str> {
+        let key = &channel.object().ior().iiop()?.key;
+        self.0.iter().find(|(other, _)| other == key).map(|(_, name)| name.as_str())
+    }
+}
