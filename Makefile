@@ -56,7 +56,8 @@ java-package: library
 # Of all that the crate can be built as only the library, so that the whole is optimised together. LIBRARY_FEATURES=dds adds DDS, which
 # needs CMake and a C compiler.
 library:
-	$(CARGO) rustc --profile library --locked -p campanile-ffi --lib --crate-type cdylib $(if $(LIBRARY_FEATURES),--features $(LIBRARY_FEATURES))
+	$(CARGO) rustc --profile library --locked -p campanile-ffi --lib --crate-type cdylib \
+		$(if $(LIBRARY_FEATURES),--features $(LIBRARY_FEATURES))
 
 # Install what the tests need (omniORB, JacORB, JNA, CMake, the tools of Cyclone DDS and of Python), then run them all.
 test: install-test-tools check
