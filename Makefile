@@ -59,16 +59,17 @@ library:
 	$(CARGO) rustc --profile library --locked -p campanile-ffi --lib --crate-type cdylib \
 		$(if $(LIBRARY_FEATURES),--features $(LIBRARY_FEATURES))
 
+# Everything is tested with DDS, in one build; `make build` and `make run` are without, and take Rust only.
+WITH_DDS := --features campanile-cli/dds
+
 # Install what the tests need (omniORB, JacORB, JNA, CMake, the tools of Cyclone DDS and of Python), then run them all.
 test: install-test-tools check
-	$(CARGO) test --locked --workspace
-	$(CARGO) test --locked -p campanile --features dds
-	$(CARGO) test --locked -p campanile-cli --features dds --test command structs_reach
+	$(CARGO) test --locked --workspace $(WITH_DDS)
 
 # Formatting and lints, the same here and in CI.
 check:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets $(WITH_DDS) -- -D warnings
 
 install-test-tools:
 	interop/install.sh
