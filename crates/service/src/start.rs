@@ -30,14 +30,12 @@ use self::limits::{
 pub(crate) use self::storage::try_restore;
 use self::storage::{Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
-use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::Undone;
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
-use crate::admin::refusals::{Episodes, Refusals};
-use crate::admin::run::{Administration, Ending, LINES, Log, Withheld};
+use crate::admin::run::{Administration, Ending, Log, Withheld};
 use crate::admin::turns::Turns;
 use crate::announcement::Announcement;
 use crate::asked_to_stop::AskedToStop;
@@ -53,7 +51,6 @@ use crate::lane::io::unfinished::Reserve;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::links::post::{Post, post_to};
 use crate::lane::links::roster::{Roster, RosterOptions};
-use crate::lane::reports::Allowance;
 use crate::lane::run::Common;
 use crate::lane::scheduling;
 use crate::memory::Memory;
@@ -180,19 +177,8 @@ impl Service {
         let Some((any, address)) = first.map(|(listener, address)| (listener, *address)) else {
             return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
-        if config.tls.required && sockets.json.is_some() {
-            let why = "tls.required: the socket that was passed for lines of JSON is in the clear; use tls.json_listen";
-            return Err(ConfigError::Tls { why }.into());
-        }
-        let json = match sockets.json {
-            Some(socket) => Some(taken_over(socket)?),
-            None => config.json_listen_address()?.map(listen).transpose()?,
-        };
         let group = config.tempo_group()?;
-        let tempo = match sockets.tempo {
-            Some((listener, datagrams)) => Some((taken_over(listener)?, datagrams)),
-            None => config.tempo_listen_address()?.map(|address| listen_both(address, group)).transpose()?,
-        };
+        let (json, tempo) = open_guests_doors(&config, sockets.json, sockets.tempo, group)?;
         let (host, port) = config.advertised(address)?;
         let secure =
             tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
@@ -497,13 +483,7 @@ fn assemble(
         leaving: Vec::new(),
         ending: Ending::default(),
         origin,
-        log: Log {
-            lines: Allowance::new("disconnected clients", LINES),
-            client_lines: ClientLines::new(),
-            refusals: Refusals::default(),
-            denials: Episodes::default(),
-            remarks: Allowance::new("clients that come and go", LINES),
-        },
+        log: Log::new(),
     };
     let reference = factory.to_string();
     Ok(Assembled {
@@ -629,6 +609,8 @@ fn start_handshakes(
 
 /// A socket that listens, and on which address.
 type Bound = (TcpListener, SocketAddr);
+/// One, and the socket for datagrams at the same port.
+type BoundTwice = (Bound, UdpSocket);
 
 /// Listens for CORBA clients in the clear, unless nothing is, and with TLS by door. `given` is a socket that somebody has opened.
 fn open_doors(config: &Config, given: Option<TcpListener>) -> Result<(Option<Bound>, [Option<Bound>; 3]), StartError> {
@@ -645,6 +627,29 @@ fn open_doors(config: &Config, given: Option<TcpListener>) -> Result<(Option<Bou
         None => giop_tls.map(listen).transpose()?,
     };
     Ok((giop, [giop_tls, json_tls.map(listen).transpose()?, tempo_tls.map(listen).transpose()?]))
+}
+
+/// Listens for lines of JSON and for Tempo, where it is to. `json` and `tempo` are sockets that somebody has opened.
+fn open_guests_doors(
+    config: &Config,
+    json: Option<TcpListener>,
+    tempo: Option<(TcpListener, UdpSocket)>,
+    group: Option<SocketAddr>,
+) -> Result<(Option<Bound>, Option<BoundTwice>), StartError> {
+    if config.tls.required && (json.is_some() || tempo.is_some()) {
+        let why = "tls.required: a socket that was passed for lines of JSON or for Tempo is in the clear; use tls.json_listen and \
+                   tls.tempo_listen";
+        return Err(ConfigError::Tls { why }.into());
+    }
+    let json = match json {
+        Some(socket) => Some(taken_over(socket)?),
+        None => config.json_listen_address()?.map(listen).transpose()?,
+    };
+    let tempo = match tempo {
+        Some((listener, datagrams)) => Some((taken_over(listener)?, datagrams)),
+        None => config.tempo_listen_address()?.map(|address| listen_both(address, group)).transpose()?,
+    };
+    Ok((json, tempo))
 }
 
 /// Listens, and says on which address.

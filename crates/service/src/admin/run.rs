@@ -52,7 +52,7 @@ const LETTERS: usize = 1_024;
 /// How long requests are served yet when the service is told to stop.
 const STOPPING_FOR: Duration = Duration::from_millis(100);
 /// Lines in a second about consumers that were disconnected and clients that could not be told something.
-pub(crate) const LINES: u32 = 100;
+const LINES: u32 = 100;
 
 /// The administration thread.
 pub(crate) struct Administration {
@@ -111,6 +111,18 @@ pub(crate) struct Log {
     pub(crate) refusals: Refusals,
     pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
     pub(crate) remarks: Allowance,
+}
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        Self {
+            lines: Allowance::new("disconnected clients", LINES),
+            client_lines: ClientLines::new(),
+            refusals: Refusals::default(),
+            denials: Episodes::default(),
+            remarks: Allowance::new("clients that come and go", LINES),
+        }
+    }
 }
 
 /// Names that are told at once.
