@@ -91,6 +91,23 @@ fn nobody_writes_another_name_into_its_own() {
 }
 
 #[test]
+fn an_operator_says_who_is_meant_in_the_words_of_rules() {
+    for (text, shown) in [
+        ("10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1,token:t", "10.0.0.1, token:t"),
+        ("token:t, certificate:CN=a,O=b", "certificate:CN=a,O=b, token:t"),
+        ("certificate:console", "certificate:CN=console"),
+        ("door:dds", "door:dds"),
+        ("anonymous", "anonymous"),
+    ] {
+        let mut name = CertifiedName { subject: String::new(), sans: vec![] };
+        assert_eq!(Who::parse(text, &mut name).unwrap().to_string(), shown, "{text}");
+    }
+    let mut name = CertifiedName { subject: String::new(), sans: vec![] };
+    assert_eq!(Who::parse("10.0.0.1,nobody", &mut name), Err(BadWho("nobody".into())));
+}
+
+#[test]
 fn an_address_in_the_clothes_of_ipv6_is_the_ipv4_address_that_it_is() {
     for (range, address, is_in) in [
         ("10.0.0.0/8", "::ffff:10.1.2.3", true),

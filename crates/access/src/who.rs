@@ -34,19 +34,20 @@ impl<'a> Who<'a> {
         }
     }
 
-    /// Reads who an operator means, in the words of rules: an address, `certificate:NAME`, `token:NAME` or `door:NAME`, or several of them
-    /// with commas between; `anonymous` has nothing. A certificate is made of the name, and kept in `name`.
+    /// Reads who an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME`, or several of them
+    /// with commas between, a certificate last, whose subject may have commas; `anonymous` has nothing. A certificate is made of the name,
+    /// and kept in `name`.
     ///
     /// # Errors
     /// Says which part makes no sense.
     pub fn parse(text: &'a str, name: &'a mut CertifiedName) -> Result<Self, BadWho> {
         let mut who = Self::default();
-        let mut certified = false;
-        for part in text.split(',').map(str::trim) {
-            if let Some(subject) = part.strip_prefix("certificate:") {
-                name.subject = subject.to_owned();
-                certified = true;
-            } else if let Some(token) = part.strip_prefix("token:") {
+        let (text, subject) = match text.split_once("certificate:") {
+            Some((before, subject)) => (before.trim().trim_end_matches(','), Some(subject)),
+            None => (text, None),
+        };
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            if let Some(token) = part.strip_prefix("token:") {
                 who.token = Some(token);
             } else if let Some(door) = part.strip_prefix("door:") {
                 who.door = Some(door);
@@ -54,7 +55,9 @@ impl<'a> Who<'a> {
                 who.address = Some(part.parse().map_err(|_| BadWho(part.to_owned()))?);
             }
         }
-        if certified {
+        if let Some(subject) = subject {
+            // What is no distinguished name is a common one.
+            name.subject = if subject.contains('=') { subject.to_owned() } else { format!("CN={subject}") };
             who.certified = Some(name);
         }
         Ok(who)

@@ -198,4 +198,10 @@ pub struct TypeId(pub(crate) u32);
 impl TypeId {
     /// A type that could not be interned because the table is full: matched by its names each time.
     pub const OTHER: Self = Self(0);
+
+    /// Its number on its lane.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self.0
+    }
 }

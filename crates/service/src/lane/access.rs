@@ -21,6 +21,8 @@ const PLACES: usize = 256;
 /// Lists of event types that connections share, and event types that were held against these. Of more, all are forgotten.
 const SCOPES_MAX: usize = 1_024;
 const VERDICTS_MAX: usize = 16_384;
+/// Verdicts that are found without looking into the table of all.
+const RECENT: usize = 64;
 
 /// What limits somebody who may push events of some types only; nothing limits who may push all.
 pub(crate) type Permit = Option<Arc<Limited>>;
@@ -62,6 +64,8 @@ pub(crate) struct Guard {
     scopes: HashMap<Vec<RuleNumber>, Arc<Scope>>,
     /// By where the scope is, which stays there as long as it is here.
     verdicts: HashMap<(usize, TypeId), (Arc<Scope>, Decision)>,
+    /// Those that were asked for lately, each at the place that its scope and its type have. All of them are among `verdicts`, too.
+    recent: Vec<Option<((usize, TypeId), Decision)>>,
 }
 
 impl Guard {
@@ -82,6 +86,7 @@ impl Guard {
             *self = Self { access: access.cloned(), ..Self::default() };
             if self.is_on() {
                 self.known.resize_with(PLACES, || None);
+                self.recent.resize(RECENT, None);
             }
         }
     }
@@ -93,7 +98,12 @@ impl Guard {
 
     /// Numbers of event types are used anew.
     pub(crate) fn forget_types(&mut self) {
+        self.forget_verdicts();
+    }
+
+    fn forget_verdicts(&mut self) {
         self.verdicts.clear();
+        self.recent.fill(None);
     }
 
     /// What a client may do on a channel.
@@ -146,15 +156,35 @@ impl Guard {
     fn decide(&mut self, limited: &Limited, event: &Event, lane: &Lane) -> Decision {
         let of_type = event.event_type;
         let place = (Arc::as_ptr(&limited.scope).addr(), of_type);
-        if let Some((_, decision)) = self.verdicts.get(&place) {
-            return *decision;
+        let at = ((place.0 >> 4) ^ of_type.number() as usize) % RECENT;
+        match self.recent.get(at) {
+            Some(Some((known, decision))) if *known == place => *decision,
+            _ => self.decide_anew(limited, (event, lane), place, at),
         }
+    }
+
+    #[inline(never)]
+    fn decide_anew(
+        &mut self,
+        limited: &Limited,
+        (event, lane): (&Event, &Lane),
+        place: (usize, TypeId),
+        at: usize,
+    ) -> Decision {
+        if let Some((_, decision)) = self.verdicts.get(&place) {
+            let decision = *decision;
+            if let Some(recent) = self.recent.get_mut(at) {
+                *recent = Some((place, decision));
+            }
+            return decision;
+        }
+        let of_type = place.1;
         let (domain, name) = names_of(event, lane);
         let decision = limited.scope.decide(domain, name);
         // Types without a number of their own share one.
         if of_type != TypeId::OTHER {
             if self.verdicts.len() >= VERDICTS_MAX {
-                self.verdicts.clear();
+                self.forget_verdicts();
             }
             self.verdicts.insert(place, (Arc::clone(&limited.scope), decision));
         }
@@ -178,28 +208,27 @@ impl Core {
     pub(crate) fn admits_type(&mut self, submission: &mut Submission, draft: Draft) -> Option<Draft> {
         match submission.permit() {
             None => Some(draft),
-            Some(limited) => {
-                let limited = Arc::clone(limited);
-                self.admits_limited(&limited, submission, draft)
-            }
+            Some(limited) => match self.access.decide(limited, &draft, &self.lane) {
+                Decision { allowed: true, .. } => Some(draft),
+                Decision { rule, .. } => {
+                    let limited = Arc::clone(limited);
+                    self.deny_type(&limited, rule, draft);
+                    submission.refuse(Refused::NotPermitted);
+                    None
+                }
+            },
         }
     }
 
-    #[inline(never)]
-    fn admits_limited(&mut self, limited: &Limited, submission: &mut Submission, draft: Draft) -> Option<Draft> {
-        let decision = self.access.decide(limited, &draft, &self.lane);
-        if decision.allowed {
-            return Some(draft);
-        }
+    #[cold]
+    fn deny_type(&mut self, limited: &Limited, rule: RuleNumber, draft: Draft) {
         let what = {
             let (domain, name) = names_of(&draft, &self.lane);
             let shown = |text: &[u8]| crate::lane::reports::printable(&String::from_utf8_lossy(text));
             format!("an event of type {}/{} (publish)", shown(domain), shown(name))
         };
-        self.deny(&limited.account, Right::Publish, limited.channel, (decision.rule, &what));
+        self.deny(&limited.account, Right::Publish, limited.channel, (rule, &what));
         self.lane.abandon_event(draft);
-        submission.refuse(Refused::NotPermitted);
-        None
     }
 
     /// Counts and logs that somebody may not do something.

@@ -2,6 +2,7 @@
 
 use core::cmp::Reverse;
 use core::net::SocketAddr;
+use std::sync::Arc;
 
 use tempo::Nanos;
 use tempo::presence::{Announced, Presence};
@@ -62,8 +63,10 @@ impl Worker {
         if let Some(session) = sessions.find(number, place) {
             return Some(session);
         }
+        // Where rights go by address, nobody takes them elsewhere.
+        let may_move = |from: &Session| !self.core.access.is_on() || from.account.from() == address.ip().to_canonical();
         if let Some(session) = sessions.numbered(number)
-            && sessions.get(session).is_some_and(|session| session.moving == Some(address))
+            && sessions.get(session).is_some_and(|session| session.moving == Some(address) && may_move(session))
             && sessions.relocate(session, address)
         {
             self.core.counters.add(Counter::TempoSessionsMoved, 1);
@@ -76,10 +79,15 @@ impl Worker {
             // Whoever was there has begun anew.
             self.core.give_up_session(former);
         }
-        let sessions = &mut self.core.doors.tempo.sessions;
         let account = self.clients.addresses.as_mut()?.open(address.ip());
+        if let Place::Stream(connection) = place
+            && let Some(connection) = self.core.doors.tempo.out.connections.get(connection)
+            && let Some(name) = connection.certified()
+        {
+            account.identity().certify(Arc::clone(name));
+        }
         let slice = self.core.io.slices.arrive(account.ip());
-        let session = sessions.insert(Session::new(number, place, account, slice));
+        let session = self.core.doors.tempo.sessions.insert(Session::new(number, place, account, slice));
         if let Place::Stream(connection) = place
             && let Some(connection) = self.core.doors.tempo.out.connections.get_mut(connection)
         {
@@ -249,7 +257,7 @@ impl Core {
         if known.announced() >= PARTS_OF_SESSION {
             return self.counters.add(Counter::TempoTopicsRefused, 1);
         }
-        let account = std::sync::Arc::clone(&known.account);
+        let account = Arc::clone(&known.account);
         let charge = match account.charge(Resource::Announced, 1) {
             Ok(charge) => charge,
             Err(spent) => return self.note_topics_refused(spent),

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use engine::Time;
 use tempo::wire::{Frame, Unreadable};
@@ -21,7 +22,7 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::run::{Common, Core, Worker};
-use accounts::{Charge, Resource, Spent};
+use accounts::{CertifiedName, Charge, Resource, Spent};
 
 /// Octets read of a connection at once.
 const READ_BYTES: usize = 64 << 10;
@@ -99,6 +100,11 @@ impl Connection {
             is_due: false,
             interest: Interest::READ,
         }
+    }
+
+    /// Who it is by its certificate, if it has shown one.
+    pub(super) fn certified(&self) -> Option<&Arc<CertifiedName>> {
+        self.place.account().identity().certified()
     }
 
     /// The address that is charged for what is done for it, and whether it waits for the turn of that.
