@@ -143,8 +143,12 @@ fn count() -> Result<(), Failure> {
 fn flood(count: u32, size: u32) -> Result<(), Failure> {
     let end = End::new("Ask", "Answer")?;
     end.until_met()?;
+    let mut value = value(0, size);
     for turn in (0..count).chain([u32::MAX]) {
-        while end.writer.write(&value(turn, size)) == Err(WriteError::Slowed) {}
+        if let Some(number) = value.first_chunk_mut() {
+            *number = turn.to_ne_bytes();
+        }
+        while end.writer.write(&value) == Err(WriteError::Slowed) {}
     }
     end.next(|_| ())?;
     Ok(())
