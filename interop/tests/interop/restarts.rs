@@ -56,7 +56,8 @@ fn suppliers_that_push_while_a_service_ends_whose_socket_stays_go_on_with_the_ne
         let socket = TcpListener::bind((testing::own_loopback(), 0)).expect("a socket of the test's own");
         let begin = || {
             let store = StoreConfig { directory: Some(folder.0.clone()), ..StoreConfig::default() };
-            let sockets = Sockets { giop: Some(socket.try_clone().expect("another descriptor")), json: None };
+            let sockets =
+                Sockets { giop: Some(socket.try_clone().expect("another descriptor")), json: None, tempo: None };
             Service::start_on(Config { store, ..Config::default() }, sockets).expect("a service starts on the socket")
         };
         let mut service = begin();

@@ -64,14 +64,17 @@ impl Surveying {
         if let Some(next) = self.next
             && let Some(outboxes) = lane.outboxes_at(next, PLACES_PER_ROUND)
         {
-            piece.outboxes = outboxes.collect();
+            // In one piece: scraping asks this of lanes each second.
+            piece.outboxes.reserve_exact(PLACES_PER_ROUND as usize);
+            piece.outboxes.extend(outboxes);
             self.next = Some(next + PLACES_PER_ROUND);
             return (piece, false);
         }
         if let Some(next) = self.next_channel
             && let Some(channels) = lane.channels_at(next, PLACES_PER_ROUND)
         {
-            piece.channels = channels.collect();
+            piece.channels.reserve_exact(PLACES_PER_ROUND as usize);
+            piece.channels.extend(channels);
             self.next_channel = Some(next + PLACES_PER_ROUND);
             return (piece, false);
         }
