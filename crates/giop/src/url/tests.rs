@@ -121,7 +121,7 @@ fn refuses_what_is_wrong_and_says_what() {
         ("corbaloc::[::1]x/key", ParseUrlError::BadAddress { address: ":[::1]x".into() }),
         ("corbaloc::[]:1/key", ParseUrlError::BadAddress { address: ":[]:1".into() }),
         ("corbaloc::a b/key", ParseUrlError::BadAddress { address: ":a b".into() }),
-        ("corbaloc:ssliop:host/key", ParseUrlError::UnsupportedProtocol { protocol: "ssliop".into() }),
+        ("corbaloc:shmiop:host/key", ParseUrlError::UnsupportedProtocol { protocol: "shmiop".into() }),
         ("corbaloc:rir:,:host/key", ParseUrlError::UnsupportedProtocol { protocol: "rir".into() }),
         ("corbaloc:rir:host/key", ParseUrlError::UnsupportedProtocol { protocol: "rir".into() }),
         ("corbaloc::2.0@host/key", ParseUrlError::BadVersion { version: "2.0".into() }),
