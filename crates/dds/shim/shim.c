@@ -17,15 +17,15 @@ static void hear(void *unused, const dds_log_data_t *data)
 }
 
 /* Warnings and errors of Cyclone's, which else it writes to the standard error, as many as there are. Once. */
-void campanile_listen(void (*heard)(const char *message, size_t length))
+void campanile_dds_listen(void (*heard)(const char *message, size_t length))
 {
     heard_by = heard;
     dds_set_log_sink(hear, NULL);
 }
 
-int32_t campanile_domain_create(uint32_t id, const char *configuration) { return dds_create_domain(id, configuration); }
+int32_t campanile_dds_domain_create(uint32_t id, const char *configuration) { return dds_create_domain(id, configuration); }
 
-int32_t campanile_participant_create(uint32_t domain, const uint8_t *user_data, size_t user_data_length)
+int32_t campanile_dds_participant_create(uint32_t domain, const uint8_t *user_data, size_t user_data_length)
 {
     dds_qos_t *qos = dds_create_qos();
     if (user_data_length > 0)
@@ -35,11 +35,11 @@ int32_t campanile_participant_create(uint32_t domain, const uint8_t *user_data, 
     return result;
 }
 
-int32_t campanile_delete(int32_t entity) { return dds_delete(entity); }
+int32_t campanile_dds_delete(int32_t entity) { return dds_delete(entity); }
 
-const char *campanile_error_text(int32_t result) { return dds_strretcode(result); }
+const char *campanile_dds_error_text(int32_t result) { return dds_strretcode(result); }
 
-int32_t campanile_guid(int32_t entity, uint8_t *guid)
+int32_t campanile_dds_guid(int32_t entity, uint8_t *guid)
 {
     dds_guid_t found;
     int32_t result = dds_get_guid(entity, &found);
@@ -50,7 +50,7 @@ int32_t campanile_guid(int32_t entity, uint8_t *guid)
 
 /* ---- Writers and readers ---- */
 
-static dds_qos_t *qos_of(const campanile_qos *wanted)
+static dds_qos_t *qos_of(const campanile_dds_qos *wanted)
 {
     dds_qos_t *qos = dds_create_qos();
     dds_qset_reliability(qos, wanted->reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT, wanted->blocking_max);
@@ -80,7 +80,7 @@ static dds_qos_t *qos_of(const campanile_qos *wanted)
     return qos;
 }
 
-int32_t campanile_writer_create(int32_t participant, int32_t topic, const campanile_qos *wanted)
+int32_t campanile_dds_writer_create(int32_t participant, int32_t topic, const campanile_dds_qos *wanted)
 {
     dds_qos_t *qos = qos_of(wanted);
     int32_t result = dds_create_writer(participant, topic, qos, NULL);
@@ -88,7 +88,7 @@ int32_t campanile_writer_create(int32_t participant, int32_t topic, const campan
     return result;
 }
 
-int32_t campanile_reader_create(int32_t participant, int32_t topic, const campanile_qos *wanted)
+int32_t campanile_dds_reader_create(int32_t participant, int32_t topic, const campanile_dds_qos *wanted)
 {
     dds_qos_t *qos = qos_of(wanted);
     int32_t result = dds_create_reader(participant, topic, qos, NULL);
@@ -97,7 +97,7 @@ int32_t campanile_reader_create(int32_t participant, int32_t topic, const campan
 }
 
 /* The value is checked against the topic's type as it becomes a sample. `source_timestamp` < 0: now. */
-int32_t campanile_write(int32_t writer, const uint8_t *cdr, size_t length, int64_t source_timestamp)
+int32_t campanile_dds_write(int32_t writer, const uint8_t *cdr, size_t length, int64_t source_timestamp)
 {
     const struct ddsi_sertype *type;
     int32_t result = dds_get_entity_sertype(writer, &type);
@@ -123,11 +123,11 @@ int32_t campanile_write(int32_t writer, const uint8_t *cdr, size_t length, int64
     return dds_forwardcdr(writer, sample);
 }
 
-int32_t campanile_wait_for_acknowledgments(int32_t writer, int64_t timeout) { return dds_wait_for_acks(writer, timeout); }
+int32_t campanile_dds_wait_for_acknowledgments(int32_t writer, int64_t timeout) { return dds_wait_for_acks(writer, timeout); }
 
 enum { TAKEN_AT_ONCE = 64 };
 
-int32_t campanile_take(int32_t reader, uint32_t count, void (*visit)(void *, const campanile_sample *), void *context)
+int32_t campanile_dds_take(int32_t reader, uint32_t count, void (*visit)(void *, const campanile_dds_sample *), void *context)
 {
     struct ddsi_serdata *samples[TAKEN_AT_ONCE];
     dds_sample_info_t information[TAKEN_AT_ONCE];
@@ -136,7 +136,7 @@ int32_t campanile_take(int32_t reader, uint32_t count, void (*visit)(void *, con
     int32_t taken = dds_takecdr(reader, samples, count, information, DDS_ANY_STATE);
     for (int32_t i = 0; i < taken; i++) {
         uint32_t size = ddsi_serdata_size(samples[i]);
-        campanile_sample sample = {
+        campanile_dds_sample sample = {
             .is_valid = information[i].valid_data,
             .source_timestamp = information[i].source_timestamp,
             .publication = information[i].publication_handle,
@@ -163,7 +163,7 @@ int32_t campanile_take(int32_t reader, uint32_t count, void (*visit)(void *, con
 
 /* ---- Statuses ---- */
 
-int32_t campanile_writer_status(int32_t writer, campanile_status *status)
+int32_t campanile_dds_writer_status(int32_t writer, campanile_dds_status *status)
 {
     dds_publication_matched_status_t matched;
     dds_offered_incompatible_qos_status_t incompatible;
@@ -175,7 +175,7 @@ int32_t campanile_writer_status(int32_t writer, campanile_status *status)
         return result;
     if ((result = dds_get_offered_deadline_missed_status(writer, &missed)) != DDS_RETCODE_OK)
         return result;
-    *status = (campanile_status){
+    *status = (campanile_dds_status){
         .matched_now = matched.current_count,
         .matched_total = matched.total_count,
         .incompatible_total = incompatible.total_count,
@@ -185,7 +185,7 @@ int32_t campanile_writer_status(int32_t writer, campanile_status *status)
     return DDS_RETCODE_OK;
 }
 
-int32_t campanile_reader_status(int32_t reader, campanile_status *status)
+int32_t campanile_dds_reader_status(int32_t reader, campanile_dds_status *status)
 {
     dds_subscription_matched_status_t matched;
     dds_requested_incompatible_qos_status_t incompatible;
@@ -203,7 +203,7 @@ int32_t campanile_reader_status(int32_t reader, campanile_status *status)
         return result;
     if ((result = dds_get_sample_rejected_status(reader, &rejected)) != DDS_RETCODE_OK)
         return result;
-    *status = (campanile_status){
+    *status = (campanile_dds_status){
         .matched_now = matched.current_count,
         .matched_total = matched.total_count,
         .incompatible_total = incompatible.total_count,
@@ -217,17 +217,17 @@ int32_t campanile_reader_status(int32_t reader, campanile_status *status)
 
 /* ---- Waiting ---- */
 
-int32_t campanile_waitset_create(int32_t participant) { return dds_create_waitset(participant); }
+int32_t campanile_dds_waitset_create(int32_t participant) { return dds_create_waitset(participant); }
 
-int32_t campanile_guard_create(int32_t participant) { return dds_create_guardcondition(participant); }
+int32_t campanile_dds_guard_create(int32_t participant) { return dds_create_guardcondition(participant); }
 
-int32_t campanile_guard_set(int32_t guard, int32_t is_set) { return dds_set_guardcondition(guard, is_set != 0); }
+int32_t campanile_dds_guard_set(int32_t guard, int32_t is_set) { return dds_set_guardcondition(guard, is_set != 0); }
 
-int32_t campanile_waitset_attach(int32_t waitset, int32_t entity, uint64_t token) { return dds_waitset_attach(waitset, entity, (dds_attach_t)token); }
+int32_t campanile_dds_waitset_attach(int32_t waitset, int32_t entity, uint64_t token) { return dds_waitset_attach(waitset, entity, (dds_attach_t)token); }
 
-int32_t campanile_data_condition_create(int32_t reader) { return dds_create_readcondition(reader, DDS_ANY_STATE); }
+int32_t campanile_dds_data_condition_create(int32_t reader) { return dds_create_readcondition(reader, DDS_ANY_STATE); }
 
-int32_t campanile_news_condition_create(int32_t reader)
+int32_t campanile_dds_news_condition_create(int32_t reader)
 {
     return dds_create_readcondition(reader, DDS_NOT_READ_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE);
 }
@@ -235,7 +235,7 @@ int32_t campanile_news_condition_create(int32_t reader)
 enum { TOKENS_MAX = 64 };
 
 /* How many were written to `tokens`, which has room for `count`. */
-int32_t campanile_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout)
+int32_t campanile_dds_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout)
 {
     dds_attach_t fired[TOKENS_MAX];
     if (count > TOKENS_MAX)
@@ -251,14 +251,14 @@ int32_t campanile_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, 
 
 /* ---- Discovery ---- */
 
-int32_t campanile_builtin_create(int32_t participant, int32_t is_writers)
+int32_t campanile_dds_builtin_create(int32_t participant, int32_t is_writers)
 {
     return dds_create_reader(participant, is_writers ? DDS_BUILTIN_TOPIC_DCPSPUBLICATION : DDS_BUILTIN_TOPIC_DCPSSUBSCRIPTION, NULL, NULL);
 }
 
-static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t handle, void (*visit)(void *, const campanile_endpoint *), void *context)
+static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t handle, void (*visit)(void *, const campanile_dds_endpoint *), void *context)
 {
-    campanile_endpoint endpoint = {.handle = handle, .topic = found->topic_name, .type = found->type_name};
+    campanile_dds_endpoint endpoint = {.handle = handle, .topic = found->topic_name, .type = found->type_name};
     memcpy(endpoint.key, found->key.v, 16);
     memcpy(endpoint.participant, found->participant_key.v, 16);
     uint32_t partition_count = 0;
@@ -299,7 +299,7 @@ static void visit_endpoint(const dds_builtintopic_endpoint_t *found, uint64_t ha
 enum { ENDPOINTS_MAX = 4096 };
 
 /* Those that are alive. */
-int32_t campanile_endpoints(int32_t builtin, void (*visit)(void *, const campanile_endpoint *), void *context)
+int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *, const campanile_dds_endpoint *), void *context)
 {
     static const uint32_t state = DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ALIVE_INSTANCE_STATE;
     void **samples = dds_alloc(ENDPOINTS_MAX * sizeof *samples);
@@ -320,7 +320,7 @@ int32_t campanile_endpoints(int32_t builtin, void (*visit)(void *, const campani
     return read;
 }
 
-int32_t campanile_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *, const campanile_endpoint *), void *context)
+int32_t campanile_dds_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *, const campanile_dds_endpoint *), void *context)
 {
     dds_builtintopic_endpoint_t *found = dds_get_matched_publication_data(reader, publication);
     if (found == NULL)
@@ -355,10 +355,10 @@ struct description {
 static int32_t describe(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, void *context)
 {
     struct description *description = context;
-    return campanile_describe(participant, information, timeout, description->bytes, description->length);
+    return campanile_dds_describe(participant, information, timeout, description->bytes, description->length);
 }
 
-int32_t campanile_endpoint_describe(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, uint8_t **bytes, size_t *length)
+int32_t campanile_dds_endpoint_describe(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, uint8_t **bytes, size_t *length)
 {
     struct description description = {bytes, length};
     return with_endpoint_type(participant, builtin, handle, timeout, describe, &description);
@@ -376,12 +376,12 @@ static int32_t topic_of(int32_t participant, const dds_typeinfo_t *information, 
 }
 
 /* A topic of exactly the type that a discovered endpoint has. */
-int32_t campanile_endpoint_topic(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, const char *name)
+int32_t campanile_dds_endpoint_topic(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, const char *name)
 {
     return with_endpoint_type(participant, builtin, handle, timeout, topic_of, (void *)name);
 }
 
-int32_t campanile_topic_type_id(int32_t topic, char *text, size_t capacity)
+int32_t campanile_dds_topic_type_id(int32_t topic, char *text, size_t capacity)
 {
     dds_typeinfo_t *information = NULL;
     int32_t result = dds_get_typeinfo(topic, &information);

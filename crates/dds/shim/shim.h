@@ -9,10 +9,10 @@
 
 #include <dds/dds.h>
 
-typedef struct campanile_type campanile_type;
+typedef struct campanile_dds_type campanile_dds_type;
 
 /* Durations are nanoseconds; `DDS_INFINITY` is INT64_MAX. A count that is -1 has no limit. */
-typedef struct campanile_qos {
+typedef struct campanile_dds_qos {
     int32_t reliable;
     int64_t blocking_max;
     int32_t keep_all; /* or keep the last `depth` */
@@ -29,9 +29,9 @@ typedef struct campanile_qos {
     uint32_t partition_count;
     const uint8_t *user_data;
     size_t user_data_length;
-} campanile_qos;
+} campanile_dds_qos;
 
-typedef struct campanile_endpoint {
+typedef struct campanile_dds_endpoint {
     uint8_t key[16];
     uint8_t participant[16];
     uint64_t handle;
@@ -45,67 +45,67 @@ typedef struct campanile_endpoint {
     int32_t transient_local;
     int32_t is_typed;
     char type_id[64];
-} campanile_endpoint;
+} campanile_dds_endpoint;
 
-typedef struct campanile_sample {
+typedef struct campanile_dds_sample {
     const uint8_t *bytes; /* behind the encapsulation header, without its padding */
     size_t length;
     uint16_t encapsulation; /* as on the wire, read as big-endian */
     int32_t is_valid;
     int64_t source_timestamp;
     uint64_t publication;
-} campanile_sample;
+} campanile_dds_sample;
 
-typedef struct campanile_status {
+typedef struct campanile_dds_status {
     uint32_t matched_now, matched_total;
     uint32_t incompatible_total, incompatible_policy;
     uint32_t deadline_missed_total;
     uint32_t lost_total, rejected_total; /* readers only */
-} campanile_status;
+} campanile_dds_status;
 
 /* shim.c */
-void campanile_listen(void (*heard)(const char *message, size_t length));
-int32_t campanile_domain_create(uint32_t id, const char *configuration);
-int32_t campanile_participant_create(uint32_t domain, const uint8_t *user_data, size_t user_data_length);
-int32_t campanile_delete(int32_t entity);
-const char *campanile_error_text(int32_t result);
-int32_t campanile_guid(int32_t entity, uint8_t *guid);
-int32_t campanile_writer_create(int32_t participant, int32_t topic, const campanile_qos *qos);
-int32_t campanile_reader_create(int32_t participant, int32_t topic, const campanile_qos *qos);
-int32_t campanile_write(int32_t writer, const uint8_t *cdr, size_t length, int64_t source_timestamp);
-int32_t campanile_wait_for_acknowledgments(int32_t writer, int64_t timeout);
-int32_t campanile_take(int32_t reader, uint32_t count, void (*visit)(void *context, const campanile_sample *sample), void *context);
-int32_t campanile_writer_status(int32_t writer, campanile_status *status);
-int32_t campanile_reader_status(int32_t reader, campanile_status *status);
-int32_t campanile_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *context, const campanile_endpoint *endpoint), void *context);
-int32_t campanile_waitset_create(int32_t participant);
-int32_t campanile_guard_create(int32_t participant);
-int32_t campanile_guard_set(int32_t guard, int32_t is_set);
-int32_t campanile_waitset_attach(int32_t waitset, int32_t entity, uint64_t token);
-int32_t campanile_data_condition_create(int32_t reader);
-int32_t campanile_news_condition_create(int32_t reader);
-int32_t campanile_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout);
-int32_t campanile_builtin_create(int32_t participant, int32_t is_writers);
-int32_t campanile_endpoints(int32_t builtin, void (*visit)(void *context, const campanile_endpoint *endpoint), void *context);
-int32_t campanile_endpoint_describe(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, uint8_t **bytes, size_t *length);
-int32_t campanile_endpoint_topic(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, const char *name);
-int32_t campanile_topic_type_id(int32_t topic, char *text, size_t capacity);
+void campanile_dds_listen(void (*heard)(const char *message, size_t length));
+int32_t campanile_dds_domain_create(uint32_t id, const char *configuration);
+int32_t campanile_dds_participant_create(uint32_t domain, const uint8_t *user_data, size_t user_data_length);
+int32_t campanile_dds_delete(int32_t entity);
+const char *campanile_dds_error_text(int32_t result);
+int32_t campanile_dds_guid(int32_t entity, uint8_t *guid);
+int32_t campanile_dds_writer_create(int32_t participant, int32_t topic, const campanile_dds_qos *qos);
+int32_t campanile_dds_reader_create(int32_t participant, int32_t topic, const campanile_dds_qos *qos);
+int32_t campanile_dds_write(int32_t writer, const uint8_t *cdr, size_t length, int64_t source_timestamp);
+int32_t campanile_dds_wait_for_acknowledgments(int32_t writer, int64_t timeout);
+int32_t campanile_dds_take(int32_t reader, uint32_t count, void (*visit)(void *context, const campanile_dds_sample *sample), void *context);
+int32_t campanile_dds_writer_status(int32_t writer, campanile_dds_status *status);
+int32_t campanile_dds_reader_status(int32_t reader, campanile_dds_status *status);
+int32_t campanile_dds_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *context, const campanile_dds_endpoint *endpoint), void *context);
+int32_t campanile_dds_waitset_create(int32_t participant);
+int32_t campanile_dds_guard_create(int32_t participant);
+int32_t campanile_dds_guard_set(int32_t guard, int32_t is_set);
+int32_t campanile_dds_waitset_attach(int32_t waitset, int32_t entity, uint64_t token);
+int32_t campanile_dds_data_condition_create(int32_t reader);
+int32_t campanile_dds_news_condition_create(int32_t reader);
+int32_t campanile_dds_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout);
+int32_t campanile_dds_builtin_create(int32_t participant, int32_t is_writers);
+int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *context, const campanile_dds_endpoint *endpoint), void *context);
+int32_t campanile_dds_endpoint_describe(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, uint8_t **bytes, size_t *length);
+int32_t campanile_dds_endpoint_topic(int32_t participant, int32_t builtin, uint64_t handle, int64_t timeout, const char *name);
+int32_t campanile_dds_topic_type_id(int32_t topic, char *text, size_t capacity);
 
 /* types.c */
-campanile_type *campanile_type_primitive(uint32_t kind);
-campanile_type *campanile_type_string(int32_t participant, int wide, uint32_t bound, int32_t *error);
-campanile_type *campanile_type_enumeration(int32_t participant, const char *name, int32_t *error);
-int32_t campanile_type_add_literal(campanile_type *type, const char *name, int32_t value);
-campanile_type *campanile_type_alias(int32_t participant, const char *name, campanile_type *original, int32_t *error);
-campanile_type *campanile_type_sequence(int32_t participant, const char *name, campanile_type *element, uint32_t bound, int32_t *error);
-campanile_type *campanile_type_array(int32_t participant, const char *name, campanile_type *element, uint32_t dimensions, const uint32_t *lengths, int32_t *error);
-campanile_type *campanile_type_structure(int32_t participant, const char *name, int32_t *error);
-campanile_type *campanile_type_union(int32_t participant, const char *name, campanile_type *discriminator, int32_t *error);
-int32_t campanile_type_add_member(campanile_type *type, const char *name, campanile_type *member);
-int32_t campanile_type_add_case(campanile_type *type, const char *name, campanile_type *member, uint32_t count, const int32_t *labels, int is_default);
-void campanile_type_free(campanile_type *type);
-int32_t campanile_topic_create(int32_t participant, const char *name, campanile_type *type);
-int32_t campanile_describe(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, uint8_t **bytes, size_t *length);
-void campanile_bytes_free(uint8_t *bytes);
+campanile_dds_type *campanile_dds_type_primitive(uint32_t kind);
+campanile_dds_type *campanile_dds_type_string(int32_t participant, int wide, uint32_t bound, int32_t *error);
+campanile_dds_type *campanile_dds_type_enumeration(int32_t participant, const char *name, int32_t *error);
+int32_t campanile_dds_type_add_literal(campanile_dds_type *type, const char *name, int32_t value);
+campanile_dds_type *campanile_dds_type_alias(int32_t participant, const char *name, campanile_dds_type *original, int32_t *error);
+campanile_dds_type *campanile_dds_type_sequence(int32_t participant, const char *name, campanile_dds_type *element, uint32_t bound, int32_t *error);
+campanile_dds_type *campanile_dds_type_array(int32_t participant, const char *name, campanile_dds_type *element, uint32_t dimensions, const uint32_t *lengths, int32_t *error);
+campanile_dds_type *campanile_dds_type_structure(int32_t participant, const char *name, int32_t *error);
+campanile_dds_type *campanile_dds_type_union(int32_t participant, const char *name, campanile_dds_type *discriminator, int32_t *error);
+int32_t campanile_dds_type_add_member(campanile_dds_type *type, const char *name, campanile_dds_type *member);
+int32_t campanile_dds_type_add_case(campanile_dds_type *type, const char *name, campanile_dds_type *member, uint32_t count, const int32_t *labels, int is_default);
+void campanile_dds_type_free(campanile_dds_type *type);
+int32_t campanile_dds_topic_create(int32_t participant, const char *name, campanile_dds_type *type);
+int32_t campanile_dds_describe(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, uint8_t **bytes, size_t *length);
+void campanile_dds_bytes_free(uint8_t *bytes);
 
 #endif

@@ -7,19 +7,19 @@
 #include <dds/ddsi/ddsi_typewrap.h>
 #include <dds/ddsi/ddsi_xt_typeinfo.h>
 
-struct campanile_type {
+struct campanile_dds_type {
     dds_dynamic_type_t dynamic;
     dds_dynamic_type_kind_t primitive; /* or DDS_DYNAMIC_NONE; of these `dynamic` is nothing */
 };
 
 /* Takes over `dynamic`; frees it if there is no memory or it is none. */
-static campanile_type *wrapped(dds_dynamic_type_t dynamic, int32_t *error)
+static campanile_dds_type *wrapped(dds_dynamic_type_t dynamic, int32_t *error)
 {
     if (dynamic.ret != DDS_RETCODE_OK) {
         *error = dynamic.ret;
         return NULL;
     }
-    campanile_type *type = malloc(sizeof *type);
+    campanile_dds_type *type = malloc(sizeof *type);
     if (type == NULL) {
         dds_dynamic_type_unref(&dynamic);
         *error = DDS_RETCODE_OUT_OF_RESOURCES;
@@ -31,22 +31,22 @@ static campanile_type *wrapped(dds_dynamic_type_t dynamic, int32_t *error)
 }
 
 /* The type becomes part of another, which from then on owns the reference. */
-static dds_dynamic_type_spec_t consumed(campanile_type *type)
+static dds_dynamic_type_spec_t consumed(campanile_dds_type *type)
 {
     dds_dynamic_type_spec_t spec = type->primitive == DDS_DYNAMIC_NONE ? DDS_DYNAMIC_TYPE_SPEC(type->dynamic) : DDS_DYNAMIC_TYPE_SPEC_PRIM(type->primitive);
     free(type);
     return spec;
 }
 
-campanile_type *campanile_type_primitive(uint32_t kind)
+campanile_dds_type *campanile_dds_type_primitive(uint32_t kind)
 {
-    campanile_type *type = calloc(1, sizeof *type);
+    campanile_dds_type *type = calloc(1, sizeof *type);
     if (type != NULL)
         type->primitive = (dds_dynamic_type_kind_t)kind;
     return type;
 }
 
-campanile_type *campanile_type_string(dds_entity_t participant, int wide, uint32_t bound, int32_t *error)
+campanile_dds_type *campanile_dds_type_string(dds_entity_t participant, int wide, uint32_t bound, int32_t *error)
 {
     dds_dynamic_type_descriptor_t descriptor = {.kind = wide ? DDS_DYNAMIC_STRING16 : DDS_DYNAMIC_STRING8};
     descriptor.num_bounds = bound != 0;
@@ -54,23 +54,23 @@ campanile_type *campanile_type_string(dds_entity_t participant, int wide, uint32
     return wrapped(dds_dynamic_type_create(participant, descriptor), error);
 }
 
-campanile_type *campanile_type_enumeration(dds_entity_t participant, const char *name, int32_t *error)
+campanile_dds_type *campanile_dds_type_enumeration(dds_entity_t participant, const char *name, int32_t *error)
 {
     return wrapped(dds_dynamic_type_create(participant, (dds_dynamic_type_descriptor_t){.kind = DDS_DYNAMIC_ENUMERATION, .name = name}), error);
 }
 
-int32_t campanile_type_add_literal(campanile_type *type, const char *name, int32_t value)
+int32_t campanile_dds_type_add_literal(campanile_dds_type *type, const char *name, int32_t value)
 {
     return dds_dynamic_type_add_enum_literal(&type->dynamic, name, DDS_DYNAMIC_ENUM_LITERAL_VALUE(value), false);
 }
 
-campanile_type *campanile_type_alias(dds_entity_t participant, const char *name, campanile_type *original, int32_t *error)
+campanile_dds_type *campanile_dds_type_alias(dds_entity_t participant, const char *name, campanile_dds_type *original, int32_t *error)
 {
     dds_dynamic_type_descriptor_t descriptor = {.kind = DDS_DYNAMIC_ALIAS, .name = name, .base_type = consumed(original)};
     return wrapped(dds_dynamic_type_create(participant, descriptor), error);
 }
 
-campanile_type *campanile_type_sequence(dds_entity_t participant, const char *name, campanile_type *element, uint32_t bound, int32_t *error)
+campanile_dds_type *campanile_dds_type_sequence(dds_entity_t participant, const char *name, campanile_dds_type *element, uint32_t bound, int32_t *error)
 {
     dds_dynamic_type_descriptor_t descriptor = {.kind = DDS_DYNAMIC_SEQUENCE, .name = name, .element_type = consumed(element)};
     descriptor.num_bounds = bound != 0;
@@ -78,7 +78,7 @@ campanile_type *campanile_type_sequence(dds_entity_t participant, const char *na
     return wrapped(dds_dynamic_type_create(participant, descriptor), error);
 }
 
-campanile_type *campanile_type_array(dds_entity_t participant, const char *name, campanile_type *element, uint32_t dimensions, const uint32_t *lengths, int32_t *error)
+campanile_dds_type *campanile_dds_type_array(dds_entity_t participant, const char *name, campanile_dds_type *element, uint32_t dimensions, const uint32_t *lengths, int32_t *error)
 {
     dds_dynamic_type_descriptor_t descriptor = {.kind = DDS_DYNAMIC_ARRAY, .name = name, .element_type = consumed(element)};
     descriptor.num_bounds = dimensions;
@@ -86,30 +86,30 @@ campanile_type *campanile_type_array(dds_entity_t participant, const char *name,
     return wrapped(dds_dynamic_type_create(participant, descriptor), error);
 }
 
-campanile_type *campanile_type_structure(dds_entity_t participant, const char *name, int32_t *error)
+campanile_dds_type *campanile_dds_type_structure(dds_entity_t participant, const char *name, int32_t *error)
 {
-    campanile_type *type = wrapped(dds_dynamic_type_create(participant, (dds_dynamic_type_descriptor_t){.kind = DDS_DYNAMIC_STRUCTURE, .name = name}), error);
+    campanile_dds_type *type = wrapped(dds_dynamic_type_create(participant, (dds_dynamic_type_descriptor_t){.kind = DDS_DYNAMIC_STRUCTURE, .name = name}), error);
     if (type != NULL)
         *error = dds_dynamic_type_set_extensibility(&type->dynamic, DDS_DYNAMIC_TYPE_EXT_FINAL);
     return type;
 }
 
-campanile_type *campanile_type_union(dds_entity_t participant, const char *name, campanile_type *discriminator, int32_t *error)
+campanile_dds_type *campanile_dds_type_union(dds_entity_t participant, const char *name, campanile_dds_type *discriminator, int32_t *error)
 {
     dds_dynamic_type_descriptor_t descriptor = {.kind = DDS_DYNAMIC_UNION, .name = name, .discriminator_type = consumed(discriminator)};
-    campanile_type *type = wrapped(dds_dynamic_type_create(participant, descriptor), error);
+    campanile_dds_type *type = wrapped(dds_dynamic_type_create(participant, descriptor), error);
     if (type != NULL)
         *error = dds_dynamic_type_set_extensibility(&type->dynamic, DDS_DYNAMIC_TYPE_EXT_FINAL);
     return type;
 }
 
-int32_t campanile_type_add_member(campanile_type *type, const char *name, campanile_type *member)
+int32_t campanile_dds_type_add_member(campanile_dds_type *type, const char *name, campanile_dds_type *member)
 {
     dds_dynamic_type_spec_t spec = consumed(member);
     return dds_dynamic_type_add_member(&type->dynamic, DDS_DYNAMIC_MEMBER_(spec, name, DDS_DYNAMIC_MEMBER_ID_AUTO, DDS_DYNAMIC_MEMBER_INDEX_END));
 }
 
-int32_t campanile_type_add_case(campanile_type *type, const char *name, campanile_type *member, uint32_t count, const int32_t *labels, int is_default)
+int32_t campanile_dds_type_add_case(campanile_dds_type *type, const char *name, campanile_dds_type *member, uint32_t count, const int32_t *labels, int is_default)
 {
     dds_dynamic_type_spec_t spec = consumed(member);
     int32_t *own = NULL;
@@ -123,7 +123,7 @@ int32_t campanile_type_add_case(campanile_type *type, const char *name, campanil
     return result;
 }
 
-void campanile_type_free(campanile_type *type)
+void campanile_dds_type_free(campanile_dds_type *type)
 {
     if (type->primitive == DDS_DYNAMIC_NONE)
         dds_dynamic_type_unref(&type->dynamic);
@@ -131,7 +131,7 @@ void campanile_type_free(campanile_type *type)
 }
 
 /* A topic of the type, which is left to the caller. */
-int32_t campanile_topic_create(dds_entity_t participant, const char *name, campanile_type *type)
+int32_t campanile_dds_topic_create(dds_entity_t participant, const char *name, campanile_dds_type *type)
 {
     dds_typeinfo_t *information = NULL;
     int32_t result = dds_dynamic_type_register(&type->dynamic, &information);
@@ -345,7 +345,7 @@ static void write_identified(struct scribe *scribe, const DDS_XTypes_TypeIdentif
     }
 }
 
-int32_t campanile_describe(dds_entity_t participant, const dds_typeinfo_t *information, dds_duration_t timeout, uint8_t **bytes, size_t *length)
+int32_t campanile_dds_describe(dds_entity_t participant, const dds_typeinfo_t *information, dds_duration_t timeout, uint8_t **bytes, size_t *length)
 {
     const ddsi_typeid_t *id = ddsi_typeinfo_complete_typeid(information);
     if (id == NULL || ddsi_typeid_is_none(id))
@@ -361,4 +361,4 @@ int32_t campanile_describe(dds_entity_t participant, const dds_typeinfo_t *infor
     return DDS_RETCODE_OK;
 }
 
-void campanile_bytes_free(uint8_t *bytes) { free(bytes); }
+void campanile_dds_bytes_free(uint8_t *bytes) { free(bytes); }

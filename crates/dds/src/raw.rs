@@ -107,30 +107,30 @@ type VisitSample = unsafe extern "C" fn(*mut c_void, *const RawSample);
 type Hear = unsafe extern "C" fn(*const c_char, usize);
 
 unsafe extern "C" {
-    fn campanile_listen(hear: Hear);
-    fn campanile_domain_create(id: u32, configuration: *const c_char) -> i32;
-    fn campanile_participant_create(domain: u32, user_data: *const u8, user_data_length: usize) -> i32;
-    fn campanile_delete(entity: i32) -> i32;
-    fn campanile_error_text(result: i32) -> *const c_char;
-    fn campanile_guid(entity: i32, guid: *mut u8) -> i32;
-    fn campanile_writer_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
-    fn campanile_reader_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
-    fn campanile_write(writer: i32, cdr: *const u8, length: usize, source_timestamp: i64) -> i32;
-    fn campanile_wait_for_acknowledgments(writer: i32, timeout: i64) -> i32;
-    fn campanile_take(reader: i32, count: u32, visit: VisitSample, context: *mut c_void) -> i32;
-    fn campanile_writer_status(writer: i32, status: *mut RawStatus) -> i32;
-    fn campanile_reader_status(reader: i32, status: *mut RawStatus) -> i32;
-    fn campanile_publisher_of(reader: i32, publication: u64, visit: VisitEndpoint, context: *mut c_void) -> i32;
-    fn campanile_waitset_create(participant: i32) -> i32;
-    fn campanile_guard_create(participant: i32) -> i32;
-    fn campanile_guard_set(guard: i32, is_set: i32) -> i32;
-    fn campanile_waitset_attach(waitset: i32, entity: i32, token: u64) -> i32;
-    fn campanile_data_condition_create(reader: i32) -> i32;
-    fn campanile_news_condition_create(reader: i32) -> i32;
-    fn campanile_waitset_wait(waitset: i32, tokens: *mut u64, count: usize, timeout: i64) -> i32;
-    fn campanile_builtin_create(participant: i32, is_writers: i32) -> i32;
-    fn campanile_endpoints(builtin: i32, visit: VisitEndpoint, context: *mut c_void) -> i32;
-    fn campanile_endpoint_describe(
+    fn campanile_dds_listen(hear: Hear);
+    fn campanile_dds_domain_create(id: u32, configuration: *const c_char) -> i32;
+    fn campanile_dds_participant_create(domain: u32, user_data: *const u8, user_data_length: usize) -> i32;
+    fn campanile_dds_delete(entity: i32) -> i32;
+    fn campanile_dds_error_text(result: i32) -> *const c_char;
+    fn campanile_dds_guid(entity: i32, guid: *mut u8) -> i32;
+    fn campanile_dds_writer_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
+    fn campanile_dds_reader_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
+    fn campanile_dds_write(writer: i32, cdr: *const u8, length: usize, source_timestamp: i64) -> i32;
+    fn campanile_dds_wait_for_acknowledgments(writer: i32, timeout: i64) -> i32;
+    fn campanile_dds_take(reader: i32, count: u32, visit: VisitSample, context: *mut c_void) -> i32;
+    fn campanile_dds_writer_status(writer: i32, status: *mut RawStatus) -> i32;
+    fn campanile_dds_reader_status(reader: i32, status: *mut RawStatus) -> i32;
+    fn campanile_dds_publisher_of(reader: i32, publication: u64, visit: VisitEndpoint, context: *mut c_void) -> i32;
+    fn campanile_dds_waitset_create(participant: i32) -> i32;
+    fn campanile_dds_guard_create(participant: i32) -> i32;
+    fn campanile_dds_guard_set(guard: i32, is_set: i32) -> i32;
+    fn campanile_dds_waitset_attach(waitset: i32, entity: i32, token: u64) -> i32;
+    fn campanile_dds_data_condition_create(reader: i32) -> i32;
+    fn campanile_dds_news_condition_create(reader: i32) -> i32;
+    fn campanile_dds_waitset_wait(waitset: i32, tokens: *mut u64, count: usize, timeout: i64) -> i32;
+    fn campanile_dds_builtin_create(participant: i32, is_writers: i32) -> i32;
+    fn campanile_dds_endpoints(builtin: i32, visit: VisitEndpoint, context: *mut c_void) -> i32;
+    fn campanile_dds_endpoint_describe(
         participant: i32,
         builtin: i32,
         handle: u64,
@@ -138,26 +138,32 @@ unsafe extern "C" {
         bytes: *mut *mut u8,
         length: *mut usize,
     ) -> i32;
-    fn campanile_endpoint_topic(participant: i32, builtin: i32, handle: u64, timeout: i64, name: *const c_char) -> i32;
-    fn campanile_topic_type_id(topic: i32, text: *mut c_char, capacity: usize) -> i32;
-    fn campanile_type_primitive(kind: u32) -> *mut RawType;
-    fn campanile_type_string(participant: i32, wide: c_int, bound: u32, error: *mut i32) -> *mut RawType;
-    fn campanile_type_enumeration(participant: i32, name: *const c_char, error: *mut i32) -> *mut RawType;
-    fn campanile_type_add_literal(of: *mut RawType, name: *const c_char, value: i32) -> i32;
-    fn campanile_type_alias(
+    fn campanile_dds_endpoint_topic(
+        participant: i32,
+        builtin: i32,
+        handle: u64,
+        timeout: i64,
+        name: *const c_char,
+    ) -> i32;
+    fn campanile_dds_topic_type_id(topic: i32, text: *mut c_char, capacity: usize) -> i32;
+    fn campanile_dds_type_primitive(kind: u32) -> *mut RawType;
+    fn campanile_dds_type_string(participant: i32, wide: c_int, bound: u32, error: *mut i32) -> *mut RawType;
+    fn campanile_dds_type_enumeration(participant: i32, name: *const c_char, error: *mut i32) -> *mut RawType;
+    fn campanile_dds_type_add_literal(of: *mut RawType, name: *const c_char, value: i32) -> i32;
+    fn campanile_dds_type_alias(
         participant: i32,
         name: *const c_char,
         original: *mut RawType,
         error: *mut i32,
     ) -> *mut RawType;
-    fn campanile_type_sequence(
+    fn campanile_dds_type_sequence(
         participant: i32,
         name: *const c_char,
         element: *mut RawType,
         bound: u32,
         error: *mut i32,
     ) -> *mut RawType;
-    fn campanile_type_array(
+    fn campanile_dds_type_array(
         participant: i32,
         name: *const c_char,
         element: *mut RawType,
@@ -165,15 +171,15 @@ unsafe extern "C" {
         lengths: *const u32,
         error: *mut i32,
     ) -> *mut RawType;
-    fn campanile_type_structure(participant: i32, name: *const c_char, error: *mut i32) -> *mut RawType;
-    fn campanile_type_union(
+    fn campanile_dds_type_structure(participant: i32, name: *const c_char, error: *mut i32) -> *mut RawType;
+    fn campanile_dds_type_union(
         participant: i32,
         name: *const c_char,
         discriminator: *mut RawType,
         error: *mut i32,
     ) -> *mut RawType;
-    fn campanile_type_add_member(of: *mut RawType, name: *const c_char, member: *mut RawType) -> i32;
-    fn campanile_type_add_case(
+    fn campanile_dds_type_add_member(of: *mut RawType, name: *const c_char, member: *mut RawType) -> i32;
+    fn campanile_dds_type_add_case(
         of: *mut RawType,
         name: *const c_char,
         member: *mut RawType,
@@ -181,9 +187,9 @@ unsafe extern "C" {
         labels: *const i32,
         is_default: c_int,
     ) -> i32;
-    fn campanile_type_free(of: *mut RawType);
-    fn campanile_topic_create(participant: i32, name: *const c_char, of: *mut RawType) -> i32;
-    fn campanile_bytes_free(bytes: *mut u8);
+    fn campanile_dds_type_free(of: *mut RawType);
+    fn campanile_dds_topic_create(participant: i32, name: *const c_char, of: *mut RawType) -> i32;
+    fn campanile_dds_bytes_free(bytes: *mut u8);
 }
 
 /// Has Cyclone say its complaints to `complaints::hear`.
@@ -193,13 +199,13 @@ pub(crate) fn listen() {
     }
     static LISTENING: Once = Once::new();
     // SAFETY: the function is there for ever, and set before any domain is made.
-    LISTENING.call_once(|| unsafe { campanile_listen(hear) });
+    LISTENING.call_once(|| unsafe { campanile_dds_listen(hear) });
 }
 
 /// What Cyclone says to a result that is negative.
 pub(crate) fn error_text(code: i32) -> &'static str {
     // SAFETY: Cyclone answers any number with a text that it has for ever.
-    let text = unsafe { CStr::from_ptr(campanile_error_text(code)) };
+    let text = unsafe { CStr::from_ptr(campanile_dds_error_text(code)) };
     text.to_str().unwrap_or("unknown")
 }
 
@@ -219,12 +225,12 @@ impl Entity {
     /// The domain of a process, configured.
     pub(crate) fn domain(id: u32, configuration: &CStr) -> Result<Self, Code> {
         // SAFETY: see the module.
-        Self::of(unsafe { campanile_domain_create(id, configuration.as_ptr()) })
+        Self::of(unsafe { campanile_dds_domain_create(id, configuration.as_ptr()) })
     }
 
     pub(crate) fn participant(domain: u32, user_data: &[u8]) -> Result<Self, Code> {
         // SAFETY: the pointer is to as many octets as are said.
-        Self::of(unsafe { campanile_participant_create(domain, user_data.as_ptr(), user_data.len()) })
+        Self::of(unsafe { campanile_dds_participant_create(domain, user_data.as_ptr(), user_data.len()) })
     }
 
     pub(crate) fn writer(
@@ -236,7 +242,7 @@ impl Entity {
     ) -> Result<Self, Code> {
         with_lists(qos, partitions, user_data, |qos| {
             // SAFETY: `qos` and what it points to live until the call returns.
-            Self::of(unsafe { campanile_writer_create(self.0, topic.0, qos) })
+            Self::of(unsafe { campanile_dds_writer_create(self.0, topic.0, qos) })
         })
     }
 
@@ -249,13 +255,13 @@ impl Entity {
     ) -> Result<Self, Code> {
         with_lists(qos, partitions, user_data, |qos| {
             // SAFETY: `qos` and what it points to live until the call returns.
-            Self::of(unsafe { campanile_reader_create(self.0, topic.0, qos) })
+            Self::of(unsafe { campanile_dds_reader_create(self.0, topic.0, qos) })
         })
     }
 
     pub(crate) fn topic(&self, name: &CStr, of: &Type) -> Result<Self, Code> {
         // SAFETY: the type is whole and stays ours; see the module.
-        Self::of(unsafe { campanile_topic_create(self.0, name.as_ptr(), of.0.as_ptr()) })
+        Self::of(unsafe { campanile_dds_topic_create(self.0, name.as_ptr(), of.0.as_ptr()) })
     }
 
     pub(crate) fn topic_of_endpoint(
@@ -266,69 +272,70 @@ impl Entity {
         name: &CStr,
     ) -> Result<Self, Code> {
         // SAFETY: see the module.
-        Self::of(unsafe { campanile_endpoint_topic(self.0, builtin.0, handle, timeout, name.as_ptr()) })
+        Self::of(unsafe { campanile_dds_endpoint_topic(self.0, builtin.0, handle, timeout, name.as_ptr()) })
     }
 
     pub(crate) fn waitset(&self) -> Result<Self, Code> {
         // SAFETY: see the module.
-        Self::of(unsafe { campanile_waitset_create(self.0) })
+        Self::of(unsafe { campanile_dds_waitset_create(self.0) })
     }
 
     pub(crate) fn guard(&self) -> Result<Self, Code> {
         // SAFETY: see the module.
-        Self::of(unsafe { campanile_guard_create(self.0) })
+        Self::of(unsafe { campanile_dds_guard_create(self.0) })
     }
 
     /// A reader of the writers (or the readers) that have been discovered.
     pub(crate) fn builtin(&self, is_writers: bool) -> Result<Self, Code> {
         // SAFETY: see the module.
-        Self::of(unsafe { campanile_builtin_create(self.0, i32::from(is_writers)) })
+        Self::of(unsafe { campanile_dds_builtin_create(self.0, i32::from(is_writers)) })
     }
 
     pub(crate) fn data_condition(&self) -> Result<Self, Code> {
         // SAFETY: see the module.
-        Self::of(unsafe { campanile_data_condition_create(self.0) })
+        Self::of(unsafe { campanile_dds_data_condition_create(self.0) })
     }
 
     /// Something that has not been read yet.
     pub(crate) fn news_condition(&self) -> Result<Self, Code> {
         // SAFETY: see the module.
-        Self::of(unsafe { campanile_news_condition_create(self.0) })
+        Self::of(unsafe { campanile_dds_news_condition_create(self.0) })
     }
 
     pub(crate) fn set_guard(&self, is_set: bool) -> Result<(), Code> {
         // SAFETY: see the module.
-        checked(unsafe { campanile_guard_set(self.0, i32::from(is_set)) }).map(drop)
+        checked(unsafe { campanile_dds_guard_set(self.0, i32::from(is_set)) }).map(drop)
     }
 
     pub(crate) fn attach(&self, entity: &Self, token: u64) -> Result<(), Code> {
         // SAFETY: see the module.
-        checked(unsafe { campanile_waitset_attach(self.0, entity.0, token) }).map(drop)
+        checked(unsafe { campanile_dds_waitset_attach(self.0, entity.0, token) }).map(drop)
     }
 
     /// How many of `tokens` were written.
     pub(crate) fn wait(&self, tokens: &mut [u64], timeout: i64) -> Result<usize, Code> {
         // SAFETY: at most as many tokens are written as there is room for.
-        let written = checked(unsafe { campanile_waitset_wait(self.0, tokens.as_mut_ptr(), tokens.len(), timeout) })?;
+        let written =
+            checked(unsafe { campanile_dds_waitset_wait(self.0, tokens.as_mut_ptr(), tokens.len(), timeout) })?;
         Ok(usize::try_from(written).unwrap_or(0))
     }
 
     pub(crate) fn guid(&self) -> Result<[u8; 16], Code> {
         let mut guid = [0; 16];
         // SAFETY: 16 octets are written.
-        checked(unsafe { campanile_guid(self.0, guid.as_mut_ptr()) })?;
+        checked(unsafe { campanile_dds_guid(self.0, guid.as_mut_ptr()) })?;
         Ok(guid)
     }
 
     /// `source_timestamp` below 0 is the present.
     pub(crate) fn write(&self, cdr: &[u8], source_timestamp: i64) -> Result<(), Code> {
         // SAFETY: the octets are read and copied before the call returns.
-        checked(unsafe { campanile_write(self.0, cdr.as_ptr(), cdr.len(), source_timestamp) }).map(drop)
+        checked(unsafe { campanile_dds_write(self.0, cdr.as_ptr(), cdr.len(), source_timestamp) }).map(drop)
     }
 
     pub(crate) fn wait_for_acknowledgments(&self, timeout: i64) -> Result<(), Code> {
         // SAFETY: see the module.
-        checked(unsafe { campanile_wait_for_acknowledgments(self.0, timeout) }).map(drop)
+        checked(unsafe { campanile_dds_wait_for_acknowledgments(self.0, timeout) }).map(drop)
     }
 
     pub(crate) fn take(&self, count: u32, visit: impl FnMut(RawTaken<'_>)) -> Result<usize, Code> {
@@ -336,7 +343,7 @@ impl Entity {
         let context = std::ptr::from_mut(&mut visitor).cast();
         let trampoline = sample_trampoline_of(&visitor);
         // SAFETY: the trampoline is the one for this visitor, which outlives the call.
-        let taken = unsafe { campanile_take(self.0, count, trampoline, context) };
+        let taken = unsafe { campanile_dds_take(self.0, count, trampoline, context) };
         visitor.finish();
         Ok(usize::try_from(checked(taken)?).unwrap_or(0))
     }
@@ -344,13 +351,13 @@ impl Entity {
     pub(crate) fn writer_status(&self) -> Result<RawStatus, Code> {
         let mut status = RawStatus::default();
         // SAFETY: a status is written.
-        checked(unsafe { campanile_writer_status(self.0, &raw mut status) }).map(|_| status)
+        checked(unsafe { campanile_dds_writer_status(self.0, &raw mut status) }).map(|_| status)
     }
 
     pub(crate) fn reader_status(&self) -> Result<RawStatus, Code> {
         let mut status = RawStatus::default();
         // SAFETY: a status is written.
-        checked(unsafe { campanile_reader_status(self.0, &raw mut status) }).map(|_| status)
+        checked(unsafe { campanile_dds_reader_status(self.0, &raw mut status) }).map(|_| status)
     }
 
     pub(crate) fn endpoints(&self, visit: impl FnMut(RawFound<'_>)) -> Result<(), Code> {
@@ -358,7 +365,7 @@ impl Entity {
         let context = std::ptr::from_mut(&mut visitor).cast();
         let trampoline = endpoint_trampoline_of(&visitor);
         // SAFETY: the trampoline is the one for this visitor, which outlives the call.
-        let result = unsafe { campanile_endpoints(self.0, trampoline, context) };
+        let result = unsafe { campanile_dds_endpoints(self.0, trampoline, context) };
         visitor.finish();
         checked(result).map(drop)
     }
@@ -368,7 +375,7 @@ impl Entity {
         let context = std::ptr::from_mut(&mut visitor).cast();
         let trampoline = endpoint_trampoline_of(&visitor);
         // SAFETY: the trampoline is the one for this visitor, which outlives the call.
-        let result = unsafe { campanile_publisher_of(self.0, publication, trampoline, context) };
+        let result = unsafe { campanile_dds_publisher_of(self.0, publication, trampoline, context) };
         visitor.finish();
         checked(result).map(drop)
     }
@@ -378,8 +385,9 @@ impl Entity {
         let mut bytes = std::ptr::null_mut();
         let mut length = 0;
         // SAFETY: a pointer and a length are written if the result says so.
-        let result =
-            unsafe { campanile_endpoint_describe(self.0, builtin.0, handle, timeout, &raw mut bytes, &raw mut length) };
+        let result = unsafe {
+            campanile_dds_endpoint_describe(self.0, builtin.0, handle, timeout, &raw mut bytes, &raw mut length)
+        };
         checked(result)?;
         if bytes.is_null() {
             return Ok(Vec::new());
@@ -387,7 +395,7 @@ impl Entity {
         // SAFETY: the octets were allocated for us, that many, and are freed once, here.
         unsafe {
             let copy = std::slice::from_raw_parts(bytes, length).to_vec();
-            campanile_bytes_free(bytes);
+            campanile_dds_bytes_free(bytes);
             Ok(copy)
         }
     }
@@ -396,7 +404,7 @@ impl Entity {
     pub(crate) fn type_id(&self) -> Result<String, Code> {
         let mut text: [c_char; 64] = [0; 64];
         // SAFETY: at most as many octets are written as there is room for, and the last is 0.
-        checked(unsafe { campanile_topic_type_id(self.0, text.as_mut_ptr(), text.len()) })?;
+        checked(unsafe { campanile_dds_topic_type_id(self.0, text.as_mut_ptr(), text.len()) })?;
         // SAFETY: the text ends with a 0 within the array.
         Ok(unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy().into_owned())
     }
@@ -405,7 +413,7 @@ impl Entity {
 impl Drop for Entity {
     fn drop(&mut self) {
         // SAFETY: see the module. If its participant is gone, so is this, and the call says so.
-        let _gone_already = unsafe { campanile_delete(self.0) };
+        let _gone_already = unsafe { campanile_dds_delete(self.0) };
     }
 }
 
@@ -544,33 +552,34 @@ impl Type {
 
     pub(crate) fn primitive(kind: u32) -> Result<Self, Code> {
         // SAFETY: the kind is one of Cyclone's, or refused when it is used.
-        let made = unsafe { campanile_type_primitive(kind) };
+        let made = unsafe { campanile_dds_type_primitive(kind) };
         NonNull::new(made).map(Self).ok_or(Code::OUT_OF_RESOURCES)
     }
 
     pub(crate) fn string(participant: &Entity, wide: bool, bound: u32) -> Result<Self, Code> {
         let mut error = 0;
         // SAFETY: see the module.
-        let made = unsafe { campanile_type_string(participant.0, c_int::from(wide), bound, &raw mut error) };
+        let made = unsafe { campanile_dds_type_string(participant.0, c_int::from(wide), bound, &raw mut error) };
         Self::of(made, error)
     }
 
     pub(crate) fn enumeration(participant: &Entity, name: &CStr) -> Result<Self, Code> {
         let mut error = 0;
         // SAFETY: see the module.
-        let made = unsafe { campanile_type_enumeration(participant.0, name.as_ptr(), &raw mut error) };
+        let made = unsafe { campanile_dds_type_enumeration(participant.0, name.as_ptr(), &raw mut error) };
         Self::of(made, error)
     }
 
     pub(crate) fn add_literal(&mut self, name: &CStr, value: i32) -> Result<(), Code> {
         // SAFETY: the type is ours.
-        checked(unsafe { campanile_type_add_literal(self.0.as_ptr(), name.as_ptr(), value) }).map(drop)
+        checked(unsafe { campanile_dds_type_add_literal(self.0.as_ptr(), name.as_ptr(), value) }).map(drop)
     }
 
     pub(crate) fn alias(participant: &Entity, name: &CStr, original: Self) -> Result<Self, Code> {
         let mut error = 0;
         // SAFETY: the original is handed over.
-        let made = unsafe { campanile_type_alias(participant.0, name.as_ptr(), original.consumed(), &raw mut error) };
+        let made =
+            unsafe { campanile_dds_type_alias(participant.0, name.as_ptr(), original.consumed(), &raw mut error) };
         Self::of(made, error)
     }
 
@@ -578,7 +587,7 @@ impl Type {
         let mut error = 0;
         let element = element.consumed();
         // SAFETY: the element is handed over.
-        let made = unsafe { campanile_type_sequence(participant.0, name.as_ptr(), element, bound, &raw mut error) };
+        let made = unsafe { campanile_dds_type_sequence(participant.0, name.as_ptr(), element, bound, &raw mut error) };
         Self::of(made, error)
     }
 
@@ -588,7 +597,14 @@ impl Type {
         let dimensions = u32::try_from(lengths.len()).unwrap_or(0);
         // SAFETY: the element is handed over; there are as many lengths as are said.
         let made = unsafe {
-            campanile_type_array(participant.0, name.as_ptr(), element, dimensions, lengths.as_ptr(), &raw mut error)
+            campanile_dds_type_array(
+                participant.0,
+                name.as_ptr(),
+                element,
+                dimensions,
+                lengths.as_ptr(),
+                &raw mut error,
+            )
         };
         Self::of(made, error)
     }
@@ -596,7 +612,7 @@ impl Type {
     pub(crate) fn structure(participant: &Entity, name: &CStr) -> Result<Self, Code> {
         let mut error = 0;
         // SAFETY: see the module.
-        let made = unsafe { campanile_type_structure(participant.0, name.as_ptr(), &raw mut error) };
+        let made = unsafe { campanile_dds_type_structure(participant.0, name.as_ptr(), &raw mut error) };
         Self::of(made, error)
     }
 
@@ -604,13 +620,13 @@ impl Type {
         let mut error = 0;
         let discriminator = discriminator.consumed();
         // SAFETY: the discriminator's type is handed over.
-        let made = unsafe { campanile_type_union(participant.0, name.as_ptr(), discriminator, &raw mut error) };
+        let made = unsafe { campanile_dds_type_union(participant.0, name.as_ptr(), discriminator, &raw mut error) };
         Self::of(made, error)
     }
 
     pub(crate) fn add_member(&mut self, name: &CStr, member: Self) -> Result<(), Code> {
         // SAFETY: the type is ours; the member's is handed over.
-        checked(unsafe { campanile_type_add_member(self.0.as_ptr(), name.as_ptr(), member.consumed()) }).map(drop)
+        checked(unsafe { campanile_dds_type_add_member(self.0.as_ptr(), name.as_ptr(), member.consumed()) }).map(drop)
     }
 
     pub(crate) fn add_case(&mut self, name: &CStr, member: Self, labels: &[i32], is_default: bool) -> Result<(), Code> {
@@ -619,7 +635,7 @@ impl Type {
         let member = member.consumed();
         // SAFETY: the type is ours; the member's is handed over; there are as many labels as are said.
         let result = unsafe {
-            campanile_type_add_case(self.0.as_ptr(), name.as_ptr(), member, count, labels.as_ptr(), is_default)
+            campanile_dds_type_add_case(self.0.as_ptr(), name.as_ptr(), member, count, labels.as_ptr(), is_default)
         };
         checked(result).map(drop)
     }
@@ -628,6 +644,6 @@ impl Type {
 impl Drop for Type {
     fn drop(&mut self) {
         // SAFETY: it is ours and was not handed over.
-        unsafe { campanile_type_free(self.0.as_ptr()) }
+        unsafe { campanile_dds_type_free(self.0.as_ptr()) }
     }
 }

@@ -43,9 +43,19 @@ use corba::remarks::with_lines;
 /// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
 /// log lines a request caused; how a supplier stands; what a property is set to, and whose; a channel in a list.
 pub(crate) use corba::{
-    ANSWER_BYTES_MAX, Creations, Declared, Farewell, ListedChannel, RestoredStanding, Settable, SupplierStanding,
-    Unpublished, remarks::Remarks,
+    ANSWER_BYTES_MAX, Access, Creations, Declared, Denied, Farewell, ListedChannel, RestoredStanding, Settable,
+    SupplierStanding, Unpublished, remarks::Remarks,
 };
+
+/// What is published of rules of access.
+#[cfg(test)]
+pub(crate) fn access_by(rules: Option<access::Rules>, accounts: &Arc<accounts::Accounts>) -> Option<Access> {
+    let (config, memory) = (crate::Config::default(), crate::memory::Memory::new(1 << 30));
+    let place = crate::start::Place { host: "127.0.0.1", port: 2809, secure: None };
+    let mut door = corba::Door::new(crate::start::door_settings(&config, memory, place, false));
+    door.set_access(rules, accounts);
+    door.publish()?.access
+}
 
 /// The objects that clients of whichever door name. Today they are all with one door.
 pub(crate) use giop::objects::Objects;

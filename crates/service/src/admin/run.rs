@@ -28,8 +28,8 @@ use crate::admin::waiting::{Instead, Late, Sending, Waiting};
 use crate::asked_to_stop::AskedToStop;
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::{
-    ANSWER_BYTES_MAX, Answered, Creations, Declared, Farewell, Fault, Objects, Request, Settable, SupplierStanding,
-    Unpublished, Wish,
+    ANSWER_BYTES_MAX, Answered, Creations, Declared, Denied, Farewell, Fault, Objects, Request, Settable,
+    SupplierStanding, Unpublished, Wish,
 };
 use crate::lane::draining::LookedAt;
 use crate::lane::io::net::Bell;
@@ -40,7 +40,6 @@ use crate::lane::reports::Allowance;
 use crate::time;
 use access::Right;
 use accounts::{Principal, Refused};
-use corba::Denied;
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;

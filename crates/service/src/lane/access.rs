@@ -10,11 +10,11 @@ use engine::{ChannelId, Draft, Event, Lane, TypeId};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
+use crate::doors::{Access, Denied};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::Core;
 use access::{Decision, Grant, Right, RuleNumber, Scope, Who};
 use accounts::Account;
-use corba::{Access, Denied};
 
 /// Connections and channels of which is remembered what they may.
 const PLACES: usize = 256;
@@ -252,9 +252,9 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doors::access_by;
     use access::{RuleText, Rules};
     use accounts::{Accounts, Ceilings};
-    use corba::Door;
 
     fn rules(texts: &[(&str, &str, bool)]) -> Option<Rules> {
         let text = |&(who, of, allow): &(&str, &str, bool)| RuleText {
@@ -267,22 +267,9 @@ mod tests {
         Rules::parse(&texts.iter().map(text).collect::<Vec<_>>()).unwrap()
     }
 
-    fn door() -> Door {
-        let config = crate::Config::default();
-        let memory = crate::memory::Memory::new(1 << 30);
-        Door::new(crate::start::door_settings(
-            &config,
-            memory,
-            crate::start::Place { host: "127.0.0.1", port: 2809, secure: None },
-            false,
-        ))
-    }
-
     fn guard(rules: Option<Rules>, accounts: &Arc<Accounts>) -> Guard {
-        let mut door = door();
-        door.set_access(rules, accounts);
         let mut guard = Guard::default();
-        guard.handle_access(door.publish().unwrap().access.as_ref());
+        guard.handle_access(access_by(rules, accounts).as_ref());
         guard
     }
 

@@ -7,9 +7,9 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use crate::doors::Denied;
 use crate::lane::links::mail::{SupplierNews, ToAdministration};
 use crate::lane::links::post::Post;
-use corba::Denied;
 use engine::{Notice, ProxyKey, Time};
 
 /// Lines about connections in a second.

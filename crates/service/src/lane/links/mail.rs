@@ -12,7 +12,7 @@ use std::time::Instant;
 use engine::{ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
 use crate::admin::values::{Answer, Command, Declined, Query};
-use crate::doors::{Call, Request, Returned, ToDoor};
+use crate::doors::{Call, Denied, Request, Returned, ToDoor};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::slots::Token;
 use crate::lane::pulse::Finding;
@@ -51,7 +51,7 @@ pub(crate) enum ToAdministration {
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
     /// Somebody may not do what it tried.
-    Denied(corba::Denied),
+    Denied(Denied),
     /// A piece of the answer to [`ToLane::Survey`], which may be the last.
     Survey {
         piece: Survey,
