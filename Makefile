@@ -37,11 +37,13 @@ install: build-with-dds
 	done
 	$(CAMPANILE) man $(DESTDIR)$(PREFIX)/share/man/man1
 
+# With DDS, which needs CMake and a C compiler; WHEEL_FEATURES= leaves it out.
+WHEEL_FEATURES ?= --features dds
 # Campanile for Python, as a wheel for CPython 3.11 and later: target/wheels/campanile-*.whl; then: pip install target/wheels/campanile-*.whl
 wheel:
 	python3 -m venv target/maturin
 	target/maturin/bin/pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
-	target/maturin/bin/maturin build --release --locked -m crates/python/Cargo.toml -o target/wheels
+	target/maturin/bin/maturin build --release --locked $(WHEEL_FEATURES) -m crates/python/Cargo.toml -o target/wheels
 
 # The library for C and C++: libcampanile.so, headers, CMake's package, pkg-config's file.
 install-cpp: library

@@ -189,7 +189,8 @@ impl Service {
         let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
 
         let of_tls = tls_addresses.into_iter().skip(1).flatten();
-        let own = json_address.into_iter().chain(tempo_address).chain(of_tls).collect();
+        let http = config.http_listen_address()?.filter(|address| address.port() != 0);
+        let own = json_address.into_iter().chain(tempo_address).chain(of_tls).chain(http).collect();
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
         let tempo_datagrams = datagrams.map(Datagrams::new).transpose()?;

@@ -165,10 +165,13 @@ pub(crate) struct Claim {
 
 impl Door {
     pub(crate) fn new(common: &Common) -> Self {
+        let own = common.accounts.account_of(super::NOBODY);
+        // Whom rules of access know it as. It may have been noted by another lane.
+        let _ = own.identity().note_door("dds");
         Self {
             joins: Vec::new(),
             next_peer: Tag::Dds.first_peer(),
-            own: common.accounts.account_of(super::NOBODY),
+            own,
             request_bytes_min: common.doors.json.request_bytes_min,
             goes_on: false,
         }
