@@ -31,7 +31,6 @@ want /usr/bin/chromedriver chromium-driver
 want /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 if ! command -v javac >/dev/null 2>&1; then missing="$missing default-jdk-headless"; fi
 if ! command -v mvn >/dev/null 2>&1; then missing="$missing maven"; fi
-if ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then missing="$missing python3-venv"; fi
 
 if [ -n "$missing" ]; then
     if [ "$(id -u)" != 0 ]; then

@@ -13,6 +13,8 @@ use giop::ior::Profile;
 
 /// The kind of names that channels have.
 const KIND: &str = "channels";
+/// The names under which clients look for a channel, whichever that is: they tell nothing of this one.
+const OF_ANY: [&str; 2] = ["CosEventService", "DefaultEventChannel"];
 /// Names of a naming service that are looked through.
 const NAMES_MAX: u32 = 4_096;
 
@@ -81,6 +83,9 @@ impl Names {
         let mut names = Vec::new();
         for binding in bindings.iter().filter(|binding| !binding.is_context) {
             let [component] = binding.name.as_slice() else { continue };
+            if OF_ANY.contains(&component.id.as_str()) {
+                continue;
+            }
             if let Ok(object) = naming.resolve(&binding.name)
                 && let Some(profile) = object.ior().iiop()
             {

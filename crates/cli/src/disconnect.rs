@@ -147,7 +147,7 @@ fn is_confirmed(count: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::args::{Cli, Command};
+    use crate::args::{ChannelArg, Cli, Command};
     use clap::Parser;
 
     fn options(line: &str) -> DisconnectOptions {
@@ -168,7 +168,8 @@ mod tests {
         let (idle, busy) = (known(0, "10.0.0.7", Some(604_800_000)), known(3, "::1", Some(5)));
         let meant = |line: &str| {
             let options = options(line);
-            [&consumer, &idle, &busy].map(|known| known.is_meant((&options, None)))
+            let channel = matches!(options.channel, Some(ChannelArg::Number(3))).then_some(3);
+            [&consumer, &idle, &busy].map(|known| known.is_meant((&options, channel)))
         };
         assert_eq!(meant("--client 10.0.0.7"), [true, true, false]);
         assert_eq!(meant("--client 10.0.0.7:4711"), [true, false, false]);

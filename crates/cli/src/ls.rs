@@ -415,7 +415,7 @@ IDL:F:1.0 at 127.0.0.1:2809
 │  │  ├─ proxy 1  PUSH_STRUCTURED  10.0.0.7:4711 a  active
 │  │  └─ proxy 2  PUSH_STRUCTURED  not connected
 │  └─ supplier admin 0  AND_OP
-└─ channel 3
+└─ channel 3  Weather
    ├─ type IDL:T:1.0
    ├─ QoS PushWindow=1
    ├─ consumer admin 0  AND_OP
@@ -432,7 +432,7 @@ IDL:F:1.0 at 127.0.0.1:2809
         write_lines(&mut out, &service());
         let lines: Vec<_> = out.lines().collect();
         assert_eq!(lines[2], "channel 0 consumer-admin 0 proxy 1 PUSH_STRUCTURED\t10.0.0.7:4711 a  active");
-        assert_eq!(lines[5], "channel 3\tIDL:T:1.0\tPushWindow=1");
+        assert_eq!(lines[5], "channel 3\tWeather\tIDL:T:1.0\tPushWindow=1");
         assert_eq!(lines.len(), 10);
     }
 
@@ -442,6 +442,10 @@ IDL:F:1.0 at 127.0.0.1:2809
         write_json(&mut out, &service());
         let parsed: serde_json::Value = serde_json::from_str(&out).unwrap();
         assert_eq!(parsed["channels"][1]["id"], 3);
+        assert_eq!(
+            (&parsed["channels"][0]["name"], &parsed["channels"][1]["name"]),
+            (&serde_json::Value::Null, &"Weather".into())
+        );
         assert_eq!(parsed["channels"][1]["qos"]["PushWindow"], 1);
         let proxies = &parsed["channels"][0]["consumer_admins"][0]["proxies"];
         assert_eq!((&proxies[1]["type"], &proxies[1]["connected"]), (&"PUSH_STRUCTURED".into(), &false.into()));

@@ -250,7 +250,7 @@ mod tests {
         let mut out = String::new();
         write(&mut out, &info());
         let expected = "\
-channel 3 at 127.0.0.1:2809
+channel 3 (Weather) at 127.0.0.1:2809
   IDL:C:1.0
   QoS
     Priority     0

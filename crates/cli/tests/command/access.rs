@@ -46,7 +46,7 @@ fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
             1,
             "denied by access rule 1 \"no secrets\": * may not publish, subscribe",
         ),
-        (&["10.2.2.3", "publish", "3"], 1, "denied by no rule"),
+        (&["10.2.2.3", "publish", "3"], 1, "denied by access rule 1"),
         (&["10.2.2.3,token:sensor", "publish", "7", "A/B", "--name", "Plant"], 0, "allowed by access rule 2"),
         (
             &["certificate:console", "administer", "*"],
