@@ -9,12 +9,11 @@ use crate::{ls, statistics};
 use client::naming::{NameComponent, NamingContext, parse_name};
 use client::notify::EventChannel;
 use client::{InvokeError, ObjectRef, Orb};
+use corba::naming::WELL_KNOWN;
 use giop::ior::Profile;
 
 /// The kind of names that channels have.
 const KIND: &str = "channels";
-/// The names under which clients look for a channel, whichever that is: they tell nothing of this one.
-const OF_ANY: [&str; 2] = ["CosEventService", "DefaultEventChannel"];
 /// Names of a naming service that are looked through.
 const NAMES_MAX: u32 = 4_096;
 
@@ -83,7 +82,8 @@ impl Names {
         let mut names = Vec::new();
         for binding in bindings.iter().filter(|binding| !binding.is_context) {
             let [component] = binding.name.as_slice() else { continue };
-            if OF_ANY.contains(&component.id.as_str()) {
+            // Under these, clients look for a channel, whichever that is: they tell nothing of this one.
+            if WELL_KNOWN.iter().any(|(id, kind, _)| (*id, *kind) == (&component.id, &component.kind)) {
                 continue;
             }
             if let Ok(object) = naming.resolve(&binding.name)
