@@ -3,6 +3,9 @@
 //! It runs at the lowest priority, owns all objects, executes requests in batches, publishes one new routing snapshot per batch,
 //! and only then lets the replies go: a client that has been told "connected" is.
 
+mod answers;
+mod standing;
+
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -10,7 +13,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, Notice, OutboxStats, ProxyKey, Time, Undelivered};
+use engine::{DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Time};
 
 use crate::admin::analyses::Analyses;
 use crate::admin::client_lines::ClientLines;
@@ -21,19 +24,17 @@ use crate::admin::keeping::Keeping;
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::publishing::Publishing;
 use crate::admin::refusals::{Episodes, Refusals, of_refused};
-use crate::admin::statistics;
 use crate::admin::turns::{Client, Turns};
-use crate::admin::values::{Answer, ChannelStanding, Command, Declined, Figures, Query};
-use crate::admin::waiting::{Instead, Late, Sending, Waiting};
+use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::admin::waiting::{Instead, Sending, Waiting};
 use crate::asked_to_stop::AskedToStop;
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::{
     ANSWER_BYTES_MAX, Answered, Creations, Declared, Denied, Farewell, Fault, Objects, Request, Settable,
     SupplierStanding, Unpublished, Wish,
 };
-use crate::lane::draining::LookedAt;
 use crate::lane::io::net::Bell;
-use crate::lane::links::mail::{LaneThread, SupplierNews, Survey, ToAdministration, ToLane};
+use crate::lane::links::mail::{LaneThread, SupplierNews, ToAdministration, ToLane};
 use crate::lane::links::post::Inbox;
 use crate::lane::links::roster::Roster;
 use crate::lane::reports::Allowance;
@@ -220,57 +221,6 @@ impl Administration {
         undone
     }
 
-    fn send(&mut self, answer: Sending) {
-        match answer {
-            Sending::ToClient(lane, letter, _) => _ = self.roster.post(lane, letter),
-            // Nobody waits any more if it cannot be sent.
-            Sending::ToProgram(to, answer) => _ = to.try_send(answer),
-        }
-    }
-
-    /// Hands what was changed to the store.
-    fn keep(&mut self) {
-        let Self { keeping, objects, .. } = self;
-        keeping.gather(|| objects.poll_changed_part());
-    }
-
-    /// The same until there is nothing more to hand over.
-    fn keep_all(&mut self) {
-        self.keep();
-        while self.keeping.has_to_gather() {
-            self.keep();
-        }
-    }
-
-    /// Sends what is answered when what it speaks of is on disk, or has it wait for that.
-    fn send_when_kept(&mut self, answer: Sending) {
-        if let Some(answer) = self.keeping.admit(answer) {
-            self.send(answer);
-        }
-    }
-
-    /// Lets the answers go that waited for the disk, and those that have waited for too long, in which that is said.
-    fn answer_kept(&mut self) {
-        while let Some(answer) = self.keeping.poll() {
-            self.send(answer);
-        }
-        let mut undoes = false;
-        while let Some(answer) = self.keeping.poll_late(time::now()) {
-            let Late { answer, is_change, made } = answer.not_kept();
-            self.counters.add(Counter::ChangesNotKept, is_change.into());
-            if !made.is_nothing() {
-                undoes = true;
-                self.objects.unmake(made);
-            }
-            self.send(answer);
-        }
-        if undoes {
-            self.publish();
-            self.keep();
-            self.carry_out_effects();
-        }
-    }
-
     /// Takes the letters that are there, and waits if there is nothing to do until one comes or the objects are to be told the
     /// time. True if the service is to stop.
     fn receive(&mut self, answers: &mut Answers) -> bool {
@@ -387,15 +337,6 @@ impl Administration {
                 let answer = self.concluded(request, answered, changed);
                 self.send_when_told(answer);
             }
-        }
-    }
-
-    /// An answer goes when what it speaks of is published, or when clients have been told of it, too.
-    fn send_when_told(&mut self, answer: Sending) {
-        match (self.objects.take_farewell(), self.objects.take_unpublished()) {
-            (Some(farewell), _) => _ = self.answers.untold.insert(farewell, answer),
-            (None, Some(changed)) => self.answers.unpublished.push((changed, answer)),
-            (None, None) => self.answers.done.push(answer),
         }
     }
 
@@ -581,105 +522,6 @@ impl Administration {
         }
     }
 
-    /// A lane tells what is left to deliver before the service ends.
-    fn note_left(&mut self, from: LaneThread, piece: Vec<Undelivered>, last: Option<LookedAt>) {
-        let Some(drain) = &mut self.ending.drain else { return };
-        let first = drain.take_in(from, piece, last, time::now());
-        if let Some((events, consumers)) = first.filter(|(events, _)| *events > 0) {
-            log::info!("stopping: takes no more events, and delivers {events} to {consumers} consumers first");
-        }
-    }
-
-    /// Asks the lanes how they stand, if somebody wants to know, unless they are being asked already.
-    fn survey(&mut self) {
-        let Some((lanes, asked)) = self.inquiry.begin(self.roster.threads()) else { return };
-        for lane in lanes {
-            self.roster.post(lane, ToLane::Survey(asked));
-        }
-    }
-
-    /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
-    fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
-        let Some((mut survey, mut waiting)) = self.inquiry.told(from) else { return };
-        let of_figures: Vec<_> = waiting.extract_if(.., |(query, _)| *query == Query::Figures).collect();
-        self.tell_figures(&mut survey, of_figures, waiting.is_empty(), answers);
-        let (of_channels, waiting): (Vec<_>, Vec<_>) =
-            waiting.into_iter().partition(|(query, _)| matches!(query, Query::Channels(_)));
-        for (query, waiting) in of_channels {
-            if let Query::Channels(channels) = query {
-                self.tell_of_channels(&channels, &survey.outboxes, waiting, answers);
-            }
-        }
-        if waiting.is_empty() {
-            return self.survey();
-        }
-        let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key));
-        let drops = statistics::drops(survey.drops, |key| self.name(key));
-        let beyond = survey.drops_beyond;
-        for (query, waiting) in waiting {
-            let answer = match query {
-                Query::Drops => Answer::Drops { drops: drops.clone(), beyond },
-                Query::Progress => Answer::Progress,
-                _ => Answer::Consumers(consumers.clone()),
-            };
-            answers.push(self.answered(waiting, Ok(answer)));
-        }
-        self.survey();
-    }
-
-    /// Passes on what the lanes have told, without looking at it.
-    fn tell_figures(
-        &mut self,
-        survey: &mut Survey,
-        mut waiting: Vec<(Query, Waiting)>,
-        is_all: bool,
-        answers: &mut Answers,
-    ) {
-        let Some((_, last)) = waiting.pop() else { return };
-        let figures = |survey: &Survey| Figures {
-            now: self.now(),
-            outboxes: survey.outboxes.clone(),
-            channels: survey.channels.clone(),
-        };
-        for (_, waiting) in waiting {
-            answers.push(self.answered(waiting, Ok(Answer::Figures(figures(survey)))));
-        }
-        let figures = match is_all {
-            true => Figures {
-                now: self.now(),
-                outboxes: core::mem::take(&mut survey.outboxes),
-                channels: core::mem::take(&mut survey.channels),
-            },
-            false => figures(survey),
-        };
-        answers.push(self.answered(last, Ok(Answer::Figures(figures))));
-    }
-
-    /// Answers somebody who wants to know how channels stand.
-    fn tell_of_channels(
-        &mut self,
-        channels: &[ChannelId],
-        outboxes: &[OutboxStats],
-        waiting: Waiting,
-        answers: &mut Answers,
-    ) {
-        let now = self.now();
-        let standing = |channel: &ChannelId| {
-            let name = self.objects.channel_name(*channel)?;
-            Some(statistics::channel(*channel, outboxes, now, (name, |key| self.name(key))))
-        };
-        let standings: Vec<ChannelStanding> = channels.iter().filter_map(standing).collect();
-        match waiting {
-            Waiting::Client(request) => {
-                self.objects.handle_standings(standings);
-                let answered = self.execute(&request);
-                // It was asked, and nothing was changed.
-                answers.push(self.concluded(request, answered, None));
-            }
-            waiting @ Waiting::Program(..) => answers.push(self.answered(waiting, Ok(Answer::Channels(standings)))),
-        }
-    }
-
     fn publish(&mut self) {
         self.publishing.let_go();
         self.change_lanes();
@@ -831,28 +673,6 @@ impl Administration {
             log::debug!("{text}");
         } else {
             self.counters.add(Counter::LogLinesLeftOut, 1);
-        }
-    }
-
-    /// Lets the answers go whose requests' changes are published. Those stay that wait for one that concerns very many.
-    fn answer_published(&mut self) {
-        let Self { answers: Withheld { unpublished, .. }, objects, .. } = self;
-        let published: Vec<Sending> = unpublished
-            .extract_if(.., |(changed, _)| objects.is_published(changed))
-            .map(|(_, answer)| answer)
-            .collect();
-        published.into_iter().for_each(|answer| self.send_when_kept(answer));
-    }
-
-    /// Lets the answers go that need not wait for clients any more.
-    fn answer_withheld(&mut self) {
-        while let Some((farewell, all_told)) = self.objects.poll_farewell() {
-            if !all_told {
-                self.counters.add(Counter::DestroysNotWaitedFor, 1);
-            }
-            if let Some(answer) = self.answers.untold.remove(&farewell) {
-                self.send_when_kept(answer);
-            }
         }
     }
 }

@@ -1,6 +1,10 @@
 //! The simulated network: connections with latency, buffers that are full, short reads and writes, ends and resets; and the
 //! clock, which stands still unless it is set forward or read.
 
+mod datagrams;
+#[cfg(test)]
+mod tests;
+
 use core::cell::RefCell;
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,6 +15,7 @@ use fastrand::Rng;
 
 use crate::lane::io::socket::Socket;
 use crate::lane::io::system::{Interest, Ready};
+use crate::simulation::network::datagrams::Bound;
 
 thread_local! {
     static NET: RefCell<Option<Net>> = const { RefCell::new(None) };
@@ -130,17 +135,6 @@ struct End {
 struct Listening {
     address: SocketAddr,
     waiting: VecDeque<(Id, SocketAddr)>,
-}
-
-/// A socket for datagrams.
-#[derive(Debug)]
-struct Bound {
-    address: SocketAddr,
-    arrived: VecDeque<(SocketAddr, Vec<u8>)>,
-    /// With the time at which each arrives, in any order.
-    under_way: Vec<(Duration, SocketAddr, Vec<u8>)>,
-    /// Those that were lost, and when they would have arrived.
-    lost: Vec<(Duration, Vec<u8>)>,
 }
 
 #[derive(Debug, Default)]
@@ -493,67 +487,6 @@ impl Net {
         registered.filter_map(|(what, (socket, interest))| self.state(*what, *socket, *interest)).collect()
     }
 
-    // ---- datagrams ----
-
-    /// Takes datagrams at an address.
-    pub(crate) fn bind(&mut self, address: SocketAddr) -> Id {
-        let id = self.id();
-        let socket = Bound { address, arrived: VecDeque::new(), under_way: Vec::new(), lost: Vec::new() };
-        self.bound.insert(id, socket);
-        id
-    }
-
-    pub(crate) fn unbind(&mut self, socket: Id) {
-        self.bound.remove(&socket);
-    }
-
-    /// Sends a datagram, which may be lost, come twice, or come behind later ones. Now and then there is no room for it.
-    pub(crate) fn send_datagram(&mut self, socket: Id, to: SocketAddr, datagram: &[u8]) -> Result<(), Trouble> {
-        let from = self.bound.get(&socket).ok_or(Trouble::Reset)?.address;
-        if self.happens(u16::from(self.weather.short_percent)) {
-            return Err(Trouble::WouldBlock);
-        }
-        let copies = 1 + u8::from(self.happens(self.weather.doubled));
-        for _ in 0..copies {
-            let jitter = self.rng.u64(0..=u64::try_from(self.weather.jitter.as_nanos()).unwrap_or(0) / 100);
-            let late = if self.happens(self.weather.delayed) {
-                self.rng.u64(0..u64::try_from(Weather::DELAYED_BY.as_nanos()).unwrap_or(1))
-            } else {
-                0
-            };
-            let due = self.now + self.weather.latency + Duration::from_nanos(jitter + late);
-            let is_lost = copies == 1 && self.happens(self.weather.lost);
-            let Some(receiver) = self.bound.values_mut().find(|receiver| receiver.address == to) else { continue };
-            if is_lost {
-                receiver.lost.push((due, datagram.to_vec()));
-            } else {
-                receiver.under_way.push((due, from, datagram.to_vec()));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether something happens that does so often, of 1,000.
-    fn happens(&mut self, of_1000: u16) -> bool {
-        of_1000 > 0 && self.rng.u16(0..1_000) < of_1000
-    }
-
-    /// The next datagram that has arrived, and its sender.
-    pub(crate) fn receive_datagram(&mut self, socket: Id) -> Option<(SocketAddr, Vec<u8>)> {
-        self.bound.get_mut(&socket)?.arrived.pop_front()
-    }
-
-    /// Whether one has arrived.
-    pub(crate) fn has_datagrams(&self, socket: Id) -> bool {
-        self.bound.get(&socket).is_some_and(|socket| !socket.arrived.is_empty())
-    }
-
-    /// Those that were lost on the way to a socket, and would have arrived since then.
-    pub(crate) fn lost_since(&self, socket: Id, since: Duration) -> impl Iterator<Item = &[u8]> {
-        let lost = self.bound.get(&socket).into_iter().flat_map(|socket| &socket.lost);
-        lost.filter(move |(due, _)| *due >= since).map(|(_, datagram)| datagram.as_slice())
-    }
-
     /// What a poll has to tell of one thing.
     fn state(&self, what: Id, socket: Socket, interest: Interest) -> Option<Ready> {
         let silent = Ready { socket, readable: false, writable: false, ended: false, broken: false };
@@ -623,150 +556,5 @@ impl End {
                 self.arrived.clear();
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MILLI: Duration = Duration::from_millis(1);
-
-    fn at(host: u8) -> SocketAddr {
-        SocketAddr::from(([10, 0, 0, host], 1))
-    }
-
-    /// Two ends of a connection, and the network.
-    fn connection(weather: Weather) -> (Net, Id, Id) {
-        let mut net = Net::new(1, weather);
-        let listener = net.listen(at(1));
-        let ours = net.connect(at(2), at(1));
-        assert_eq!(net.connected(ours), None);
-        net.go_to(MILLI);
-        assert_eq!(net.connected(ours), Some(Ok(())));
-        let (theirs, from) = net.accept(listener).unwrap();
-        assert_eq!((from, net.accept(listener)), (at(2), None));
-        (net, ours, theirs)
-    }
-
-    fn read(net: &mut Net, end: Id) -> Result<Vec<u8>, Trouble> {
-        let mut bytes = Vec::new();
-        net.read(end, &mut bytes, usize::MAX).map(|_| bytes)
-    }
-
-    #[test]
-    fn what_is_written_arrives_later_and_in_order_however_short_reads_and_writes_are() {
-        let weather = Weather { short_percent: 90, jitter: MILLI, window_bytes: 100, ..Weather::FAIR };
-        let (mut net, ours, theirs) = connection(weather);
-        let sent: Vec<u8> = (0..=255).cycle().take(5_000).collect();
-        let (mut written, mut got) = (0, Vec::new());
-        while got.len() < sent.len() {
-            match net.write(ours, &sent[written..]) {
-                Ok(count) => written += count,
-                Err(trouble) => assert_eq!(trouble, Trouble::WouldBlock),
-            }
-            assert!(written - got.len() <= 100);
-            net.go_to(net.time() + MILLI);
-            if net.is_readable(theirs) {
-                net.read(theirs, &mut got, 64).unwrap();
-            }
-        }
-        assert_eq!(got, sent);
-    }
-
-    #[test]
-    fn an_end_comes_behind_what_was_written_and_a_reset_before_it() {
-        let (mut net, ours, theirs) = connection(Weather::FAIR);
-        net.write(ours, b"last words").unwrap();
-        net.shut(ours);
-        assert_eq!(read(&mut net, theirs), Err(Trouble::WouldBlock));
-        net.go_to(net.time() + MILLI);
-        assert_eq!(read(&mut net, theirs).unwrap(), b"last words");
-        assert_eq!(read(&mut net, theirs).unwrap(), b"");
-        net.write(theirs, b"heard").unwrap();
-        net.reset(theirs);
-        net.go_to(net.time() + MILLI);
-        assert_eq!((read(&mut net, ours), net.write(ours, b"?")), (Err(Trouble::Reset), Err(Trouble::Reset)));
-    }
-
-    #[test]
-    fn what_is_written_to_nobody_is_answered_with_a_reset() {
-        let (mut net, ours, theirs) = connection(Weather::FAIR);
-        net.close(theirs);
-        assert_eq!(net.write(ours, b"hello"), Ok(5));
-        net.go_to(net.time() + MILLI);
-        assert_eq!(net.write(ours, b"hello"), Err(Trouble::Reset));
-    }
-
-    #[test]
-    fn datagrams_are_lost_doubled_and_overtaken_each_as_a_whole() {
-        let weather = Weather { lost: 100, doubled: 100, delayed: 100, ..Weather::FAIR };
-        let mut net = Net::new(1, weather);
-        let (ours, theirs) = (net.bind(at(1)), net.bind(at(2)));
-        let mut sent = 0..1_000_u16;
-        for number in sent.by_ref() {
-            net.send_datagram(ours, at(2), &number.to_le_bytes()).unwrap();
-            net.go_to(net.time() + Duration::from_micros(100));
-        }
-        net.go_to(net.time() + Weather::DELAYED_BY * 2);
-        let mut came = Vec::new();
-        while let Some((from, datagram)) = net.receive_datagram(theirs) {
-            assert_eq!(from, at(1));
-            came.push(u16::from_le_bytes(datagram.try_into().unwrap()));
-        }
-        let lost = net.lost_since(theirs, Duration::ZERO).count();
-        let overtaken = came.windows(2).filter(|pair| pair[0] > pair[1]).count();
-        let distinct: std::collections::BTreeSet<u16> = came.iter().copied().collect();
-        assert_eq!(distinct.len() + lost, 1_000);
-        assert!(lost > 50 && overtaken > 50 && came.len() > distinct.len() + 50, "{lost} {overtaken} {}", came.len());
-    }
-
-    #[test]
-    fn hosts_refuse_or_say_nothing() {
-        let mut net = Net::new(1, Weather::FAIR);
-        net.set_host(at(2), Host::Silent);
-        let (refused, silent) = (net.connect(at(9), at(1)), net.connect(at(9), at(2)));
-        net.go_to(Duration::from_secs(60));
-        assert_eq!((net.connected(refused), net.connected(silent)), (Some(Err(Trouble::Refused)), None));
-    }
-
-    #[test]
-    fn a_poll_tells_what_it_was_asked_for_as_long_as_it_is_so_and_of_trouble_always() {
-        let (mut net, ours, theirs) = connection(Weather { window_bytes: 4, ..Weather::FAIR });
-        let (poll, bell, socket) = (
-            net.new_poll(),
-            net.new_bell(),
-            Socket::Listener(crate::doors::Tag::Giop, crate::lane::io::socket::Layer::Plain),
-        );
-        net.register(poll, ours, socket, Interest { read: true, ..Interest::WRITE });
-        net.register(poll, bell, Socket::Bell, Interest::READ);
-        let told =
-            |net: &mut Net| net.poll(poll).into_iter().map(|ready| (ready.socket, ready.readable, ready.writable));
-        assert_eq!(told(&mut net).collect::<Vec<_>>(), [(socket, false, true)]);
-        net.write(ours, b"full").unwrap();
-        net.write(theirs, b"in").unwrap();
-        net.ring(bell);
-        net.go_to(net.time() + MILLI);
-        let mut all: Vec<_> = told(&mut net).collect();
-        all.sort_unstable_by_key(|(socket, ..)| *socket == Socket::Bell);
-        assert_eq!(all, [(socket, true, false), (Socket::Bell, true, false)]);
-        assert_eq!(net.silence(bell), 1);
-        net.register(poll, ours, socket, Interest::NONE);
-        assert!(!net.is_ready(poll));
-        net.reset(theirs);
-        net.go_to(net.time() + MILLI);
-        assert!(net.poll(poll).first().is_some_and(|ready| ready.broken && ready.readable && ready.writable));
-    }
-
-    #[test]
-    fn who_waits_for_a_bell_does_so_until_it_is_rung() {
-        let mut net = Net::new(1, Weather::FAIR);
-        let bell = net.new_bell();
-        net.wait_for(bell, Some(MILLI));
-        assert_eq!(net.waits_until(bell), Some(MILLI));
-        net.ring(bell);
-        assert_eq!(net.waits_until(bell), None);
-        net.wait_for(bell, None);
-        assert_eq!(net.waits_until(bell), None, "it had been rung");
     }
 }

@@ -1,0 +1,90 @@
+//! When an answer goes: at once, or when what it speaks of is published, is on disk, or has been told to those whom it concerns.
+
+use crate::admin::run::{Administration, Withheld};
+use crate::admin::waiting::{Late, Sending};
+use crate::counters::Counter;
+use crate::time;
+
+impl Administration {
+    pub(super) fn send(&mut self, answer: Sending) {
+        match answer {
+            Sending::ToClient(lane, letter, _) => _ = self.roster.post(lane, letter),
+            // Nobody waits any more if it cannot be sent.
+            Sending::ToProgram(to, answer) => _ = to.try_send(answer),
+        }
+    }
+
+    /// Hands what was changed to the store.
+    pub(super) fn keep(&mut self) {
+        let Self { keeping, objects, .. } = self;
+        keeping.gather(|| objects.poll_changed_part());
+    }
+
+    /// The same until there is nothing more to hand over.
+    pub(super) fn keep_all(&mut self) {
+        self.keep();
+        while self.keeping.has_to_gather() {
+            self.keep();
+        }
+    }
+
+    /// Sends what is answered when what it speaks of is on disk, or has it wait for that.
+    pub(super) fn send_when_kept(&mut self, answer: Sending) {
+        if let Some(answer) = self.keeping.admit(answer) {
+            self.send(answer);
+        }
+    }
+
+    /// Lets the answers go that waited for the disk, and those that have waited for too long, in which that is said.
+    pub(super) fn answer_kept(&mut self) {
+        while let Some(answer) = self.keeping.poll() {
+            self.send(answer);
+        }
+        let mut undoes = false;
+        while let Some(answer) = self.keeping.poll_late(time::now()) {
+            let Late { answer, is_change, made } = answer.not_kept();
+            self.counters.add(Counter::ChangesNotKept, is_change.into());
+            if !made.is_nothing() {
+                undoes = true;
+                self.objects.unmake(made);
+            }
+            self.send(answer);
+        }
+        if undoes {
+            self.publish();
+            self.keep();
+            self.carry_out_effects();
+        }
+    }
+
+    /// An answer goes when what it speaks of is published, or when clients have been told of it, too.
+    pub(super) fn send_when_told(&mut self, answer: Sending) {
+        match (self.objects.take_farewell(), self.objects.take_unpublished()) {
+            (Some(farewell), _) => _ = self.answers.untold.insert(farewell, answer),
+            (None, Some(changed)) => self.answers.unpublished.push((changed, answer)),
+            (None, None) => self.answers.done.push(answer),
+        }
+    }
+
+    /// Lets the answers go whose requests' changes are published. Those stay that wait for one that concerns very many.
+    pub(super) fn answer_published(&mut self) {
+        let Self { answers: Withheld { unpublished, .. }, objects, .. } = self;
+        let published: Vec<Sending> = unpublished
+            .extract_if(.., |(changed, _)| objects.is_published(changed))
+            .map(|(_, answer)| answer)
+            .collect();
+        published.into_iter().for_each(|answer| self.send_when_kept(answer));
+    }
+
+    /// Lets the answers go that need not wait for clients any more.
+    pub(super) fn answer_withheld(&mut self) {
+        while let Some((farewell, all_told)) = self.objects.poll_farewell() {
+            if !all_told {
+                self.counters.add(Counter::DestroysNotWaitedFor, 1);
+            }
+            if let Some(answer) = self.answers.untold.remove(&farewell) {
+                self.send_when_kept(answer);
+            }
+        }
+    }
+}

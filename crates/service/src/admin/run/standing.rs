@@ -1,0 +1,112 @@
+//! How consumers and channels stand, which the lanes are asked for; and what is left when the service ends.
+
+use engine::{ChannelId, OutboxStats, Undelivered};
+
+use crate::admin::run::{Administration, Answers};
+use crate::admin::statistics;
+use crate::admin::values::{Answer, ChannelStanding, Figures, Query};
+use crate::admin::waiting::Waiting;
+use crate::lane::draining::LookedAt;
+use crate::lane::links::mail::{LaneThread, Survey, ToLane};
+use crate::time;
+
+impl Administration {
+    /// A lane tells what is left to deliver before the service ends.
+    pub(super) fn note_left(&mut self, from: LaneThread, piece: Vec<Undelivered>, last: Option<LookedAt>) {
+        let Some(drain) = &mut self.ending.drain else { return };
+        let first = drain.take_in(from, piece, last, time::now());
+        if let Some((events, consumers)) = first.filter(|(events, _)| *events > 0) {
+            log::info!("stopping: takes no more events, and delivers {events} to {consumers} consumers first");
+        }
+    }
+
+    /// Asks the lanes how they stand, if somebody wants to know, unless they are being asked already.
+    pub(super) fn survey(&mut self) {
+        let Some((lanes, asked)) = self.inquiry.begin(self.roster.threads()) else { return };
+        for lane in lanes {
+            self.roster.post(lane, ToLane::Survey(asked));
+        }
+    }
+
+    /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
+    pub(super) fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
+        let Some((mut survey, mut waiting)) = self.inquiry.told(from) else { return };
+        let of_figures: Vec<_> = waiting.extract_if(.., |(query, _)| *query == Query::Figures).collect();
+        self.tell_figures(&mut survey, of_figures, waiting.is_empty(), answers);
+        let (of_channels, waiting): (Vec<_>, Vec<_>) =
+            waiting.into_iter().partition(|(query, _)| matches!(query, Query::Channels(_)));
+        for (query, waiting) in of_channels {
+            if let Query::Channels(channels) = query {
+                self.tell_of_channels(&channels, &survey.outboxes, waiting, answers);
+            }
+        }
+        if waiting.is_empty() {
+            return self.survey();
+        }
+        let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key));
+        let drops = statistics::drops(survey.drops, |key| self.name(key));
+        let beyond = survey.drops_beyond;
+        for (query, waiting) in waiting {
+            let answer = match query {
+                Query::Drops => Answer::Drops { drops: drops.clone(), beyond },
+                Query::Progress => Answer::Progress,
+                _ => Answer::Consumers(consumers.clone()),
+            };
+            answers.push(self.answered(waiting, Ok(answer)));
+        }
+        self.survey();
+    }
+
+    /// Passes on what the lanes have told, without looking at it.
+    fn tell_figures(
+        &mut self,
+        survey: &mut Survey,
+        mut waiting: Vec<(Query, Waiting)>,
+        is_all: bool,
+        answers: &mut Answers,
+    ) {
+        let Some((_, last)) = waiting.pop() else { return };
+        let figures = |survey: &Survey| Figures {
+            now: self.now(),
+            outboxes: survey.outboxes.clone(),
+            channels: survey.channels.clone(),
+        };
+        for (_, waiting) in waiting {
+            answers.push(self.answered(waiting, Ok(Answer::Figures(figures(survey)))));
+        }
+        let figures = match is_all {
+            true => Figures {
+                now: self.now(),
+                outboxes: core::mem::take(&mut survey.outboxes),
+                channels: core::mem::take(&mut survey.channels),
+            },
+            false => figures(survey),
+        };
+        answers.push(self.answered(last, Ok(Answer::Figures(figures))));
+    }
+
+    /// Answers somebody who wants to know how channels stand.
+    fn tell_of_channels(
+        &mut self,
+        channels: &[ChannelId],
+        outboxes: &[OutboxStats],
+        waiting: Waiting,
+        answers: &mut Answers,
+    ) {
+        let now = self.now();
+        let standing = |channel: &ChannelId| {
+            let name = self.objects.channel_name(*channel)?;
+            Some(statistics::channel(*channel, outboxes, now, (name, |key| self.name(key))))
+        };
+        let standings: Vec<ChannelStanding> = channels.iter().filter_map(standing).collect();
+        match waiting {
+            Waiting::Client(request) => {
+                self.objects.handle_standings(standings);
+                let answered = self.execute(&request);
+                // It was asked, and nothing was changed.
+                answers.push(self.concluded(request, answered, None));
+            }
+            waiting @ Waiting::Program(..) => answers.push(self.answered(waiting, Ok(Answer::Channels(standings)))),
+        }
+    }
+}

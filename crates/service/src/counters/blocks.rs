@@ -1,0 +1,344 @@
+//! Where it is counted: a block for each thread, and the sum of all.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use crate::counters::Counter;
+
+/// One thread's counters. Written by that thread only.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Which lane has it, if one does.
+    lane: AtomicU64,
+    values: [AtomicU64; Counter::ALL.len()],
+}
+
+/// In [`Block::lane`]: that it is a lane's, and that the lane has a CORBA priority, which is in the 16 lowest bits; its id is in
+/// the 16 above those two.
+const IS_LANE: u64 = 1 << 17;
+const HAS_PRIORITY: u64 = 1 << 16;
+
+impl Block {
+    fn new() -> Self {
+        Self { lane: AtomicU64::new(0), values: [const { AtomicU64::new(0) }; Counter::ALL.len()] }
+    }
+
+    fn value(&self, counter: Counter) -> Option<&AtomicU64> {
+        self.values.get(counter as usize)
+    }
+
+    /// Adds to a counter.
+    pub(crate) fn add(&self, counter: Counter, amount: u64) {
+        if let Some(value) = self.value(counter) {
+            // Relaxed, and no read-modify-write: this thread alone writes the block, and nothing is published through it.
+            value.store(value.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
+        }
+    }
+
+    /// Raises a counter that is a maximum.
+    pub(crate) fn raise(&self, counter: Counter, amount: u64) {
+        if let Some(value) = self.value(counter)
+            && value.load(Ordering::Relaxed) < amount
+        {
+            value.store(amount, Ordering::Relaxed);
+        }
+    }
+
+    /// Sets a counter that is a level, or that is kept elsewhere.
+    pub(crate) fn set(&self, counter: Counter, amount: u64) {
+        if let Some(value) = self.value(counter) {
+            value.store(amount, Ordering::Relaxed);
+        }
+    }
+}
+
+/// All counters of a service.
+#[derive(Debug, Clone)]
+pub struct Counters {
+    blocks: Arc<[Arc<Block>]>,
+}
+
+/// Whose block is which; those of lanes follow.
+const MAIN: usize = 0;
+const ADMINISTRATION: usize = 1;
+const PAST: usize = 2;
+const RESOLVER: usize = 3;
+const STORE: usize = 4;
+const OVERFLOW: usize = 5;
+const HANDSHAKES: usize = 6;
+const HTTP: usize = 7;
+const FIRST_SEAT: usize = 8;
+
+/// The block of a lane of a pool, until the lane ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seat(usize);
+
+impl Counters {
+    /// Makes the registry, with blocks for so many lanes beside the main one, and as many that are about to end.
+    pub(crate) fn new(lanes_max: usize) -> Self {
+        let counters = Self { blocks: (0..FIRST_SEAT + 2 * lanes_max).map(|_| Arc::new(Block::new())).collect() };
+        counters.blocks.first().iter().for_each(|block| block.lane.store(IS_LANE, Ordering::Relaxed));
+        counters
+    }
+
+    fn block(&self, at: usize) -> Arc<Block> {
+        #[expect(clippy::expect_used, reason = "the registry is made with these blocks")]
+        Arc::clone(self.blocks.get(at).expect("a block for each thread"))
+    }
+
+    /// The block of the main lane, which may have a CORBA priority.
+    pub(crate) fn of_main(&self, priority: Option<i16>) -> Arc<Block> {
+        let block = self.block(MAIN);
+        block.lane.store(label(0, priority), Ordering::Relaxed);
+        block
+    }
+
+    /// Administration's block.
+    pub(crate) fn of_administration(&self) -> Arc<Block> {
+        self.block(ADMINISTRATION)
+    }
+
+    /// The resolver's block.
+    pub(crate) fn of_resolver(&self) -> Arc<Block> {
+        self.block(RESOLVER)
+    }
+
+    /// The store's block.
+    pub(crate) fn of_store(&self) -> Arc<Block> {
+        self.block(STORE)
+    }
+
+    /// The block of what keeps backlogs.
+    pub(crate) fn of_overflow(&self) -> Arc<Block> {
+        self.block(OVERFLOW)
+    }
+
+    /// The block of the thread that makes TLS handshakes.
+    pub(crate) fn of_handshakes(&self) -> Arc<Block> {
+        self.block(HANDSHAKES)
+    }
+
+    /// What the thread that serves HTTP counts by. There is one at most.
+    #[must_use]
+    pub fn of_http(&self) -> HttpTally {
+        HttpTally(self.block(HTTP))
+    }
+
+    /// Gives a lane that begins a block. Nothing if all are taken.
+    pub(crate) fn seat(&self, lane: u16, priority: i16) -> Option<(Seat, Arc<Block>)> {
+        let is_free = |block: &Arc<Block>| block.lane.load(Ordering::Relaxed) == 0;
+        let at = FIRST_SEAT + self.blocks.get(FIRST_SEAT..)?.iter().position(is_free)?;
+        let block = self.block(at);
+        block.lane.store(label(lane, Some(priority)), Ordering::Relaxed);
+        Some((Seat(at), block))
+    }
+
+    /// A lane has ended, and its thread with it: what it counted stays in the totals, and its block is free.
+    pub(crate) fn leave(&self, seat: Seat) {
+        let (block, past) = (self.block(seat.0), self.block(PAST));
+        for counter in Counter::ALL {
+            let amount = block.value(*counter).map_or(0, |value| value.swap(0, Ordering::Relaxed));
+            match counter {
+                counter if counter.is_level() => {}
+                counter if counter.is_maximum() => past.raise(*counter, amount),
+                _ => past.add(*counter, amount),
+            }
+        }
+        block.lane.store(0, Ordering::Relaxed);
+    }
+
+    /// The value of one counter now: the sum over all threads, of a maximum the greatest.
+    #[must_use]
+    pub fn read(&self, counter: Counter) -> u64 {
+        let values = self.blocks.iter().filter_map(|block| block.value(counter));
+        counter.join(values.map(|value| value.load(Ordering::Relaxed)))
+    }
+
+    /// Every counter's name and value now.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
+        Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter))).collect()
+    }
+
+    /// The lanes that there are, the main one first, each with what it alone has counted.
+    #[must_use]
+    pub fn lanes(&self) -> Vec<LaneCounters> {
+        let lanes = self.blocks.iter().filter_map(|block| {
+            let label = block.lane.load(Ordering::Relaxed);
+            let low = |bits: u64| u16::try_from(bits & 0xffff).unwrap_or(0);
+            let priority = (label & HAS_PRIORITY != 0).then(|| low(label).cast_signed());
+            (label & IS_LANE != 0).then(|| LaneCounters { id: low(label >> 18), priority, block: Arc::clone(block) })
+        });
+        let mut lanes: Vec<LaneCounters> = lanes.collect();
+        lanes.sort_by_key(|lane| lane.id);
+        lanes
+    }
+}
+
+/// What the thread that serves HTTP has counted.
+#[derive(Debug, Clone)]
+pub struct HttpTally(Arc<Block>);
+
+impl HttpTally {
+    /// Adds to a counter.
+    pub fn add(&self, counter: Counter, amount: u64) {
+        self.0.add(counter, amount);
+    }
+
+    /// Sets a counter that is a level.
+    pub fn set(&self, counter: Counter, amount: u64) {
+        self.0.set(counter, amount);
+    }
+}
+
+fn label(lane: u16, priority: Option<i16>) -> u64 {
+    let priority = priority.map_or(0, |priority| HAS_PRIORITY | u64::from(priority.cast_unsigned()));
+    IS_LANE | priority | u64::from(lane) << 18
+}
+
+/// What one lane has counted.
+#[derive(Debug, Clone)]
+pub struct LaneCounters {
+    id: u16,
+    priority: Option<i16>,
+    block: Arc<Block>,
+}
+
+impl LaneCounters {
+    /// The lane's number; 0 is the main lane.
+    #[must_use]
+    pub const fn id(&self) -> u16 {
+        self.id
+    }
+
+    /// Its CORBA priority, if it has one.
+    #[must_use]
+    pub const fn priority(&self) -> Option<i16> {
+        self.priority
+    }
+
+    /// What its thread is called.
+    #[must_use]
+    pub fn name(&self) -> String {
+        lane_name(self.id, self.priority)
+    }
+
+    /// The value of one counter now. What does not count in lanes is 0.
+    #[must_use]
+    pub fn read(&self, counter: Counter) -> u64 {
+        self.block.value(counter).map_or(0, |value| value.load(Ordering::Relaxed))
+    }
+
+    /// Name and value of every counter that is not 0.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<(&'static str, u64)> {
+        let all = Counter::ALL.iter().map(|counter| (counter.name(), self.read(*counter)));
+        all.filter(|(_, value)| *value > 0).collect()
+    }
+}
+
+/// What a lane's thread is called: `lane` is the main one, `lane-3-p100` one of a pool.
+pub(crate) fn lane_name(id: u16, priority: Option<i16>) -> String {
+    match (id, priority) {
+        (0, _) => "lane".to_owned(),
+        (id, Some(priority)) => format!("lane-{id}-p{priority}"),
+        (id, None) => format!("lane-{id}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use accounts::{Resource, Spent, SpentBy};
+
+    use super::*;
+
+    #[test]
+    fn readers_see_the_sum_of_all_threads_and_the_greatest_maximum() {
+        let counters = Counters::new(2);
+        counters.of_main(None).add(Counter::EventsIn, 3);
+        counters.of_administration().add(Counter::EventsIn, 4);
+        counters.of_administration().raise(Counter::CycleMax, 9);
+        counters.of_main(None).raise(Counter::CycleMax, 7);
+        counters.of_administration().set(Counter::TurnsWaitingMax, 2);
+        counters.of_main(None).set(Counter::TurnsWaitingMax, 3);
+        assert_eq!(counters.read(Counter::EventsIn), 7);
+        assert!(counters.snapshot().contains(&("lane_cycle_max_ns", 9)));
+        assert_eq!(counters.read(Counter::TurnsWaitingMax), 3, "of two lanes, not of both together");
+    }
+
+    #[test]
+    fn what_a_lane_counted_stays_in_the_totals_when_it_has_ended() {
+        let counters = Counters::new(1);
+        let (seat, block) = counters.seat(5, 100).unwrap();
+        block.add(Counter::EventsIn, 3);
+        block.raise(Counter::CycleMax, 9);
+        block.set(Counter::ConnectionsOpen, 2);
+        assert!(counters.seat(7, 100).is_some_and(|(other, _)| other != seat));
+        assert!(counters.seat(6, 100).is_none());
+        counters.leave(seat);
+        let totals = [Counter::EventsIn, Counter::CycleMax, Counter::ConnectionsOpen];
+        assert_eq!(totals.map(|counter| counters.read(counter)), [3, 9, 0]);
+        let (_, block) = counters.seat(6, 100).unwrap();
+        block.add(Counter::EventsIn, 1);
+        assert_eq!(counters.read(Counter::EventsIn), 4);
+        let of_lanes: Vec<_> = counters.lanes().iter().map(|lane| (lane.name(), lane.snapshot())).collect();
+        let named = |name: &str| name.to_owned();
+        let expected = [
+            (named("lane"), vec![]),
+            (named("lane-6-p100"), vec![("lane_events_in", 1)]),
+            (named("lane-7-p100"), vec![]),
+        ];
+        assert_eq!(of_lanes, expected);
+    }
+
+    #[test]
+    fn lanes_are_called_by_number_and_priority() {
+        let counters = Counters::new(3);
+        counters.of_main(Some(7));
+        counters.seat(3, 32_767);
+        counters.seat(2, 0);
+        let lanes = counters.lanes();
+        let told: Vec<_> = lanes.iter().map(|lane| (lane.id(), lane.priority(), lane.name())).collect();
+        let named = |name: &str| name.to_owned();
+        assert_eq!(
+            told,
+            [(0, Some(7), named("lane")), (2, Some(0), named("lane-2-p0")), (3, Some(32_767), named("lane-3-p32767"))]
+        );
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Counter::ALL.len());
+    }
+
+    #[test]
+    fn what_is_refused_is_counted_under_the_name_of_what_was_asked_for() {
+        let names = [
+            (Resource::Connections, "connections_limit_reached", "connections_share_reached"),
+            (Resource::Outgoing, "outgoing_limit_reached", "outgoing_share_reached"),
+            (Resource::IncompleteBytes, "incomplete_bytes_limit_reached", "incomplete_bytes_share_reached"),
+            (Resource::ReplyBytes, "reply_bytes_limit_reached", "reply_bytes_share_reached"),
+            (Resource::RequestBytes, "request_bytes_limit_reached", "request_bytes_share_reached"),
+            (Resource::KeptBytes, "kept_bytes_limit_reached", "kept_bytes_share_reached"),
+            (Resource::Channels, "channels_limit_reached", "channels_share_reached"),
+            (Resource::Proxies, "proxies_limit_reached", "proxies_share_reached"),
+            (Resource::EventTypes, "event_types_limit_reached", "event_types_share_reached"),
+            (Resource::Threads, "threads_limit_reached", "threads_share_reached"),
+            (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
+            (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
+            (Resource::Handshakes, "handshakes_limit_reached", "handshakes_share_reached"),
+            (Resource::Announced, "announced_limit_reached", "announced_share_reached"),
+            (Resource::InputBytes, "input_bytes_limit_reached", "input_bytes_share_reached"),
+            (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),
+            (Resource::Registrations, "registrations_limit_reached", "registrations_share_reached"),
+        ];
+        assert_eq!(names.map(|(resource, ..)| resource), Resource::ALL);
+        for (resource, of_limit, of_share) in names {
+            let counted = |by| Counter::of_refusal(Spent { resource, by }).name();
+            assert_eq!([counted(SpentBy::All), counted(SpentBy::Client)], [of_limit, of_share]);
+        }
+    }
+}
