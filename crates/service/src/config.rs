@@ -244,10 +244,10 @@ pub struct Tempo {
     pub group: Option<String>,
     /// Milliseconds between two announcements of the broker, 10 to 60,000. Default 1,000.
     pub period_ms: u16,
-    /// Messages that may wait for the turn of one topic, 1 to 1,048,576. Default 1,024. What comes beyond it in datagrams is lost, and
-    /// counted; a connection is not read meanwhile.
+    /// Messages that may wait for the turn of one topic, 1 to 1,048,576. Default 2,048. Of one publisher no more wait than it leaves
+    /// free. What comes beyond it in datagrams is lost, and counted; a connection is not read meanwhile.
     pub input_messages: u32,
-    /// Octets of them, with 320 more for each, 1 KiB to 1 GiB. Default 1 MiB. One message may wait whatever its size.
+    /// Octets of them, with 320 more for each, 1 KiB to 1 GiB. Default 2 MiB. One message may wait whatever its size.
     pub input_bytes: u32,
     /// Topics that end points announce, once for each that publishes or subscribes, of all clients, 64 to 16,777,216. Default 65,536. More
     /// are not taken, and get no answer.
@@ -566,8 +566,8 @@ impl Default for Tempo {
             listen: None,
             group: None,
             period_ms: 1_000,
-            input_messages: 1_024,
-            input_bytes: 1 << 20,
+            input_messages: 2_048,
+            input_bytes: 2 << 20,
             topics_max: 65_536,
             types: Vec::new(),
         }

@@ -1,6 +1,6 @@
 //! Messages that have come and wait: each topic has an input of its own, of bounded size, and topics take their turns by shares in virtual
-//! time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B). Within a topic the higher priority goes first, and what came first among equals
-//! (IV.C).
+//! time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B). Within a topic the higher priority goes first (IV.C); equals are by publishers' turns, so that one of
+//! them that floods the topic delays its own messages and no other's.
 
 use core::cmp::{Ordering, Reverse};
 use core::time::Duration;
@@ -17,6 +17,8 @@ use crate::lane::io::slots::Token;
 /// What waits for its topic's turn.
 pub(crate) struct Waiting {
     pub(crate) priority: i16,
+    /// Among those of its priority: the first of each publisher has the first turn.
+    turn: u64,
     serial: u64,
     /// The publisher that sent it.
     pub(crate) part: Token,
@@ -40,6 +42,26 @@ pub(crate) struct Bounds {
     pub(crate) octets: usize,
 }
 
+/// What waits in a topic's input of one publisher.
+#[derive(Debug, Default)]
+pub(crate) struct Queued {
+    messages: usize,
+    octets: usize,
+    /// The turn of a level is that of the last that came.
+    levels: Levels,
+}
+
+/// What waits of each priority, if something does.
+#[derive(Debug, Default)]
+struct Levels(Vec<Level>);
+
+#[derive(Debug)]
+struct Level {
+    priority: i16,
+    messages: usize,
+    turn: u64,
+}
+
 /// One topic's input.
 #[derive(Default)]
 pub(crate) struct Input {
@@ -48,6 +70,8 @@ pub(crate) struct Input {
     /// What waits for its publisher's proxy.
     early: Vec<Waiting>,
     octets: usize,
+    /// The turn of a level is that of the last that was taken.
+    levels: Levels,
     share: Option<Share>,
     /// When the share was put together.
     share_made: Nanos,
@@ -69,8 +93,46 @@ pub(crate) struct Turns {
 }
 
 impl Waiting {
-    fn rank(&self) -> (i16, Reverse<u64>) {
-        (self.priority, Reverse(self.serial))
+    fn rank(&self) -> (i16, Reverse<(u64, u64)>) {
+        (self.priority, Reverse((self.turn, self.serial)))
+    }
+}
+
+impl Levels {
+    fn of(&mut self, priority: i16) -> &mut Level {
+        let at = self.0.binary_search_by_key(&priority, |level| level.priority).unwrap_or_else(|at| {
+            self.0.insert(at, Level { priority, messages: 0, turn: 0 });
+            at
+        });
+        #[expect(clippy::indexing_slicing, reason = "found, or put there")]
+        &mut self.0[at]
+    }
+
+    fn enter(&mut self, priority: i16) -> &mut Level {
+        let level = self.of(priority);
+        level.messages += 1;
+        level
+    }
+
+    fn leave(&mut self, priority: i16) -> &mut Level {
+        let level = self.of(priority);
+        level.messages = level.messages.saturating_sub(1);
+        level
+    }
+
+    /// Forgets those of which nothing waits.
+    fn tidy(&mut self) {
+        self.0.retain(|level| level.messages > 0);
+    }
+}
+
+impl Queued {
+    /// What had that priority and took so many octets does not wait any more.
+    pub(crate) fn give(&mut self, priority: i16, octets: usize) {
+        self.messages = self.messages.saturating_sub(1);
+        self.octets = self.octets.saturating_sub(octets);
+        self.levels.leave(priority);
+        self.levels.tidy();
     }
 }
 
@@ -111,14 +173,29 @@ impl Input {
         self.len() > 0 || self.is_owed
     }
 
-    /// Whether there is room for so many octets more.
-    pub(crate) fn has_room(&self, octets: usize, bounds: Bounds) -> bool {
-        self.len() < bounds.messages && (self.len() == 0 || self.octets.saturating_add(octets) <= bounds.octets)
+    /// Whether there is room for so many octets more of a publisher that has `own` waiting: no more than then would be free, so that
+    /// there is room for others, however much one sends.
+    pub(crate) fn has_room(&self, own: &Queued, octets: usize, bounds: Bounds) -> bool {
+        let has_room = |messages: usize, taken: usize| {
+            self.len() + messages < bounds.messages && self.octets.saturating_add(taken + octets) <= bounds.octets
+        };
+        match (self.len(), own.messages) {
+            (0, _) => true,
+            (_, 0) => has_room(0, 0),
+            _ => has_room(own.messages, own.octets),
+        }
     }
 
-    /// Whether connections that waited for room may go on: half of it is free.
+    /// Whether connections that waited for room may go on: three quarters of it are free.
     pub(crate) fn has_much_room(&self, bounds: Bounds) -> bool {
-        self.len() <= bounds.messages / 2 && self.octets <= bounds.octets / 2
+        self.len() <= bounds.messages / 4 && self.octets <= bounds.octets / 4
+    }
+
+    /// What was counted as waiting does not wait any more.
+    fn take_out(&mut self, waiting: &Waiting) {
+        self.octets -= waiting.octets;
+        self.levels.leave(waiting.priority).turn = waiting.turn;
+        self.levels.tidy();
     }
 
     /// Whether what waits there can be handed in.
@@ -136,7 +213,7 @@ impl Input {
     /// Takes out what waits for the proxy of one publisher.
     pub(crate) fn turn_away(&mut self, part: Token) -> Vec<Waiting> {
         let away: Vec<Waiting> = self.early.extract_if(.., |waiting| waiting.part == part).collect();
-        self.octets -= away.iter().map(|waiting| waiting.octets).sum::<usize>();
+        away.iter().for_each(|waiting| self.take_out(waiting));
         away
     }
 
@@ -166,11 +243,22 @@ impl Turns {
         self.heap.is_empty()
     }
 
-    /// Has something wait in a topic's input; `early`, if its publisher's proxy is not there yet.
-    pub(crate) fn push(&mut self, topic: Token, input: &mut Input, mut waiting: Waiting, early: bool) {
+    /// Has something wait in a topic's input behind what waits there of the same publisher's; `early`, if that one's proxy is not there yet.
+    pub(crate) fn push(
+        &mut self,
+        topic: Token,
+        (input, own): (&mut Input, &mut Queued),
+        mut waiting: Waiting,
+        early: bool,
+    ) {
         waiting.serial = self.serial;
         self.serial += 1;
         input.octets += waiting.octets;
+        own.messages += 1;
+        own.octets += waiting.octets;
+        let (taken, came) = (input.levels.enter(waiting.priority), own.levels.enter(waiting.priority));
+        waiting.turn = taken.turn.max(came.turn) + 1;
+        came.turn = waiting.turn;
         if early {
             return input.early.push(waiting);
         }
@@ -207,7 +295,7 @@ impl Turns {
             return None;
         }
         let first = input.ready.pop()?;
-        input.octets -= first.octets;
+        input.take_out(&first);
         if let Some(share) = &mut input.share {
             self.time.serve(share);
         }
@@ -218,7 +306,7 @@ impl Turns {
 impl Waiting {
     /// Something of a publisher's that came, and takes so many octets.
     pub(crate) const fn new(priority: i16, part: Token, octets: usize, item: Item) -> Self {
-        Self { priority, serial: 0, part, octets, item }
+        Self { priority, turn: 0, serial: 0, part, octets, item }
     }
 
     /// A probe, for those from a place on.
@@ -251,7 +339,11 @@ mod tests {
     }
 
     fn push(turns: &mut Turns, inputs: &mut [Input], at: usize, priority: i16, number: u32) {
-        turns.push(topic(at), &mut inputs[at], Waiting::new(priority, PART, 330, probe(number)), false);
+        push_of(turns, inputs, at, &mut Queued::default(), (priority, number));
+    }
+
+    fn push_of(turns: &mut Turns, inputs: &mut [Input], at: usize, own: &mut Queued, (priority, number): (i16, u32)) {
+        turns.push(topic(at), (&mut inputs[at], own), Waiting::new(priority, PART, 330, probe(number)), false);
     }
 
     fn serve(turns: &mut Turns, inputs: &mut [Input]) -> Option<(usize, u32)> {
@@ -324,13 +416,14 @@ mod tests {
     fn what_came_before_its_publisher_was_known_waits_for_that_and_nobody_waits_for_it() {
         let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
         let unknown = Token::from_bits(9);
-        turns.push(topic(0), &mut inputs[0], Waiting::new(0, unknown, 330, probe(1)), true);
+        let mut own = Queued::default();
+        turns.push(topic(0), (&mut inputs[0], &mut own), Waiting::new(0, unknown, 330, probe(1)), true);
         push(&mut turns, &mut inputs, 0, 0, 2);
         assert_eq!(serve(&mut turns, &mut inputs), Some((0, 2)));
         inputs[0].let_in(unknown);
         turns.place(topic(0), &mut inputs[0]);
         assert_eq!(serve(&mut turns, &mut inputs), Some((0, 1)));
-        turns.push(topic(0), &mut inputs[0], Waiting::new(0, unknown, 330, probe(3)), true);
+        turns.push(topic(0), (&mut inputs[0], &mut own), Waiting::new(0, unknown, 330, probe(3)), true);
         assert_eq!((inputs[0].turn_away(unknown).len(), inputs[0].has_some(), inputs[0].octets), (1, false, 0));
     }
 
@@ -338,12 +431,84 @@ mod tests {
     fn an_input_has_room_for_so_many_messages_and_octets_and_for_one_large_message_in_any_case() {
         let bounds = Bounds { messages: 3, octets: 1_000 };
         let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
-        assert!(inputs[0].has_room(5_000, bounds));
+        let other = Queued::default();
+        assert!(inputs[0].has_room(&other, 5_000, bounds));
         push(&mut turns, &mut inputs, 0, 0, 1);
-        assert!(!inputs[0].has_room(5_000, bounds) && inputs[0].has_room(600, bounds));
+        assert!(!inputs[0].has_room(&other, 5_000, bounds) && inputs[0].has_room(&other, 600, bounds));
         (0..2).for_each(|number| push(&mut turns, &mut inputs, 0, 0, number));
-        assert!(!inputs[0].has_room(1, bounds) && !inputs[0].has_much_room(bounds));
-        (0..2).for_each(|_| assert!(serve(&mut turns, &mut inputs).is_some()));
+        assert!(!inputs[0].has_room(&other, 1, bounds) && !inputs[0].has_much_room(bounds));
+        (0..3).for_each(|_| assert!(serve(&mut turns, &mut inputs).is_some()));
         assert!(inputs[0].has_much_room(bounds));
+    }
+
+    #[test]
+    fn one_publisher_takes_no_more_of_an_input_than_it_leaves_free() {
+        let bounds = Bounds { messages: 100, octets: 100_000 };
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
+        let mut taken = [(); 3].map(|()| Queued::default());
+        for (own, most) in taken.iter_mut().zip([50, 25, 13]) {
+            while inputs[0].has_room(own, 330, bounds) {
+                push_of(&mut turns, &mut inputs, 0, own, (0, 0));
+            }
+            assert_eq!(own.messages, most);
+        }
+        assert!(inputs[0].has_room(&Queued::default(), 330, bounds));
+        assert!(!inputs[0].has_room(&taken[0], 330, bounds));
+        let few = Bounds { messages: 100, octets: 2_000 };
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
+        let mut own = Queued::default();
+        while inputs[0].has_room(&own, 330, few) {
+            push_of(&mut turns, &mut inputs, 0, &mut own, (0, 0));
+        }
+        assert_eq!(own.messages, 3);
+    }
+
+    #[test]
+    fn publishers_of_a_topic_take_turns_however_much_waits_of_one() {
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
+        let (mut flood, mut calm) = (Queued::default(), Queued::default());
+        for number in 0..200 {
+            // Its important ones do not have it overtake others among the less important.
+            push_of(&mut turns, &mut inputs, 0, &mut flood, (i16::from(number % 7 == 0), number));
+        }
+        let mut waited = Vec::new();
+        for number in 1_000..1_020 {
+            push_of(&mut turns, &mut inputs, 0, &mut calm, (i16::from(number % 2 == 0), number));
+            let served = core::iter::from_fn(|| serve(&mut turns, &mut inputs)).map(|(_, served)| served);
+            let before: Vec<u32> = served.take_while(|served| *served != number).collect();
+            calm.give(i16::from(number % 2 == 0), 330);
+            waited.push(before.len());
+            for again in before {
+                flood.give(i16::from(again % 7 == 0), 330);
+                push_of(&mut turns, &mut inputs, 0, &mut flood, (i16::from(again % 7 == 0), again));
+            }
+        }
+        // All of its higher ones, of which there were 29, in the worst case, and one beside each turn.
+        assert!(waited.iter().all(|before| *before <= 30), "{waited:?}");
+        assert_eq!(core::iter::from_fn(|| serve(&mut turns, &mut inputs)).count(), 200);
+    }
+
+    #[test]
+    fn messages_of_one_publisher_keep_their_order_among_those_of_one_priority() {
+        let mut random = fastrand::Rng::with_seed(16);
+        let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
+        let mut owns = [(); 4].map(|()| Queued::default());
+        let mut last: std::collections::BTreeMap<(u32, i16), u32> = std::collections::BTreeMap::new();
+        let mut sent = [0_u32; 4];
+        for _ in 0..5_000 {
+            if random.u8(0..5) < 3 {
+                let at = random.usize(0..4);
+                let number = sent[at] << 4 | (at as u32) << 2 | random.u32(0..3);
+                sent[at] += 1;
+                push_of(&mut turns, &mut inputs, 0, &mut owns[at], ((number & 3) as i16, number));
+            } else if let Some((_, number)) = serve(&mut turns, &mut inputs) {
+                let (at, priority) = (number >> 2 & 3, (number & 3) as i16);
+                owns[at as usize].give(priority, 330);
+                let before = last.insert((at, priority), number);
+                assert!(before.is_none_or(|before| before < number), "{before:?} before {number}");
+            }
+        }
+        while serve(&mut turns, &mut inputs).is_some() {}
+        assert!(inputs[0].levels.0.is_empty() && inputs[0].octets == 0);
     }
 }

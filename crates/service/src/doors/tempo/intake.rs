@@ -69,7 +69,8 @@ impl Core {
         let Door { sessions, topics, settings, .. } = &self.doors.tempo;
         let part = sessions.part(part)?;
         let (takes, input) = (octets_of(octets), &topics.get(part.topic)?.input);
-        if !input.has_room(takes, settings.bounds) {
+        let own = part.queued()?;
+        if !input.has_room(own, takes, settings.bounds) {
             return Some(part.topic);
         }
         let account = &sessions.get(part.session)?.account;
@@ -130,7 +131,7 @@ impl Core {
         if crate::simulation::goes_wrong(crate::simulation::Break::LostMessage) {
             return;
         }
-        let has_room = topic.input.has_room(takes, settings.bounds);
+        let has_room = topic.input.has_room(&publisher.queued, takes, settings.bounds);
         if !has_room {
             return self.discard(part, Counter::TempoInputFull);
         }
@@ -150,8 +151,9 @@ impl Core {
         let now = self.clock.now.0;
         let Door { sessions, topics, turns, .. } = &mut self.doors.tempo;
         topics.renew_share(topic, sessions, now);
-        if let Some(known) = topics.get_mut(topic) {
-            turns.push(topic, &mut known.input, waiting, early);
+        let publisher = sessions.part_mut(waiting.part).and_then(|part| part.publisher());
+        if let Some((known, publisher)) = topics.get_mut(topic).zip(publisher) {
+            turns.push(topic, (&mut known.input, &mut publisher.queued), waiting, early);
         }
     }
 
@@ -218,8 +220,8 @@ impl Core {
         let Door { topics, turns, .. } = &mut self.doors.tempo;
         let Some(topic) = topics.get_mut(token) else { return };
         let Some(waiting) = turns.take(&mut topic.input) else { return };
-        let (part, octets) = (waiting.part, waiting.octets);
-        self.give_room(part, octets);
+        let part = waiting.part;
+        self.give_room(&waiting);
         match waiting.item {
             Item::Message(draft, said) => self.hand_in((token, part), draft, said),
             Item::Probe(probe, from) => self.pass_probe((token, part), &probe, waiting.priority, from),
@@ -228,14 +230,15 @@ impl Core {
     }
 
     /// What waited does not any more.
-    fn give_room(&self, part: Token, octets: usize) {
+    fn give_room(&mut self, waiting: &Waiting) {
         #[cfg(test)]
         if crate::simulation::goes_wrong(crate::simulation::Break::KeptRoom) {
             return;
         }
-        let sessions = &self.doors.tempo.sessions;
-        if let Some(session) = sessions.part(part).and_then(|part| sessions.get(part.session)) {
-            session.account.give(Resource::InputBytes, octets as u64);
+        let Some((part, session)) = self.doors.tempo.sessions.both(waiting.part) else { return };
+        session.account.give(Resource::InputBytes, waiting.octets as u64);
+        if let Some(publisher) = part.publisher() {
+            publisher.queued.give(waiting.priority, waiting.octets);
         }
     }
 

@@ -49,7 +49,9 @@ impl Core {
         let probe = Probe { prober: own, topic: number, to, hops: 1, echoed_by: 0, ..probe };
         let waiting = Waiting::probe(header.priority, part, probe, 0);
         let takes = waiting.octets;
-        if !topic.input.has_room(takes, settings.bounds) || claim_room(&session.account, takes).is_err() {
+        if !topic.input.has_room(&publisher.queued, takes, settings.bounds)
+            || claim_room(&session.account, takes).is_err()
+        {
             self.discard(part, Counter::TempoInputFull);
             return Heard::Done;
         }

@@ -13,6 +13,7 @@ use tempo::reassembly::Reassembly;
 use tempo::sequence::Sequence;
 use tempo::wire::{Probe, Report, Role};
 
+use super::input::Queued;
 use super::packets::Packets;
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::unread::Unread;
@@ -109,8 +110,10 @@ pub(crate) struct Publisher {
     pub(crate) unfinished: Option<Unfinished>,
     /// Messages of it that were discarded here.
     pub(crate) discarded: u64,
-    /// Messages of it that wait in its topic's input.
+    /// Messages of it that were not handed in yet, or are being so.
     pub(crate) waiting: u32,
+    /// What of it waits in its topic's input.
+    pub(crate) queued: Queued,
     /// It has said bye, or its number means another topic now: it goes when none of its messages waits any more.
     pub(crate) is_leaving: bool,
     /// When it may probe again.
@@ -280,6 +283,11 @@ impl Part {
     /// What it has as a publisher.
     pub(crate) fn publisher(&mut self) -> Option<&mut Publisher> {
         if let Is::Publisher(publisher) = &mut self.is { Some(publisher) } else { None }
+    }
+
+    /// What of it waits in its topic's input, if it publishes.
+    pub(crate) const fn queued(&self) -> Option<&Queued> {
+        if let Is::Publisher(publisher) = &self.is { Some(&publisher.queued) } else { None }
     }
 
     /// What it has as a subscriber.

@@ -151,6 +151,42 @@ fn a_flood_on_one_topic_takes_no_datagram_of_another() {
 }
 
 #[test]
+fn a_flood_of_one_publisher_takes_no_datagram_of_another_on_the_same_topic() {
+    let service = small();
+    let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
+    let mut flooder = Datagrams::publishing(&service, 32, "@1/Flood/All");
+    let mut calm = Datagrams::publishing(&service, 31, "@1/Flood/All");
+    let mut sent = 0;
+    let mut flood = || {
+        let before = read(&service, Counter::TempoDatagramsIn);
+        (0..100).for_each(|_| {
+            sent += 1;
+            flooder.publish(1, sent, &[9; 1_400]);
+        });
+        wait_until("the flood to be read", || read(&service, Counter::TempoDatagramsIn) >= before + 100);
+    };
+    // Until there is no room left anywhere.
+    let mut lost = 0;
+    while lost < 100 {
+        let before = read(&service, Counter::TempoInputFull);
+        flood();
+        lost = read(&service, Counter::TempoInputFull) - before;
+    }
+    for number in 1..=4 {
+        flood();
+        let [full, datagrams] =
+            [Counter::TempoInputFull, Counter::TempoDatagramsIn].map(|counter| read(&service, counter));
+        calm.publish(1, number, &[1; 1_400]);
+        wait_until("it to be read", || read(&service, Counter::TempoDatagramsIn) > datagrams);
+        assert_eq!(read(&service, Counter::TempoInputFull), full);
+    }
+    // What waits in the input goes in turns, behind what was handed in before.
+    let mut before_next = || core::iter::from_fn(|| Some(stuck.message().1)).position(|octets| octets == [1; 1_400]);
+    let between = [0; 4].map(|_| before_next().unwrap());
+    assert!(between[1..].iter().all(|between| *between <= 1), "{between:?}");
+}
+
+#[test]
 fn a_connection_is_not_read_while_its_topic_has_no_room_and_nothing_of_it_is_lost() {
     let service = small();
     let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
