@@ -204,7 +204,6 @@ impl Service {
         let assembled = assemble(&config, listeners, place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
         let (is_outside, store_directory, tokens) = (assembled.is_outside, assembled.store_directory, assembled.tokens);
-        let dds = assembled.dds;
         remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
         remarks.extend(tempo_address.and_then(|address| remark_on_door("tempo.listen", address)));
         let asked_to_stop = Arc::clone(&administrator.ending.asked);
@@ -225,7 +224,7 @@ impl Service {
             announcement,
             administration: Arc::new(Mutex::new(administration)),
             administration_thread: None,
-            _dds: dds,
+            _dds: assembled.dds,
             stopper,
             asked_to_stop,
             tokens,

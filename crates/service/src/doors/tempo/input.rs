@@ -497,8 +497,9 @@ mod tests {
         let mut sent = [0_u32; 4];
         for _ in 0..5_000 {
             if random.u8(0..5) < 3 {
-                let at = random.usize(0..4);
-                let number = sent[at] << 4 | (at as u32) << 2 | random.u32(0..3);
+                let from = random.u32(0..4);
+                let at = from as usize;
+                let number = sent[at] << 4 | from << 2 | random.u32(0..3);
                 sent[at] += 1;
                 push_of(&mut turns, &mut inputs, 0, &mut owns[at], ((number & 3) as i16, number));
             } else if let Some((_, number)) = serve(&mut turns, &mut inputs) {
