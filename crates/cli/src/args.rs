@@ -20,7 +20,7 @@ pub(crate) use check::{CheckOptions, Threshold};
 pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
-pub(crate) use context::{ByName, ContextAddOptions, ContextCommand, TransportArg};
+pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
@@ -111,6 +111,7 @@ only; the rest works with any OMG notification service.";
 const SUB_EXAMPLES: &str = "\
 Examples:
   campanile sub
+  campanile sub --channel Weather
   campanile sub --type Telescope/'*' --type '*'/Alarm
   campanile sub -n 1 --wait 10 && echo an event came
   campanile sub --where '$celsius > 30 and $dome == 3'
@@ -136,9 +137,9 @@ whose name came before gets #2, #3 … behind its name.
 that keeps it (QoS HistoryEvents, HistoryAge or HistoryBytes); what comes follows.
 Events have their number and time in the header then.
 
-With --channel-name NAME the channel is found by its name, and made if there is
-none; with --transport dds events come from other programs without a service, and
-have no domain: that is one of DDS there.
+With --channel NAME the channel is made if there is none. With --transport dds too,
+events come from other programs without a service, and have no domain: that is one
+of DDS there.
 
 A service that goes away is waited for, and what was missed meanwhile is told; one
 that says it has disconnected this consumer (`campanile disconnect`) ends it.
@@ -532,8 +533,9 @@ pub(crate) struct SubOptions {
     pub(crate) server: ServerOptions,
     #[command(flatten)]
     pub(crate) selection: Selection,
-    #[command(flatten)]
-    pub(crate) by_name: ByName,
+    /// What carries events [default: that of the context, or notification]
+    #[arg(long, value_enum)]
+    pub(crate) transport: Option<TransportArg>,
     /// Receive Anys instead of structured events
     #[arg(long)]
     pub(crate) any: bool,

@@ -6,6 +6,7 @@
 use crate::args::{ChannelArg, ServerOptions};
 use crate::failure::Failure;
 use crate::{ls, statistics};
+use campanile::Settings;
 use client::naming::{NameComponent, NamingContext, parse_name};
 use client::notify::EventChannel;
 use client::{InvokeError, ObjectRef, Orb};
@@ -19,6 +20,29 @@ const NAMES_MAX: u32 = 4_096;
 
 /// The number of a channel that is named on the command line; nothing if none is.
 pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<i32>, Failure> {
+    look_up(channel, server, |_, name| {
+        Err(Failure::Message(format!(
+            "there is no channel {name:?}: the naming service of {} has no such name (`campanile ls` lists the channels)",
+            server.server
+        )))
+    })
+}
+
+/// As [`number`], and a name that there is not yet is given to a new channel.
+pub(crate) fn number_or_new(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<i32>, Failure> {
+    look_up(channel, server, |orb, name| {
+        let settings = Settings { server: server.server.clone(), ..server.settings.clone() };
+        let finder =
+            campanile::raw::channel_finder(name, &settings).map_err(|error| Failure::Usage(error.to_string()))?;
+        finder.find(orb).map_err(|error| Failure::remote(&error, server))
+    })
+}
+
+fn look_up(
+    channel: Option<&ChannelArg>,
+    server: &ServerOptions,
+    otherwise: impl FnOnce(&Orb, &str) -> Result<EventChannel, Failure>,
+) -> Result<Option<i32>, Failure> {
     let name = match channel {
         None => return Ok(None),
         Some(ChannelArg::Number(number)) => return Ok(Some(*number)),
@@ -29,19 +53,14 @@ pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Re
     let service = orb.resolve_service(&server.server).map_err(remote)?;
     service.connect().map_err(remote)?;
     let naming = naming_of(&orb, &service);
-    for candidate in candidates(name, &server.settings.naming_domain) {
-        let Ok(object) = naming.resolve(&candidate) else { continue };
-        if let Ok(channel) = EventChannel::narrow(object) {
-            let number = statistics::number_of(&channel).ok_or_else(|| {
-                Failure::Message(format!("the channel {name:?} is none of the service at {}", server.server))
-            })?;
-            return Ok(Some(number));
-        }
+    let bound = candidates(name, &server.settings.naming_domain)
+        .into_iter()
+        .find_map(|candidate| EventChannel::narrow(naming.resolve(&candidate).ok()?).ok());
+    let channel = bound.map_or_else(|| otherwise(&orb, name), Ok)?;
+    match statistics::number_of(&channel) {
+        Some(number) => Ok(Some(number)),
+        None => Err(Failure::Message(format!("the channel {name:?} is none of the service at {}", server.server))),
     }
-    Err(Failure::Message(format!(
-        "there is no channel {name:?}: the naming service of {} has no such name (`campanile ls` lists the channels)",
-        server.server
-    )))
 }
 
 /// As [`number`], as the service's statistics have it.

@@ -1,6 +1,6 @@
 //! `campanile context …`: services and how to talk to them, by name.
 
-use crate::args::{ContextAddOptions, ContextCommand, EventForm, TransportArg};
+use crate::args::{ContextAddOptions, ContextCommand, EventForm};
 use crate::failure::Failure;
 use crate::json;
 use campanile::settings::{Context, Contexts, contexts_file};
@@ -39,10 +39,7 @@ fn add(contexts: &mut Contexts, options: &ContextAddOptions, file: &Path) -> Res
     replace(&mut context.naming_domain, naming_domain);
     replace(&mut context.event_domain, event_domain);
     if let Some(transport) = transport {
-        context.transport = Some(match transport {
-            TransportArg::Notification => Transport::Notification,
-            TransportArg::Dds => Transport::Dds,
-        });
+        context.transport = Some((*transport).into());
     }
     if let Some(form) = event_form {
         context.event_form = Some(match form {

@@ -3,7 +3,6 @@
 mod access;
 mod args;
 mod bench;
-mod by_name;
 mod channel;
 mod channels;
 mod check;
@@ -23,6 +22,7 @@ mod logger;
 mod ls;
 mod moment;
 mod outgoing;
+mod over_dds;
 mod plan;
 mod publish;
 mod rates;

@@ -188,7 +188,7 @@ impl<'o> Maker<'o> {
     fn declared(&self, declared: &TypeCode, json: &Json, number: &Number) -> Result<Outgoing, String> {
         let value = typed::value(json, declared.root(), declared.name()).map_err(|error| error.to_string())?;
         let whole = AnyValue::new(declared.clone(), value);
-        if self.options.any || self.options.by_name.channel_name.is_some() {
+        if self.options.any || self.options.server.settings.transport == campanile::Transport::Dds {
             return Ok(Outgoing::Any(whole));
         }
         let [domain, name] = self.event_type();

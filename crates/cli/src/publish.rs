@@ -4,7 +4,8 @@ use crate::args::PubOptions;
 use crate::failure::Failure;
 use crate::outgoing::{Maker, Outgoing};
 use crate::signals::{Waiter, Wake};
-use crate::{by_name, channels, ls, show};
+use crate::{channels, ls, over_dds, show};
+use campanile::Transport;
 use client::notify::ClientType;
 use client::{InvokeError, SimpleSupplier, SupplierOptions};
 use std::collections::BTreeMap;
@@ -30,8 +31,8 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 
 /// Publishes events.
 pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
-    if let Some(name) = &options.by_name.channel_name {
-        return by_name::publish(options, name);
+    if options.server.settings.transport == Transport::Dds {
+        return over_dds::publish(options);
     }
     // What makes no sense is told before anybody is called.
     let maker = Maker::new(options)?;
@@ -46,7 +47,7 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let form = if options.any { ClientType::Any } else { ClientType::Structured };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), form, ..SupplierOptions::default() };
-    let channel = channels::number(options.channel.as_ref(), &options.server)?;
+    let channel = channels::number_or_new(options.channel.as_ref(), &options.server)?;
     let supplier = SimpleSupplier::connect_with(&options.server.server, channel, settings)
         .map_err(|error| Failure::remote(&error, &options.server))?;
     let started = Instant::now();

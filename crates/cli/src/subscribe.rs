@@ -4,7 +4,8 @@ use crate::args::{ServerOptions, SubOptions};
 use crate::failure::Failure;
 use crate::select::{self, Field};
 use crate::signals::{Waiter, Wake};
-use crate::{by_name, channels, json, ls, moment, show};
+use crate::{channels, json, ls, moment, over_dds, show};
+use campanile::Transport;
 use client::notify::{CallbackConsumer, ClientType, FilterRefusal, QosErrorCode, filter_refusal, property_errors};
 use client::{
     ConsumerOptions, EventNumber, Gap, InvokeError, OrbOptions, Received, ReceivedBody, ServantError, SimpleConsumer,
@@ -20,8 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// Prints events until enough came, time is up or a signal asks to stop.
 pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
-    if let Some(name) = &options.by_name.channel_name {
-        return by_name::subscribe(options, name);
+    if options.server.settings.transport == Transport::Dds {
+        return over_dds::subscribe(options);
     }
     let waiter = Waiter::install().map_err(Failure::message)?;
     let tally = Arc::new(Mutex::new(Tally::default()));
@@ -49,7 +50,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         ends_when_disconnected: true,
         ..ConsumerOptions::default()
     };
-    let channel = channels::number(options.selection.channel.as_ref(), &options.server)?;
+    let channel = channels::number_or_new(options.selection.channel.as_ref(), &options.server)?;
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |r| printer.handle(&r))
         .map_err(|error| refused(&error, (options.selection.constraint.as_deref(), channel), &options.server))?;
     eprintln!("campanile: subscribed; Ctrl-C ends");

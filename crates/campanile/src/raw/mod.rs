@@ -72,6 +72,16 @@ pub use publisher::{PublishOptions, RawPublisher};
 pub use supplier::RawSupplier;
 
 use crate::error::Error;
+use crate::settings::Settings;
+
+/// Finds the channel of that name, or makes it, as suppliers and consumers do: for programs that use the crate `client` beside this one.
+///
+/// # Errors
+/// [`Error::ChannelName`] for what cannot be one.
+pub fn channel_finder(name: &str, settings: &Settings) -> Result<client::ChannelFinder, Error> {
+    crate::channel::check_name(name)?;
+    Ok(crate::channel::finder(name, settings))
+}
 
 /// What belongs to the process that made it. After a `fork` the child cannot use it, and dropping it there touches nothing: its
 /// sockets are the parent's, and what is said on them would be the parent's word.

@@ -1,6 +1,7 @@
 //! Options of `campanile context …`.
 
 use crate::args::EventForm;
+use campanile::Transport;
 use clap::{Args, Subcommand, ValueEnum};
 
 pub(super) const EXAMPLES: &str = "\
@@ -78,15 +79,13 @@ pub(crate) enum TransportArg {
     Dds,
 }
 
-/// Channels by their names, as the library `campanile` finds them.
-#[derive(Debug, Clone, Args)]
-pub(crate) struct ByName {
-    /// The channel of this name, which is made if there is none: events are structs, as programs with the library have them
-    #[arg(long, value_name = "NAME")]
-    pub(crate) channel_name: Option<String>,
-    /// With --channel-name: what carries events [default: that of the context, or notification]
-    #[arg(long, value_enum, requires = "channel_name")]
-    pub(crate) transport: Option<TransportArg>,
+impl From<TransportArg> for Transport {
+    fn from(said: TransportArg) -> Self {
+        match said {
+            TransportArg::Notification => Self::Notification,
+            TransportArg::Dds => Self::Dds,
+        }
+    }
 }
 
 #[derive(Debug, Args)]

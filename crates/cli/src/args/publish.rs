@@ -1,6 +1,6 @@
 //! Options of `campanile pub`.
 
-use super::{ByName, ChannelArg, ServerOptions, rate};
+use super::{ChannelArg, ServerOptions, TransportArg, rate};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 
@@ -36,9 +36,8 @@ type. Values have to fit its members, and all have to be there. The struct is th
 body, with its plain members as fields for filters; --event-form alma puts it into
 filterable_data[0], as ALMA Common Software does.
 
-With --channel-name NAME the channel is found by its name, and made if there is
-none; events are structs of the fields, and --transport dds publishes them to other
-programs without a service.
+With --channel NAME the channel is made if there is none. With --transport dds too,
+events are structs of the fields, and go to other programs without a service.
 
 With --count 0, a service that goes away is waited for: the event that it did
 not take is published when it is back. One that it may have taken is not
@@ -61,8 +60,9 @@ pub(crate) struct PubOptions {
     /// The channel [default: the default channel]
     #[arg(long, short = 'c', value_name = "CHANNEL")]
     pub(crate) channel: Option<ChannelArg>,
-    #[command(flatten)]
-    pub(crate) by_name: ByName,
+    /// What carries events [default: that of the context, or notification]
+    #[arg(long, value_enum)]
+    pub(crate) transport: Option<TransportArg>,
     /// The event type [default: Campanile/Test]; with --idl the struct, perhaps with the event's domain
     #[arg(long = "type", short = 't', value_name = "DOMAIN/NAME", value_parser = pub_type)]
     pub(crate) event_type: Option<PubTypeArg>,

@@ -1,6 +1,6 @@
 //! How a running service is found.
 
-use super::TlsOptions;
+use super::{TlsOptions, TransportArg};
 use campanile::{Settings, SettingsError, Transport};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -62,23 +62,31 @@ struct Given {
 pub(crate) fn service_of(server: Option<&str>) -> Result<String, String> {
     let given =
         Given { server: server.map(str::to_owned), context: None, timeout: Duration::MAX, tls: TlsOptions::default() };
-    given.resolve(true).map(|options| options.server)
+    given.resolve(None).map(|options| options.server)
 }
 
 impl Given {
-    fn resolve(self, needs_service: bool) -> Result<ServerOptions, String> {
+    /// `transport` is what a command was told that has a choice of them, if it was told.
+    fn resolve(self, transport: Option<Option<TransportArg>>) -> Result<ServerOptions, String> {
         let Self { server, context, timeout, tls } = self;
         let wrong = |error: SettingsError| error.to_string();
-        let settings = match &context {
+        let mut settings = match &context {
             Some(name) => Settings::of_context(name).map_err(wrong)?,
             // A service that is named needs nothing else, and is not kept from by a file that nobody asked for.
             None if server.is_some() => Settings::load().unwrap_or_default(),
             None => Settings::load().map_err(wrong)?,
         };
-        if needs_service && server.is_none() && settings.transport == Transport::Dds {
-            return Err("the transport that is set is dds, which has no service: this command talks to one; name it with --server, \
-                        choose another context, or a channel with --channel-name"
-                .to_owned());
+        match transport {
+            Some(Some(said)) => settings.transport = said.into(),
+            _ if server.is_some() => settings.transport = Transport::Notification,
+            None if settings.transport == Transport::Dds => {
+                return Err(
+                    "the transport that is set is dds, which has no service: this command talks to one; name it with --server, or \
+                     choose another context"
+                        .to_owned(),
+                );
+            }
+            Some(None) | None => {}
         }
         let is_local = settings.server == Settings::default().server;
         let otherwise = || if is_local { client::LOCAL_SERVICE.to_owned() } else { settings.server.clone() };
@@ -90,9 +98,10 @@ impl Given {
 impl FromArgMatches for ServerOptions {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let given = Given::from_arg_matches(matches)?;
-        // A channel that is found by its name may be there without a service.
-        let is_by_name = matches.try_get_one::<String>("channel_name").is_ok_and(|name| name.is_some());
-        given.resolve(!is_by_name).map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))
+        let transport = matches.try_get_one::<TransportArg>("transport").ok();
+        given
+            .resolve(transport.map(Option::<&_>::copied))
+            .map_err(|why| clap::Error::raw(ErrorKind::ValueValidation, format!("{why}\n")))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {

@@ -25,7 +25,11 @@ impl ChannelFinder {
         Self::new(move |_| find_channel(&service, channel).map(|(channel, _)| channel))
     }
 
-    pub(super) fn find(&self, orb: &Orb) -> Result<EventChannel, InvokeError> {
+    /// The channel.
+    ///
+    /// # Errors
+    /// What became of the search.
+    pub fn find(&self, orb: &Orb) -> Result<EventChannel, InvokeError> {
         (self.0)(orb)
     }
 }

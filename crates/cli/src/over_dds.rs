@@ -1,14 +1,13 @@
-//! `pub` and `sub` with `--channel-name`: events as the library `campanile` has them, structs on a channel that is found, or made, by its
-//! name, over a notification service or over DDS.
+//! `pub` and `sub` over DDS: events as the library `campanile` has them there, structs on a channel that has a name.
 
-use crate::args::{ByName, PubOptions, ServerOptions, SubOptions, TransportArg};
+use crate::args::{ChannelArg, PubOptions, SubOptions};
 use crate::failure::Failure;
 use crate::outgoing::{Maker, Outgoing};
 use crate::publish::{Lines, Pace, Sent};
 use crate::signals::{Waiter, Wake};
 use crate::{json, moment, show};
 use campanile::raw::{CallbackError, RawConsumer, RawEvent, RawSupplier};
-use campanile::{Declared, Dynamic, Error, Settings, Transport};
+use campanile::{Declared, Dynamic, Error};
 use client::notify::StructuredEvent;
 use giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
 use giop::value::AnyValue;
@@ -21,15 +20,11 @@ const NATIVE: Encoding = Encoding { endian: Endian::NATIVE, version: Version::V1
 /// How often it is looked whether the subscription is over.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-fn settings(server: &ServerOptions, by_name: &ByName) -> Settings {
-    Settings {
-        server: server.server.clone(),
-        transport: match by_name.transport {
-            None => server.settings.transport,
-            Some(TransportArg::Notification) => Transport::Notification,
-            Some(TransportArg::Dds) => Transport::Dds,
-        },
-        ..server.settings.clone()
+/// The name of the channel.
+fn name_of(channel: Option<&ChannelArg>) -> Result<&str, Failure> {
+    match channel {
+        Some(ChannelArg::Name(name)) => Ok(name),
+        _ => Err(Failure::Usage("over DDS a channel has a name, which --channel NAME says".to_owned())),
     }
 }
 
@@ -45,20 +40,19 @@ fn failure(error: Error) -> Failure {
 // ---- publishing ----
 
 /// Publishes structs.
-pub(crate) fn publish(options: &PubOptions, name: &str) -> Result<(), Failure> {
+pub(crate) fn publish(options: &PubOptions) -> Result<(), Failure> {
     let said = [
         (!options.header.is_empty(), "--header"),
         (!options.name.is_empty(), "--name"),
         (options.body.is_some(), "--body"),
         (options.size.is_some(), "--size"),
         (options.lines, "--lines"),
-        (options.channel.is_some(), "--channel"),
+        (options.any, "--any"),
     ];
     if let Some((_, option)) = said.iter().find(|(is_said, _)| *is_said) {
-        return Err(Failure::Usage(format!(
-            "with --channel-name events are structs of the fields; {option} has no place there"
-        )));
+        return Err(Failure::Usage(format!("over DDS events are structs of the fields; {option} has no place there")));
     }
+    let name = name_of(options.channel.as_ref())?;
     let maker = Maker::new(options)?;
     if !options.json {
         struct_of(&maker, maker.build(1, None)?)?;
@@ -66,7 +60,7 @@ pub(crate) fn publish(options: &PubOptions, name: &str) -> Result<(), Failure> {
     let mut lines =
         options.json.then(|| Lines::open(options.fields.first().map_or("-", String::as_str))).transpose()?;
     let waiter = Waiter::install().map_err(Failure::message)?;
-    let supplier = RawSupplier::new(name, &settings(&options.server, &options.by_name)).map_err(failure)?;
+    let supplier = RawSupplier::new(name, &options.server.settings).map_err(failure)?;
     let (began, mut pace, mut sent) = (Instant::now(), Pace::new(options.rate), Sent::default());
     let mut known = None;
     let outcome = loop {
@@ -151,23 +145,23 @@ fn send(
 // ---- receiving ----
 
 /// Prints events until enough came, time is up or a signal asks to stop.
-pub(crate) fn subscribe(options: &SubOptions, name: &str) -> Result<(), Failure> {
+pub(crate) fn subscribe(options: &SubOptions) -> Result<(), Failure> {
     let selection = &options.selection;
     let said = [
         (!selection.types.is_empty(), "--type"),
         (selection.past.start_from().is_some(), "the past"),
-        (selection.channel.is_some(), "--channel"),
         (options.any, "--any"),
         (options.field.is_some(), "--field"),
         (options.listen.is_some() || options.advertise.is_some(), "--listen or --advertise"),
     ];
     if let Some((_, option)) = said.iter().find(|(is_said, _)| *is_said) {
-        return Err(Failure::Usage(format!("with --channel-name, {option} cannot be had; --where can")));
+        return Err(Failure::Usage(format!("over DDS {option} cannot be had; --where can")));
     }
+    let name = name_of(selection.channel.as_ref())?;
     let waiter = Waiter::install().map_err(Failure::message)?;
     let wake = waiter.sender();
     let (mut printed, limit, quiet, json) = (0, options.until.count, options.quiet, options.json);
-    let mut consumer = RawConsumer::new(name).settings(settings(&options.server, &options.by_name));
+    let mut consumer = RawConsumer::new(name).settings(options.server.settings.clone());
     if let Some(constraint) = &selection.constraint {
         consumer = consumer.filter(constraint);
     }
