@@ -8,6 +8,7 @@
 mod programs;
 
 use campanile::{Consumer, Event, Settings, Supplier};
+use interop::{Orb, channel_for_programs, further_consumer, supplier};
 use programs::{C, CPP, Frozen, JAVA, Language, begin, begin_at, programs};
 use std::sync::mpsc::channel;
 use std::time::{Duration, SystemTime};
@@ -261,4 +262,37 @@ fn settings_come_from_the_environment_of_the_program() {
     let said = program.fails();
     assert!(said.contains("127.0.0.1:1"), "{said}");
     assert_ne!(Settings::default().server, "127.0.0.1:1");
+}
+
+/// What the tests with orbs have, for C, whose programs say their types in IDL.
+const NESTED: &str = "\
+#pragma prefix \"campanile.org\"
+module CampanileTest {
+  enum Colour { red, green, blue, violet };
+  struct Point { long x; short y; double z; };
+  struct Line { Point from; octet weight; Point to; };
+  struct Nested { string name; Line outline; Colour tint; Point origin; };
+};";
+
+/// Each struct comes from one orb, is published again by a program, and the other orb finds each field of it as the first made it.
+#[test]
+fn what_an_orb_sends_comes_as_structs_and_what_is_published_is_to_an_orb_what_its_idl_says() {
+    for language in [C, CPP, JAVA] {
+        for (from, to) in [(Orb::OmniOrb, Orb::JacOrb), (Orb::JacOrb, Orb::OmniOrb)] {
+            let (service, _settings) = begin();
+            let (channel, again) = (channel_for_programs(&service, "Simple"), channel_for_programs(&service, "Again"));
+            let (words, shapes) = match language {
+                C => (&["pass", "Simple", "Again", NESTED, "CampanileTest::Nested"][..], "nested"),
+                _ => (&["pass_for_orbs", "Simple", "Again"][..], "nested,block"),
+            };
+            let shapes = format!("--scenario {shapes} --count 20 --block 4000");
+            let checks = further_consumer(to, &service, &again, &format!("--form structured --inside body {shapes}"));
+            let mut program = programs().start(language, words, &service.address().to_string());
+            assert_eq!(program.next_request().as_deref(), Some("ready"), "{language}: {}", program.errors());
+            supplier(from, &service, &channel, &format!("--form any {shapes}")).end().well();
+            checks.end().received_all(20);
+            program.go_on();
+            program.passes();
+        }
+    }
 }

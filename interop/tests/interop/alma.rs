@@ -2,7 +2,7 @@
 
 use service::{Config, Service, StoreConfig};
 
-use crate::support::{Orb, Peer, service_with};
+use interop::{Orb, Peer, service_with};
 
 const FACTORY: &str = "NotifyEventChannelFactory";
 

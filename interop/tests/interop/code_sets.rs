@@ -1,6 +1,6 @@
 //! Narrow text in the code sets of the two ends.
 
-use crate::support::{Orb, first_consumer, service_with, supplier};
+use interop::{Orb, first_consumer, service_with, supplier};
 use service::{Config, NarrowCodeSet};
 
 const EVENTS: u32 = 20;

@@ -15,7 +15,7 @@ use giop::value::{AnyValue, Value};
 use service::{Config, Counter, Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, Service};
 use testing::{Leash, NextInTime, wait_until};
 
-use crate::support::service_with;
+use interop::service_with;
 
 /// The domain of a test. Those of another run may be there, too: partitions have names of their own.
 fn domain(test: u32) -> u32 {

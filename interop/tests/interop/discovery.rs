@@ -4,7 +4,7 @@ use client::naming::NamingContext;
 use service::{Config, Naming, Service};
 use testing::wait_until;
 
-use crate::support::{Orb, Peer, service, service_with};
+use interop::{Orb, Peer, service, service_with};
 
 /// One event pushed by a supplier that finds the service in the given way, seen by a consumer that found it so too.
 fn reach(orb: Orb, finding: &str) {

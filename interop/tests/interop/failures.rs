@@ -2,7 +2,7 @@
 
 use service::{Counter, Service};
 
-use crate::support::{Orb, first_consumer, further_consumer, service, supplier, wait_for_count};
+use interop::{Orb, first_consumer, further_consumer, service, supplier, wait_for_count};
 
 const EVENTS: u32 = 300;
 

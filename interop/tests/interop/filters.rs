@@ -4,7 +4,7 @@ use std::path::Path;
 
 use service::Counter;
 
-use crate::support::{Orb, Peer, at, first_consumer, further_consumer, service, supplier, wait_for_count};
+use interop::{Orb, Peer, at, first_consumer, further_consumer, service, supplier, wait_for_count};
 
 const CONSTRAINTS: &str = include_str!("constraints.txt");
 

@@ -14,7 +14,7 @@ use giop::framing::{Inbound, Limits};
 use giop::message::{MessageKind, Request};
 use service::{Config, Service};
 
-use crate::support::{Orb, supplier};
+use interop::{Orb, supplier};
 
 /// An event's byte order and octets.
 type Raw = (Endian, Vec<u8>);

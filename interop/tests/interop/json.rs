@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use service::{Config, Json};
 use testing::Leash;
 
-use crate::support::{Orb, first_consumer, service_with, supplier};
+use interop::{Orb, first_consumer, service_with, supplier};
 
 /// Prints the number of each event that it wants, of so many.
 const SUBSCRIBER: &str = r#"

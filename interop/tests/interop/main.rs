@@ -33,8 +33,6 @@ mod simple;
 #[cfg(test)]
 mod slow_consumers;
 #[cfg(test)]
-mod support;
-#[cfg(test)]
 mod tempo;
 #[cfg(test)]
 mod tls;

@@ -3,7 +3,7 @@
 
 use service::{Counter, Service};
 
-use crate::support::{Ended, Orb, Peer, first_consumer, further_consumer, service, supplier, wait_for_count};
+use interop::{Ended, Orb, Peer, first_consumer, further_consumer, service, supplier, wait_for_count};
 
 /// 1 MB of budget holds about 30 events of 34 KB.
 const TIGHT: &str = "--channel-qos MemoryBudget=time:1000000";

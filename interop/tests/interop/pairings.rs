@@ -1,6 +1,6 @@
 //! Every pairing of the two orbs, in every form and across forms, with every kind of value.
 
-use crate::support::{Orb, first_consumer, service, supplier};
+use interop::{Orb, first_consumer, service, supplier};
 
 /// Two rounds of all shapes: what depends on what came before shows in the second.
 const EVENTS: u32 = 34;
@@ -60,7 +60,7 @@ fn several_suppliers_each_keep_their_order() {
     let service = service();
     let (consumer, channel) =
         first_consumer(Orb::OmniOrb, &service, "--form structured --scenario small --count 800 --every 0");
-    let also = crate::support::further_consumer(
+    let also = interop::further_consumer(
         Orb::JacOrb,
         &service,
         &channel,

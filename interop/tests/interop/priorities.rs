@@ -1,7 +1,7 @@
 //! Real-time CORBA's priorities with ORBs that know them only by interceptors: told by a supplier, carried by the service,
 //! heard by a consumer; pools of threads set in the types of TAO's `NotifyExt`; and the references that ask for priorities.
 
-use crate::support::{Ended, Orb, Peer, at, first_consumer, service};
+use interop::{Ended, Orb, Peer, at, first_consumer, service};
 
 /// What follows `beginning` in the lines that begin with it.
 fn said(ended: &Ended, beginning: &str) -> Vec<String> {

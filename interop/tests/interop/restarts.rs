@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crate::support::{Orb, Peer, first_consumer, further_consumer, service_with, supplier};
+use interop::{Orb, Peer, first_consumer, further_consumer, service_with, supplier};
 
 /// The folder of a store, which goes with the test.
 struct Folder(std::path::PathBuf);

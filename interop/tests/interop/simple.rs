@@ -2,14 +2,12 @@
 
 use campanile::raw::{RawConsumer, RawSupplier};
 use campanile::{Consumer, Declared, Event, EventForm, Next, Settings, Supplier};
-use client::notify::EventChannelFactory;
-use client::{Orb as OurOrb, OrbOptions};
 use service::{Config, NarrowCodeSet, Service};
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{Orb, Peer, further_consumer, service_with, supplier};
+use interop::{Orb, Peer, channel_for_programs, further_consumer, service_with, supplier};
 
 const CHANNEL: &str = "Simple";
 
@@ -83,26 +81,15 @@ fn settings(service: &Service, event_form: EventForm) -> Settings {
 }
 
 /// A service with the channel of the API's making, and its id.
-fn begin(config: Config) -> (Service, Supplier, String) {
+fn begin(config: Config) -> (Service, String) {
     let service = service_with(config);
-    let supplier = Supplier::with(CHANNEL, &settings(&service, EventForm::Body)).unwrap();
-    let id = ids(&service).into_iter().find(|id| *id != 0).unwrap();
-    (service, supplier, id.to_string())
+    let id = channel_for_programs(&service, CHANNEL);
+    (service, id)
 }
 
 /// A channel for what is published again, and its id.
 fn second(service: &Service, form: EventForm) -> (Settings, String) {
-    let settings = settings(service, form);
-    let before = ids(service);
-    drop(Supplier::with("Again", &settings).unwrap());
-    let id = ids(service).into_iter().find(|id| !before.contains(id)).unwrap();
-    (settings, id.to_string())
-}
-
-fn ids(service: &Service) -> Vec<i32> {
-    let orb = OurOrb::new(OrbOptions::default());
-    let factory = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
-    EventChannelFactory::unchecked(factory).get_all_channels().unwrap()
+    (settings(service, form), channel_for_programs(service, "Again"))
 }
 
 fn inside(form: EventForm) -> &'static str {
@@ -114,7 +101,7 @@ fn inside(form: EventForm) -> &'static str {
 #[test]
 fn what_an_orb_sends_comes_as_structs_and_what_is_published_is_to_an_orb_what_its_idl_says() {
     for ((from, to), form) in Orb::PAIRINGS.into_iter().zip([EventForm::Body, EventForm::Alma].into_iter().cycle()) {
-        let (service, _first, channel) = begin(Config::default());
+        let (service, channel) = begin(Config::default());
         let (again, other) = second(&service, form);
         let words =
             format!("--form structured --inside {} --scenario nested,tree,block --count 30 --block 4000", inside(form));
@@ -138,7 +125,7 @@ fn what_an_orb_sends_comes_as_structs_and_what_is_published_is_to_an_orb_what_it
 fn every_type_of_an_orb_goes_through_as_octets() {
     const SHAPES: &str = "primitives,nested,unions,sequences,wide,unicode,block,anys,tree,arrays,references,typecodes";
     for (from, to) in Orb::PAIRINGS {
-        let (service, _first, channel) = begin(Config { narrow_code_set: NarrowCodeSet::Utf8, ..Config::default() });
+        let (service, channel) = begin(Config { narrow_code_set: NarrowCodeSet::Utf8, ..Config::default() });
         let (again, other) = second(&service, EventForm::Body);
         let words =
             format!("--form structured --inside body --chars utf-8 --scenario {SHAPES} --count 24 --block 4000");
@@ -163,7 +150,7 @@ fn every_type_of_an_orb_goes_through_as_octets() {
 #[test]
 fn structured_events_of_an_orb_come_by_their_types_name_and_filters_reach_into_them() {
     for from in Orb::ALL {
-        let (service, _first, channel) = begin(Config::default());
+        let (service, channel) = begin(Config::default());
         let consumer = || Consumer::new(CHANNEL).settings(settings(&service, EventForm::Body));
         let filtered = consumer().filter("$number < 4").on_trouble(|trouble| panic!("{trouble}"));
         let mut filtered = filtered.events::<by_shape::Nested>().unwrap();

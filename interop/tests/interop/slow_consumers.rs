@@ -1,6 +1,6 @@
 //! A consumer that does not keep up costs the others nothing: they get every event before it has got its next one.
 
-use crate::support::{Orb, Peer, first_consumer, further_consumer, service, supplier};
+use interop::{Orb, Peer, first_consumer, further_consumer, service, supplier};
 
 const EVENTS: u32 = 600;
 
@@ -77,8 +77,7 @@ fn a_subscription_to_one_type_gets_only_that() {
     let mut supplier: Peer = supplier(Orb::OmniOrb, &service, &channel, "--form structured --scenario colour --step");
     supplier.tell("push 5");
     supplier.wait_for("pushed 5");
-    let other =
-        crate::support::supplier(Orb::OmniOrb, &service, &channel, "--form structured --scenario nested --count 3");
+    let other = interop::supplier(Orb::OmniOrb, &service, &channel, "--form structured --scenario nested --count 3");
     other.end().well();
     consumer.end().received_all(3);
     supplier.quit().well();

@@ -10,7 +10,7 @@ use client::{ConsumerOptions, SimpleConsumer};
 use service::{Config, Service, Tempo, TempoType};
 use testing::Leash;
 
-use crate::support::{Orb, first_consumer, service_with, supplier};
+use interop::{Orb, first_consumer, service_with, supplier};
 
 /// Long beyond need.
 const PATIENCE: Duration = Duration::from_secs(60);

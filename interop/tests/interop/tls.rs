@@ -6,7 +6,7 @@ use std::process::Command;
 use service::{Config, Counter, Service, Tls};
 use testing::certificates::{Authority, Certified};
 
-use crate::support::{Ended, Orb, Peer, service_with};
+use interop::{Ended, Orb, Peer, service_with};
 
 /// Two rounds of all shapes.
 const EVENTS: u32 = 34;
@@ -141,6 +141,6 @@ fn an_orb_whose_certificate_is_of_another_authority_is_not_let_in() {
         let ended: Ended =
             Peer::start(orb, &format!("supplier {at} --channel 0 --form structured --count 1 {words}")).end();
         assert!(!ended.lines.iter().any(|line| line.starts_with("ready")), "{ended}");
-        crate::support::wait_for_count(&service, Counter::TlsCertificatesRefused, count);
+        interop::wait_for_count(&service, Counter::TlsCertificatesRefused, count);
     }
 }

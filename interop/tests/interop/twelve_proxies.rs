@@ -1,6 +1,6 @@
 //! All twelve kinds of proxies: what a supplier of any kind supplies, a consumer of any kind gets, as the standard translates it.
 
-use crate::support::{Orb, Peer, first_consumer, further_consumer, service, supplier};
+use interop::{Orb, Peer, first_consumer, further_consumer, service, supplier};
 
 /// Two rounds of all shapes.
 const EVENTS: u32 = 34;
@@ -86,7 +86,7 @@ fn pulling_consumers_that_wait_are_told_when_their_channel_goes() {
     let service = service();
     for orb in Orb::ALL {
         let (consumer, channel) = first_consumer(orb, &service, "--form structured --pull --scenario small");
-        let gone = Peer::start(orb, &format!("destroy {} --channel {channel}", crate::support::at(&service)));
+        let gone = Peer::start(orb, &format!("destroy {} --channel {channel}", interop::at(&service)));
         gone.end().well();
         let ended = consumer.end();
         assert!(

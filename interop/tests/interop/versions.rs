@@ -1,6 +1,6 @@
 //! Clients that speak older versions of GIOP. 1.0 has no wide characters, and omniORB refuses to send or read them in 1.1.
 
-use crate::support::{Orb, first_consumer, service, supplier};
+use interop::{Orb, first_consumer, service, supplier};
 
 const EVENTS: u32 = 28;
 

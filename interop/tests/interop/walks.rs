@@ -1,6 +1,6 @@
 //! Every operation of the interfaces, good and bad, as both orbs see it.
 
-use crate::support::{Orb, Peer, at, service};
+use interop::{Orb, Peer, at, service};
 
 /// The lines are the same whoever asks, and they are the ones written down beside this file.
 #[track_caller]

@@ -177,13 +177,17 @@ constexpr std::string_view last_of(std::string_view name) {
     return at == std::string_view::npos ? name : name.substr(at + 1);
 }
 
-/// The text within its modules.
-inline std::string within(std::string_view module, const std::string& text) {
+/// The text within its modules, and behind their prefix.
+inline std::string within(std::string_view prefix, std::string_view module, const std::string& text) {
     std::string before, behind;
+    if (!prefix.empty()) {
+        before = "#pragma prefix \"" + std::string(prefix) + "\"\n";
+        behind = "\n#pragma prefix \"\"";
+    }
     while (!module.empty()) {
         const std::size_t at = module.find("::");
         before += "module _" + std::string(module.substr(0, at)) + " { ";
-        behind += " };";
+        behind.insert(0, " };");
         module = at == std::string_view::npos ? std::string_view() : module.substr(at + 2);
     }
     return before + text + behind + "\n";
@@ -220,6 +224,7 @@ constexpr std::string_view next_of(std::string_view& names) {
 template <class T> constexpr const T* of = nullptr;
 
 constexpr const char* campanile_module(const void*) { return ""; }
+constexpr const char* campanile_prefix(const void*) { return ""; }
 constexpr const char* campanile_domain(const void*) { return nullptr; }
 
 template <class T, class = void> struct is_event : std::false_type {};
@@ -512,7 +517,7 @@ template <class T> struct Field<T, std::enable_if_t<is_enum<T>::value>> {
             for (std::string_view label = next_of(labels), joint = " "; !label.empty(); label = next_of(labels), joint = ", ") {
                 text += std::string(joint) + "_" + std::string(last_of(label));
             }
-            return within(module, text + " };");
+            return within(campanile_prefix(of<T>), module, text + " };");
         });
         return full;
     }
@@ -559,7 +564,7 @@ template <class T> struct Field<T, std::enable_if_t<is_event<T>::value>> {
             using Members = decltype(campanile_members(std::declval<T&>()));
             // What it is made of is defined before it.
             const std::string members = Types<Members>::text(idl, campanile_member_names(of<T>));
-            return within(module, "struct _" + std::string(name) + " {" + members + " };");
+            return within(campanile_prefix(of<T>), module, "struct _" + std::string(name) + " {" + members + " };");
         });
         return full;
     }
@@ -600,6 +605,10 @@ template <class T> struct Field<T, std::enable_if_t<is_event<T>::value>> {
 /// The module in which an IDL would have a type: `CAMPANILE_MODULE(Wind, "obs::weather")`, in front of CAMPANILE_EVENT.
 #define CAMPANILE_MODULE(TYPE, MODULE) \
     [[maybe_unused]] constexpr const char* campanile_module(const TYPE*) { return MODULE; }
+
+/// What stands in front of that, as `#pragma prefix` says in the IDL: `CAMPANILE_PREFIX(Wind, "alma")`, in front of CAMPANILE_EVENT.
+#define CAMPANILE_PREFIX(TYPE, PREFIX) \
+    [[maybe_unused]] constexpr const char* campanile_prefix(const TYPE*) { return PREFIX; }
 
 /// The domain of a type's events: `CAMPANILE_DOMAIN(Wind, "ALMA")`. Default what the settings say.
 #define CAMPANILE_DOMAIN(TYPE, DOMAIN_NAME) \

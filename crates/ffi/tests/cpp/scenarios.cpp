@@ -63,6 +63,51 @@ CAMPANILE_EVENT(Sample, speed, direction, station, state, place, gusts, history,
                 bits, far, farther, grid, pairs)
 } // namespace weather
 
+/// As the tests with orbs have them in IDL.
+namespace orbs {
+enum class Colour { red, green, blue, violet };
+CAMPANILE_MODULE(Colour, "CampanileTest")
+CAMPANILE_PREFIX(Colour, "campanile.org")
+CAMPANILE_ENUM(Colour, Colour::red, Colour::green, Colour::blue, Colour::violet)
+
+struct Point {
+    std::int32_t x;
+    std::int16_t y;
+    double z;
+};
+CAMPANILE_MODULE(Point, "CampanileTest")
+CAMPANILE_PREFIX(Point, "campanile.org")
+CAMPANILE_EVENT(Point, x, y, z)
+
+struct Line {
+    Point from;
+    std::uint8_t weight;
+    Point to;
+};
+CAMPANILE_MODULE(Line, "CampanileTest")
+CAMPANILE_PREFIX(Line, "campanile.org")
+CAMPANILE_EVENT(Line, from, weight, to)
+
+struct Nested {
+    std::string name;
+    Line outline;
+    Colour tint;
+    Point origin;
+};
+CAMPANILE_MODULE(Nested, "CampanileTest")
+CAMPANILE_PREFIX(Nested, "campanile.org")
+CAMPANILE_EVENT(Nested, name, outline, tint, origin)
+
+struct Block {
+    std::uint8_t before;
+    std::vector<std::uint8_t> data;
+    std::uint32_t after;
+};
+CAMPANILE_MODULE(Block, "CampanileTest")
+CAMPANILE_PREFIX(Block, "campanile.org")
+CAMPANILE_EVENT(Block, before, data, after)
+} // namespace orbs
+
 struct Wind {
     double speed, direction;
 };
@@ -548,6 +593,15 @@ void pass(const char* from, const char* to) {
     ask("ready");
 }
 
+/// The same for what orbs send, to orbs.
+void pass_for_orbs(const char* from, const char* to) {
+    campanile::Supplier supplier(to);
+    campanile::Consumer consumer(from);
+    consumer.on([&](const orbs::Nested& event) { supplier.publish(event); });
+    consumer.on([&](const orbs::Block& event) { supplier.publish(event); }).ready();
+    ask("ready");
+}
+
 /// One-way trips within a process, as lines of nanoseconds.
 void trips(int count) {
     using Clock = std::chrono::steady_clock;
@@ -588,6 +642,7 @@ int main(int argc, char** argv) {
         else if (scenario == "misuse") misuse();
         else if (scenario == "fork") forked();
         else if (scenario == "pass" && argc == 4) pass(argv[2], argv[3]);
+        else if (scenario == "pass_for_orbs" && argc == 4) pass_for_orbs(argv[2], argv[3]);
         else if (scenario == "trips" && argc == 3) trips(std::atoi(argv[2]));
         else {
             std::cerr << "there is no scenario " << scenario << '\n';

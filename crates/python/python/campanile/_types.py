@@ -73,13 +73,22 @@ _PLANS: dict[type, _native.Plan] = {}
 def event(cls: type[T], /) -> type[T]: ...
 @typing.overload
 def event(
-    *, domain: str | None = None, name: str | None = None, module: str | None = None
+    *, domain: str | None = None, name: str | None = None, module: str | None = None, prefix: str | None = None
 ) -> typing.Callable[[type[T]], type[T]]: ...
-def event(cls: Any = None, /, *, domain: str | None = None, name: str | None = None, module: str | None = None) -> Any:
+def event(
+    cls: Any = None,
+    /,
+    *,
+    domain: str | None = None,
+    name: str | None = None,
+    module: str | None = None,
+    prefix: str | None = None,
+) -> Any:
     """Makes a class with annotations an event: a dataclass, whose type is looked at now, so that mistakes are told here.
 
     ``domain`` is that of its events' type (default: what the settings say), ``name`` its name elsewhere (default: the class's), ``module``
-    the IDL module in which it stands for others, such as ``"obs.weather"``.
+    the IDL module in which it stands for others, such as ``"obs.weather"``, ``prefix`` what stands in front of that, as ``#pragma prefix``
+    says there. A class of enum that is a part of events can be told the last three, too.
 
     >>> @event
     ... class Wind:
@@ -92,8 +101,12 @@ def event(cls: Any = None, /, *, domain: str | None = None, name: str | None = N
     """
 
     def make(cls: type) -> type:
+        said = {"domain": domain, "name": name, "module": module, "prefix": prefix}
+        if issubclass(cls, enum.Enum):
+            _SAID[cls] = said
+            return cls
         made = cls if dataclasses.is_dataclass(cls) and "__dataclass_fields__" in cls.__dict__ else dataclasses.dataclass(cls)
-        _SAID[made] = {"domain": domain, "name": name, "module": module}
+        _SAID[made] = said
         try:
             plan_of(made)
         except NameError:
@@ -138,8 +151,9 @@ def _named(cls: Any) -> str:
 def _id(cls: type) -> tuple[str, str]:
     said = _SAID.get(cls, {})
     name = said.get("name") or cls.__name__
-    module = said.get("module")
-    return (f"IDL:{module.replace('.', '/')}/{name}:1.0" if module else f"IDL:{name}:1.0", name)
+    module, prefix = said.get("module"), said.get("prefix")
+    around = ([prefix] if prefix else []) + (module.split(".") if module else [])
+    return ("IDL:" + "/".join([*around, name]) + ":1.0", name)
 
 
 def _structure(cls: type, within: tuple[type, ...]) -> tuple[Any, ...]:

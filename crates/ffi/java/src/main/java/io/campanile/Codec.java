@@ -72,7 +72,10 @@ abstract class Codec {
             return module.isEmpty() ? "_" + name : "::_" + module.replace("::", "::_") + "::_" + name;
         }
 
-        static String within(String module, String text) {
+        static String within(String prefix, String module, String text) {
+            if (!prefix.isEmpty()) {
+                return "#pragma prefix \"" + prefix + "\"\n" + within("", module, text) + "\n#pragma prefix \"\"";
+            }
             if (module.isEmpty()) {
                 return text;
             }
@@ -169,6 +172,7 @@ abstract class Codec {
         private static final Object[] NONE = {};
 
         private final Class<?> type;
+        private final String prefix;
         private final String module;
         private final String name;
         private Codec[] codecs;
@@ -179,6 +183,7 @@ abstract class Codec {
         Struct(Class<?> type) {
             this.type = type;
             EventType said = type.getAnnotation(EventType.class);
+            prefix = said == null ? "" : said.prefix();
             module = said == null ? "" : said.module();
             name = said == null || said.name().isEmpty() ? type.getSimpleName() : said.name();
         }
@@ -221,7 +226,7 @@ abstract class Codec {
                 for (int place = 0; place < codecs.length; place++) {
                     text.append(' ').append(codecs[place].member(idl, "_" + names[place])).append(';');
                 }
-                return Idl.within(module, text.append(" };").toString());
+                return Idl.within(prefix, module, text.append(" };").toString());
             });
             return full;
         }
@@ -259,12 +264,14 @@ abstract class Codec {
 
     /** An enum travels as its label's place. */
     static final class Labels extends Codec {
+        private final String prefix;
         private final String module;
         private final String name;
         private final Object[] labels;
 
         Labels(Class<?> type) {
             EventType said = type.getAnnotation(EventType.class);
+            prefix = said == null ? "" : said.prefix();
             module = said == null ? "" : said.module();
             name = said == null || said.name().isEmpty() ? type.getSimpleName() : said.name();
             labels = type.getEnumConstants();
@@ -283,7 +290,7 @@ abstract class Codec {
                 for (Object label : labels) {
                     all.add("_" + ((Enum<?>) label).name());
                 }
-                return Idl.within(module, "enum _" + name + " { " + String.join(", ", all) + " };");
+                return Idl.within(prefix, module, "enum _" + name + " { " + String.join(", ", all) + " };");
             });
             return full;
         }

@@ -46,6 +46,13 @@ public @interface EventType {
     String module() default "";
 
     /**
+     * What stands in front of that, as {@code #pragma prefix} says in the IDL, such as {@code alma}.
+     *
+     * @return the prefix; empty for none
+     */
+    String prefix() default "";
+
+    /**
      * The domain of its events.
      *
      * @return the domain; empty for what the settings say

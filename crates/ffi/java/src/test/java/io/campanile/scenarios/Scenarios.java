@@ -64,6 +64,27 @@ final class Scenarios {
             int @Length(3) [] @Length(2) [] grid,
             List<@Unsigned Short @Length(2) []> pairs) {}
 
+    /** As the tests with orbs have them in IDL. */
+    @EventType(module = "CampanileTest", prefix = "campanile.org")
+    enum Colour {
+        red,
+        green,
+        blue,
+        violet
+    }
+
+    @EventType(module = "CampanileTest", prefix = "campanile.org")
+    record Point(int x, short y, double z) {}
+
+    @EventType(module = "CampanileTest", prefix = "campanile.org")
+    record Line(Point from, byte weight, Point to) {}
+
+    @EventType(module = "CampanileTest", prefix = "campanile.org")
+    record Nested(String name, Line outline, Colour tint, Point origin) {}
+
+    @EventType(module = "CampanileTest", prefix = "campanile.org")
+    record Block(byte before, byte[] data, @Unsigned int after) {}
+
     record Wind(double speed, double direction) {}
 
     @EventType(name = "Wind")
@@ -505,6 +526,18 @@ final class Scenarios {
         }
     }
 
+    /** The same for what orbs send, to orbs. */
+    private static void passForOrbs(String from, String to) throws Exception {
+        try (var supplier = Supplier.of(to);
+                var consumer = Consumer.of(from)
+                        .on(Nested.class, supplier::publish)
+                        .on(Block.class, supplier::publish)
+                        .ready()) {
+            ask("ready");
+            must(!consumer.hasEnded());
+        }
+    }
+
     /** One-way trips within a process, as lines of nanoseconds. */
     private static void trips(int count) throws Exception {
         BlockingQueue<Long> taken = new LinkedBlockingQueue<>();
@@ -536,6 +569,7 @@ final class Scenarios {
             case "exit" -> leave();
             case "misuse" -> misuse();
             case "pass" -> pass(args[1], args[2]);
+            case "pass_for_orbs" -> passForOrbs(args[1], args[2]);
             case "trips" -> trips(Integer.parseInt(args[1]));
             default -> throw new IllegalArgumentException("there is no scenario " + Arrays.toString(args));
         }

@@ -12,7 +12,7 @@ use testing::Leash;
 
 /// Whose program it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Orb {
+pub enum Orb {
     /// C++; little-endian on x86.
     OmniOrb,
     /// Java; always big-endian.
@@ -20,10 +20,11 @@ pub(crate) enum Orb {
 }
 
 impl Orb {
-    pub(crate) const ALL: [Self; 2] = [Self::OmniOrb, Self::JacOrb];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::OmniOrb, Self::JacOrb];
 
     /// Every ordered pair: supplier, consumer.
-    pub(crate) const PAIRINGS: [(Self, Self); 4] = [
+    pub const PAIRINGS: [(Self, Self); 4] = [
         (Self::OmniOrb, Self::OmniOrb),
         (Self::OmniOrb, Self::JacOrb),
         (Self::JacOrb, Self::OmniOrb),
@@ -40,7 +41,7 @@ impl Orb {
 }
 
 /// A running program of one of the orbs. Dropping it kills it.
-pub(crate) struct Peer {
+pub struct Peer {
     name: String,
     child: Child,
     input: Option<ChildStdin>,
@@ -52,16 +53,17 @@ pub(crate) struct Peer {
 }
 
 /// How a program ended, and all that it printed.
-pub(crate) struct Ended {
+pub struct Ended {
     name: String,
     status: ExitStatus,
-    pub(crate) lines: Vec<String>,
+    /// All that it printed.
+    pub lines: Vec<String>,
     errors: String,
 }
 
 impl Peer {
     /// Starts a program with the words of its command line, split at spaces.
-    pub(crate) fn start(orb: Orb, words: &str) -> Self {
+    pub fn start(orb: Orb, words: &str) -> Self {
         let program = orb.program();
         assert!(program.exists(), "{} is not built; run `make test` (or interop/install.sh)", program.display());
         let mut child = Command::new(&program)
@@ -78,7 +80,7 @@ impl Peer {
     }
 
     /// Waits for a line that begins with `beginning` and gives what follows it.
-    pub(crate) fn wait_for(&mut self, beginning: &str) -> String {
+    pub fn wait_for(&mut self, beginning: &str) -> String {
         let _leash = Leash::new(
             &self.child,
             format_args!("{:?} of {}, which said\n{}", beginning, self.name, self.seen.join("\n")),
@@ -95,24 +97,24 @@ impl Peer {
     }
 
     /// Waits until it is connected.
-    pub(crate) fn ready(mut self) -> Self {
+    pub fn ready(mut self) -> Self {
         self.wait_for("ready");
         self
     }
 
     /// Sends it a line.
-    pub(crate) fn tell(&mut self, line: &str) {
+    pub fn tell(&mut self, line: &str) {
         let input = self.input.as_mut().expect("its input is open");
         writeln!(input, "{line}").unwrap_or_else(|error| panic!("{}: {error}", self.name));
     }
 
     /// Lines printed so far that begin with `beginning`.
-    pub(crate) fn count(&self, beginning: &str) -> usize {
+    pub fn count(&self, beginning: &str) -> usize {
         self.seen.iter().filter(|line| line.starts_with(beginning)).count()
     }
 
     /// Waits for its end, without telling it to end.
-    pub(crate) fn end(mut self) -> Ended {
+    pub fn end(mut self) -> Ended {
         let leash = Leash::new(&self.child, format_args!("the end of {}", self.name));
         for line in self.output.by_ref() {
             self.seen.push(line.expect("the programs print text"));
@@ -124,24 +126,24 @@ impl Peer {
     }
 
     /// Ends its input, which tells it to stop, and waits for its end.
-    pub(crate) fn quit(mut self) -> Ended {
+    pub fn quit(mut self) -> Ended {
         drop(self.input.take());
         self.end()
     }
 
     /// Kills it as the operating system does when memory runs out: no handler runs, nobody is told.
-    pub(crate) fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().expect("it is our child");
         let _ = self.child.wait();
     }
 
     /// Stops it where it stands: its sockets stay open and nothing reads them.
-    pub(crate) fn freeze(&self) {
+    pub fn freeze(&self) {
         self.signal(Signal::STOP);
     }
 
     /// Lets it go on.
-    pub(crate) fn thaw(&self) {
+    pub fn thaw(&self) {
         self.signal(Signal::CONT);
     }
 
@@ -161,19 +163,19 @@ impl Drop for Peer {
 impl Ended {
     /// Panics unless it ended well; gives all that it printed.
     #[track_caller]
-    pub(crate) fn well(self) -> Self {
+    pub fn well(self) -> Self {
         assert!(self.status.success(), "{self}");
         self
     }
 
     /// Numbers of the events that it found to be as they were made, in the order in which they came.
-    pub(crate) fn numbers(&self) -> Vec<u32> {
+    pub fn numbers(&self) -> Vec<u32> {
         self.lines.iter().filter_map(|line| line.strip_prefix("ok ")?.split(' ').next()?.parse().ok()).collect()
     }
 
     /// Panics unless exactly the events from 0 up to `count` came, in order.
     #[track_caller]
-    pub(crate) fn received_all(self, count: u32) -> Self {
+    pub fn received_all(self, count: u32) -> Self {
         let ended = self.well();
         assert_eq!(ended.numbers(), (0..count).collect::<Vec<_>>(), "{ended}");
         ended
@@ -199,14 +201,14 @@ fn gather(mut stderr: ChildStderr) -> String {
 }
 
 /// A service on a free port of the loopback.
-pub(crate) fn service() -> Service {
+pub fn service() -> Service {
     // What may be asked for depends on the memory there is, and the answers are written down.
     let limits = Limits { memory_bytes: Some(4 << 30), ..Limits::default() };
     service_with(Config { limits, ..Config::default() })
 }
 
 /// The same with settings; the address counts only if it is another than the default one.
-pub(crate) fn service_with(mut config: Config) -> Service {
+pub fn service_with(mut config: Config) -> Service {
     if config.listen == Config::default().listen {
         config.listen = "127.0.0.1:0".into();
     }
@@ -214,28 +216,28 @@ pub(crate) fn service_with(mut config: Config) -> Service {
 }
 
 /// `--factory` with the URL under which the service's factory is found.
-pub(crate) fn at(service: &Service) -> String {
+pub fn at(service: &Service) -> String {
     format!("--factory {}", service.corbaloc("NotificationService"))
 }
 
 /// Waits until a counter has at least a value. Each turn lets others run; nothing measures time.
-pub(crate) fn wait_for_count(service: &Service, counter: Counter, value: u64) {
+pub fn wait_for_count(service: &Service, counter: Counter, value: u64) {
     testing::wait_until(format_args!("{counter:?} to be {value}"), || service.counters().read(counter) >= value);
 }
 
 /// A consumer on a new channel, connected, and the channel's id.
-pub(crate) fn first_consumer(orb: Orb, service: &Service, words: &str) -> (Peer, String) {
+pub fn first_consumer(orb: Orb, service: &Service, words: &str) -> (Peer, String) {
     let mut consumer = Peer::start(orb, &format!("consumer {} --channel new {words}", at(service)));
     let channel = consumer.wait_for("channel ");
     (consumer.ready(), channel)
 }
 
 /// A further consumer on a channel, connected.
-pub(crate) fn further_consumer(orb: Orb, service: &Service, channel: &str, words: &str) -> Peer {
+pub fn further_consumer(orb: Orb, service: &Service, channel: &str, words: &str) -> Peer {
     Peer::start(orb, &format!("consumer {} --channel {channel} {words}", at(service))).ready()
 }
 
 /// A supplier of a channel, connected.
-pub(crate) fn supplier(orb: Orb, service: &Service, channel: &str, words: &str) -> Peer {
+pub fn supplier(orb: Orb, service: &Service, channel: &str, words: &str) -> Peer {
     Peer::start(orb, &format!("supplier {} --channel {channel} {words}", at(service))).ready()
 }
