@@ -227,3 +227,22 @@ def test_examples_in_the_documentation_are_true():
 
     names = {"dataclasses": dataclasses, "event": campanile.event, "f32": f32, "idl": campanile.idl}
     assert doctest.testmod(_types, extraglobs=names).failed == 0
+
+
+def test_a_type_is_called_as_its_idl_calls_it_also_by_words_that_python_keeps_for_itself() -> None:
+    @campanile.event(module="obs.site", prefix="alma")
+    class Mode(enum.Enum):
+        idle = 1
+        _global = 2
+
+    @campanile.event(module="obs.site", prefix="alma")
+    class Move:
+        _from: float
+        mode: Mode
+        _hidden: bool
+
+    said = campanile.idl(Move)
+    assert "double from;" in said and "boolean _hidden;" in said and "{ idle, global }" in said, said
+    move = Move(1.5, Mode._global, True)
+    plan = campanile._types.plan_of(Move)
+    assert plan.decode(plan.encode(move)) == move

@@ -134,17 +134,16 @@ fn node(description: &Bound<'_, PyTuple>, depth: u32) -> PyResult<Node> {
     })
 }
 
-/// `("struct", class, id, name, ((member's name, its description, by keyword), …))`
+/// `("struct", class, id, name, ((member's name, that in IDL, its description, by keyword), …))`
 fn structure(description: &Bound<'_, PyTuple>, depth: u32) -> PyResult<Structure> {
     let (mut members, mut positional, mut keywords) = (Vec::new(), 0, Vec::new());
     for member in description.get_item(4)?.cast_into::<PyTuple>()? {
-        let (name, of, by_keyword): (Bound<'_, PyString>, Bound<'_, PyTuple>, bool) = member.extract()?;
+        let (name, text, of, by_keyword): (Bound<'_, PyString>, String, Bound<'_, PyTuple>, bool) = member.extract()?;
         if by_keyword {
             keywords.push(name.clone().unbind());
         } else {
             positional += 1;
         }
-        let text = name.extract()?;
         members.push(Member { node: node(&of, depth)?, name: name.unbind(), text });
     }
     Ok(Structure {

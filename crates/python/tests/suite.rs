@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+use interop::{Orb, channel_for_programs, further_consumer, supplier};
 use service::{Config, Service};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -100,4 +101,29 @@ fn a_program_goes_on_when_the_service_was_restarted() {
     assert_eq!(next(), "received 1");
     assert_eq!(next(), "told of a gap");
     assert!(child.wait().unwrap().success());
+}
+
+/// Each struct comes from one orb, is published again by a program, and the other orb finds each field of it as the first made it.
+#[test]
+fn what_an_orb_sends_comes_as_objects_and_what_is_published_is_to_an_orb_what_its_idl_says() {
+    let folder = package("orbs");
+    for (from, to) in [(Orb::OmniOrb, Orb::JacOrb), (Orb::JacOrb, Orb::OmniOrb)] {
+        let service = begin_at(&format!("{}:0", own_loopback()));
+        let (channel, again) = (channel_for_programs(&service, "Simple"), channel_for_programs(&service, "Again"));
+        const SHAPES: &str = "--scenario nested,block --count 20 --block 4000";
+        let checks = further_consumer(to, &service, &again, &format!("--form structured --inside body {SHAPES}"));
+        let mut child = with_package(&folder, &service.address().to_string())
+            .arg("orbs_program.py")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let _leash = Leash::new(&child, "a Python program");
+        let said = BufReader::new(child.stdout.take().unwrap()).lines().next();
+        assert_eq!(said.unwrap().unwrap(), "ready");
+        supplier(from, &service, &channel, &format!("--form any {SHAPES}")).end().well();
+        checks.end().received_all(20);
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
 }

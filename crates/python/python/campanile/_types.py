@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import keyword
 import types
 import typing
 from typing import Annotated, Any, TypeVar
@@ -100,12 +101,12 @@ def event(
     A plain dataclass is an event, too; this is for those who want to say more, or to know sooner.
     """
 
-    def make(cls: type) -> type:
+    def make(cls: Any) -> Any:
         said = {"domain": domain, "name": name, "module": module, "prefix": prefix}
         if issubclass(cls, enum.Enum):
             _SAID[cls] = said
             return cls
-        made = cls if dataclasses.is_dataclass(cls) and "__dataclass_fields__" in cls.__dict__ else dataclasses.dataclass(cls)
+        made: type = cls if "__dataclass_fields__" in cls.__dict__ else dataclasses.dataclass(cls)
         _SAID[made] = said
         try:
             plan_of(made)
@@ -156,6 +157,11 @@ def _id(cls: type) -> tuple[str, str]:
     return ("IDL:" + "/".join([*around, name]) + ":1.0", name)
 
 
+def _in_idl(name: str) -> str:
+    """The name of a member or a label elsewhere: words that Python keeps for itself have an underscore in front of them here."""
+    return name[1:] if name[:1] == "_" and keyword.iskeyword(name[1:]) else name
+
+
 def _structure(cls: type, within: tuple[type, ...]) -> tuple[Any, ...]:
     if cls in within:
         raise EventTypeError(f"{_named(cls)} is within itself, which cannot travel")
@@ -168,7 +174,7 @@ def _structure(cls: type, within: tuple[type, ...]) -> tuple[Any, ...]:
                 f"{_named(cls)}.{field.name} is no argument of the constructor (init=False), so that no event could be made from what comes"
             )
         described = _described(hints[field.name], f"{_named(cls)}.{field.name}", (*within, cls))
-        (by_keyword if field.kw_only else by_position).append((field.name, described, bool(field.kw_only)))
+        (by_keyword if field.kw_only else by_position).append((field.name, _in_idl(field.name), described, bool(field.kw_only)))
     return ("struct", cls, *_id(cls), (*by_position, *by_keyword))
 
 
@@ -200,7 +206,7 @@ def _described(hint: Any, where: str, within: tuple[type, ...]) -> tuple[Any, ..
         members = list(hint)
         if not members:
             raise EventTypeError(f"{where}: {_named(hint)} has no members")
-        return ("enum", *_id(hint), tuple(member.name for member in members), tuple(members))
+        return ("enum", *_id(hint), tuple(_in_idl(member.name) for member in members), tuple(members))
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
         return _structure(hint, within)
     raise EventTypeError(f"{where}: {_named(hint)} cannot travel. What can: {_KNOWN}")
