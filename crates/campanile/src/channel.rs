@@ -21,8 +21,8 @@ const BINDING_MAX: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Settings of the orbs of suppliers and consumers.
-pub(crate) fn orb_options() -> OrbOptions {
-    OrbOptions { prefer_utf8: true, ..OrbOptions::default() }
+pub(crate) fn orb_options(settings: &Settings) -> OrbOptions {
+    OrbOptions { prefer_utf8: true, tls: settings.tls.of_orb(), ..OrbOptions::default() }
 }
 
 /// Refuses what cannot be a channel's name.
@@ -128,7 +128,10 @@ impl Place {
             Some(naming) if naming.contains(':') && !naming.starts_with(|c: char| c.is_ascii_digit()) => {
                 orb.resolve(naming)?
             }
-            Some(naming) => orb.resolve(&format!("corbaloc::{naming}/NameService"))?,
+            Some(naming) => {
+                let protocol = if orb.options().tls.is_some() { "ssliop:1.2@" } else { ":" };
+                orb.resolve(&format!("corbaloc:{protocol}{naming}/NameService"))?
+            }
             None => {
                 let mut ior = orb.resolve_service(&self.server)?.ior().clone();
                 ior.type_id.clear();

@@ -33,7 +33,7 @@ pub use giop::typecode::{Kind, TypeCode};
 pub use giop::value::Value;
 pub use queue::Next;
 pub use raw::{CallbackError, PublishOptions};
-pub use settings::{EventForm, Settings, SettingsError, Transport};
+pub use settings::{EventForm, Settings, SettingsError, TlsSettings, Transport};
 pub use typed::{Consumer, Event, Events, Field, Publisher, Subscription, Supplier};
 
 /// What `#[derive(Event)]` writes of.

@@ -3,7 +3,8 @@
 //! For each setting the first counts that says something:
 //!
 //! 1. what the program sets on [`Settings`];
-//! 2. the environment: `CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT` (`notification` or `dds`);
+//! 2. the environment: `CAMPANILE_SERVER`, `CAMPANILE_TRANSPORT` (`notification` or `dds`), `CAMPANILE_TLS_CA`,
+//!    `CAMPANILE_TLS_CERTIFICATE`, `CAMPANILE_TLS_KEY`;
 //! 3. a saved context: the one that `CAMPANILE_CONTEXT` names, else the selected one;
 //! 4. the default: a service on this machine, as `campanile serve` starts it.
 //!
@@ -15,12 +16,14 @@
 //! [contexts.lab]
 //! server = "lab.example.org"
 //! event_form = "alma"
+//! tls = { ca = "/etc/lab/ca.pem", certificate = "/etc/lab/me.pem", key = "/etc/lab/me.key" }
 //!
 //! [contexts.field]
 //! transport = "dds"
 //! dds.domains = { ALMA = 7 }
 //! ```
 
+use client::OrbTls;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -185,6 +188,51 @@ impl DdsSettings {
     }
 }
 
+/// TLS with a notification service, by PEM files.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TlsSettings {
+    /// The authorities that sign services' certificates. With it TLS is spoken and nothing else; without it, none. Default none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca: Option<PathBuf>,
+    /// The certificate to show to services, by which they know who it is, and its key, without a passphrase. Consumers need them, since
+    /// services call these. Default none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<PathBuf>,
+    /// See `certificate`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<PathBuf>,
+}
+
+impl TlsSettings {
+    /// The same for an orb: nothing without an authority.
+    #[must_use]
+    pub fn of_orb(&self) -> Option<OrbTls> {
+        let trusting = OrbTls::trusting(self.ca.as_ref()?);
+        Some(match (&self.certificate, &self.key) {
+            (Some(certificate), Some(key)) => trusting.with_identity(certificate, key),
+            _ => trusting,
+        })
+    }
+
+    fn check(&self) -> Result<(), SettingsError> {
+        let wrong = |setting, wanted| Err(SettingsError::Value { setting, value: String::new(), wanted });
+        match (&self.ca, &self.certificate, &self.key) {
+            (_, Some(_), None) => {
+                wrong("tls.key", "the file with the certificate's key, since there is tls.certificate")
+            }
+            (_, None, Some(_)) => {
+                wrong("tls.certificate", "the file with the key's certificate, since there is tls.key")
+            }
+            (None, Some(_), _) => {
+                wrong("tls.ca", "the file with the authorities that services' certificates are signed by")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// A saved context: what is set in it, and nothing of the rest.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -208,6 +256,9 @@ pub struct Context {
     /// See [`Settings::event_domain`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_domain: Option<String>,
+    /// See [`Settings::tls`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<TlsSettings>,
     /// See [`Settings::dds`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dds: Option<DdsSettings>,
@@ -252,6 +303,8 @@ pub struct Settings {
     pub event_domain: String,
     /// How long to wait at the start for a service that cannot be reached. Default zero: not at all.
     pub wait_for_service: Duration,
+    /// Whether TLS is spoken with the service, and with what. Default: not.
+    pub tls: TlsSettings,
     /// How names become DDS's.
     pub dds: DdsSettings,
 }
@@ -267,6 +320,7 @@ impl Default for Settings {
             naming_domain: "DEFAULTDOMAIN".to_owned(),
             event_domain: String::new(),
             wait_for_service: Duration::ZERO,
+            tls: TlsSettings::default(),
             dds: DdsSettings::default(),
         }
     }
@@ -368,6 +422,14 @@ impl Settings {
         if let Some(transport) = text(variables, "CAMPANILE_TRANSPORT")? {
             settings.transport = transport.parse()?;
         }
+        let TlsSettings { ca, certificate, key } = &mut settings.tls;
+        for (name, file) in
+            [("CAMPANILE_TLS_CA", ca), ("CAMPANILE_TLS_CERTIFICATE", certificate), ("CAMPANILE_TLS_KEY", key)]
+        {
+            let said = variables(name).filter(|value| !value.is_empty());
+            *file = said.map(PathBuf::from).or(file.take());
+        }
+        settings.tls.check()?;
         Ok(settings)
     }
 
@@ -383,14 +445,16 @@ impl Settings {
     }
 
     fn take(&mut self, context: &Context) -> Result<(), SettingsError> {
-        let Context { server, transport, event_form, naming, naming_domain, event_domain, dds } = context.clone();
+        let Context { server, transport, event_form, naming, naming_domain, event_domain, tls, dds } = context.clone();
         self.server = server.unwrap_or(core::mem::take(&mut self.server));
         self.transport = transport.unwrap_or(self.transport);
         self.event_form = event_form.unwrap_or(self.event_form);
         self.naming = naming.or(self.naming.take());
         self.naming_domain = naming_domain.unwrap_or(core::mem::take(&mut self.naming_domain));
         self.event_domain = event_domain.unwrap_or(core::mem::take(&mut self.event_domain));
+        self.tls = tls.unwrap_or(core::mem::take(&mut self.tls));
         self.dds = dds.unwrap_or(core::mem::take(&mut self.dds));
+        self.tls.check()?;
         self.dds.check()
     }
 }
@@ -581,6 +645,23 @@ mod tests {
         assert!(contexts.set("two words", Context::default()).is_err());
         let beyond = DdsSettings { domain_default: 233, ..DdsSettings::default() };
         assert!(contexts.set("a", Context { dds: Some(beyond), ..Context::default() }).is_err());
+    }
+
+    #[test]
+    fn tls_is_spoken_where_an_authority_is_said_and_half_an_identity_is_refused() {
+        let folder = Folder::new("tls");
+        assert_eq!(folder.load(&[]).unwrap().tls.of_orb(), None);
+        fs::create_dir_all(folder.file().parent().unwrap()).unwrap();
+        fs::write(folder.file(), "selected = \"a\"\n[contexts.a]\ntls = { ca = \"ca.pem\" }\n").unwrap();
+        assert_eq!(folder.load(&[]).unwrap().tls.of_orb(), Some(OrbTls::trusting("ca.pem")));
+        let error = folder.load(&[("CAMPANILE_TLS_KEY", "me.key")]).unwrap_err().to_string();
+        assert!(error.contains("tls.certificate"), "{error}");
+        let identity = [("CAMPANILE_TLS_KEY", "me.key"), ("CAMPANILE_TLS_CERTIFICATE", "me.pem")];
+        let tls = folder.load(&identity).unwrap().tls.of_orb();
+        assert_eq!(tls, Some(OrbTls::trusting("ca.pem").with_identity("me.pem", "me.key")));
+        fs::remove_file(folder.file()).unwrap();
+        let error = folder.load(&identity).unwrap_err().to_string();
+        assert!(error.contains("tls.ca"), "{error}");
     }
 
     #[test]

@@ -7,11 +7,12 @@ use campanile::{
     Consumer, Declared, Dynamic, Error, Event, EventForm, Kind, Next, PublishOptions, Settings, Supplier, Trouble,
     TypeCode, Value,
 };
-use service::{Config, Service};
+use service::{Config, Service, Tls};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 use testing::NextInTime;
+use testing::certificates::Authority;
 
 #[derive(Event, Clone, Copy, Debug, PartialEq)]
 enum State {
@@ -400,4 +401,34 @@ fn a_consumer_that_is_dropped_by_its_own_callback_ends() {
     events.next_in_time();
     supplier.publish(&Rain { mm: 2 }).unwrap();
     assert!(events.recv().is_err(), "the callback is gone with the consumer");
+}
+
+#[test]
+fn over_tls_programs_are_known_by_their_certificates_and_nothing_goes_in_the_clear() {
+    let authority = Authority::new("simple-tls");
+    let of_service = authority.certify("service");
+    let tls = Tls {
+        listen: Some("127.0.0.1:0".into()),
+        certificate: Some(of_service.certificate),
+        key: Some(of_service.key),
+        client_ca: Some(authority.file()),
+        ca: Some(authority.file()),
+        required: true,
+        ..Tls::default()
+    };
+    let service = Service::start(Config { tls, ..Config::default() }).unwrap();
+    let [address, ..] = service.tls_addresses();
+    let mut settings = Settings { server: address.unwrap().to_string(), ..Settings::default() };
+    assert!(Supplier::with("Weather", &settings).is_err(), "in the clear");
+    settings.tls.ca = Some(authority.file());
+    let nobody = Supplier::with("Weather", &settings);
+    assert!(nobody.is_err(), "without a certificate");
+    let me = authority.certify("me");
+    (settings.tls.certificate, settings.tls.key) = (Some(me.certificate), Some(me.key));
+    let mut events = Consumer::new("Weather").settings(settings.clone()).events::<Rain>().unwrap();
+    let supplier = Supplier::with("Weather", &settings).unwrap();
+    for mm in 0..100 {
+        supplier.publish(&Rain { mm }).unwrap();
+        assert_eq!(events.next(), Some(Rain { mm }));
+    }
 }

@@ -36,7 +36,6 @@ pub(crate) use tempo::{
 use crate::bench;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use client::OrbTls;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -341,17 +340,6 @@ pub(crate) struct TlsOptions {
     /// The key of that certificate, a PEM file without a passphrase
     #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_KEY", hide_env_values = true, requires = "tls_certificate")]
     pub(crate) tls_key: Option<PathBuf>,
-}
-
-impl TlsOptions {
-    /// The same for an orb: nothing without an authority.
-    pub(crate) fn of_orb(&self) -> Option<OrbTls> {
-        let trusting = OrbTls::trusting(self.tls_ca.as_ref()?);
-        Some(match (&self.tls_certificate, &self.tls_key) {
-            (Some(certificate), Some(key)) => trusting.with_identity(certificate, key),
-            _ => trusting,
-        })
-    }
 }
 
 #[derive(Debug, Args)]

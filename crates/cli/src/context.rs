@@ -4,10 +4,10 @@ use crate::args::{ContextAddOptions, ContextCommand, EventForm};
 use crate::failure::Failure;
 use crate::json;
 use campanile::settings::{Context, Contexts, contexts_file};
-use campanile::{SettingsError, Transport};
+use campanile::{SettingsError, TlsSettings, Transport};
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{self, Path};
 
 /// Does what was asked.
 pub(crate) fn run(command: &ContextCommand) -> Result<(), Failure> {
@@ -26,8 +26,7 @@ pub(crate) fn run(command: &ContextCommand) -> Result<(), Failure> {
 }
 
 fn add(contexts: &mut Contexts, options: &ContextAddOptions, file: &Path) -> Result<(), Failure> {
-    let ContextAddOptions { name, server, transport, event_form, naming, naming_domain, event_domain, is_used } =
-        options;
+    let ContextAddOptions { name, server, transport, event_form, naming, naming_domain, event_domain, .. } = options;
     let mut context = contexts.contexts.get(name).cloned().unwrap_or_default();
     let replace = |place: &mut Option<String>, value: &Option<String>| {
         if value.is_some() {
@@ -38,6 +37,19 @@ fn add(contexts: &mut Contexts, options: &ContextAddOptions, file: &Path) -> Res
     replace(&mut context.naming, naming);
     replace(&mut context.naming_domain, naming_domain);
     replace(&mut context.event_domain, event_domain);
+    let mut tls = context.tls.clone().unwrap_or_default();
+    let files = [
+        (&mut tls.ca, &options.tls_ca),
+        (&mut tls.certificate, &options.tls_certificate),
+        (&mut tls.key, &options.tls_key),
+    ];
+    for (place, said) in files {
+        if let Some(said) = said {
+            // Commands that use the context run elsewhere.
+            *place = Some(path::absolute(said)?);
+        }
+    }
+    context.tls = Some(tls).filter(|tls| *tls != TlsSettings::default());
     if let Some(transport) = transport {
         context.transport = Some((*transport).into());
     }
@@ -51,7 +63,7 @@ fn add(contexts: &mut Contexts, options: &ContextAddOptions, file: &Path) -> Res
         return Err(Failure::Usage("a context says something: --server, or --transport".to_owned()));
     }
     contexts.set(name, context).map_err(failure)?;
-    if *is_used {
+    if options.is_used {
         contexts.select(Some(name), file).map_err(failure)?;
     }
     Ok(())
@@ -74,6 +86,8 @@ fn said(context: &Context) -> Vec<(&'static str, String)> {
         campanile::EventForm::Alma => "alma".to_owned(),
         _ => "body".to_owned(),
     });
+    let TlsSettings { ca, certificate, key, .. } = context.tls.clone().unwrap_or_default();
+    let [ca, certificate, key] = [ca, certificate, key].map(|file| Some(file?.display().to_string()));
     [
         ("server", context.server.clone()),
         ("transport", transport),
@@ -81,6 +95,9 @@ fn said(context: &Context) -> Vec<(&'static str, String)> {
         ("naming", context.naming.clone()),
         ("naming_domain", context.naming_domain.clone()),
         ("event_domain", context.event_domain.clone()),
+        ("tls.ca", ca),
+        ("tls.certificate", certificate),
+        ("tls.key", key),
     ]
     .into_iter()
     .filter_map(|(key, value)| Some((key, value?)))

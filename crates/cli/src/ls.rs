@@ -79,7 +79,7 @@ pub(crate) fn orb_options(server: &ServerOptions) -> OrbOptions {
     OrbOptions {
         connect_timeout: server.timeout.min(OrbOptions::default().connect_timeout),
         reply_timeout: Some(server.timeout),
-        tls: server.tls.of_orb(),
+        tls: server.settings.tls.of_orb(),
         ..OrbOptions::default()
     }
 }

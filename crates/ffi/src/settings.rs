@@ -6,6 +6,7 @@ use crate::status::{Failure, Status, guarded};
 use campanile::settings::{Context, Contexts};
 use campanile::{Settings, SettingsError};
 use std::ffi::c_char;
+use std::path::PathBuf;
 use std::time::Duration;
 use toml::{Table, Value};
 
@@ -50,6 +51,7 @@ pub unsafe extern "C" fn campanile_settings_of_context(
 /// | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
 /// | `event_domain` | the domain of events whose type names none | empty |
 /// | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
+/// | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
 /// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_settings_set(
@@ -89,12 +91,20 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
             })?;
             settings.wait_for_service = Duration::from_millis(number);
         }
+        "tls.ca" => settings.tls.ca = file(value),
+        "tls.certificate" => settings.tls.certificate = file(value),
+        "tls.key" => settings.tls.key = file(value),
         _ => match key.strip_prefix("dds.") {
             Some(path) => set_dds(settings, path, value)?,
             None => return Err(Failure::new(Status::Settings, format!("there is no setting {key:?}"))),
         },
     }
     Ok(())
+}
+
+/// An empty text is none.
+fn file(value: &str) -> Option<PathBuf> {
+    Some(value).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
 /// Settings of DDS are set as `contexts.toml` would have them, so that all there are can be.

@@ -163,7 +163,7 @@ impl RawConsumer {
         }
         let news = tell.clone();
         let options = ConsumerOptions {
-            orb: orb_options(),
+            orb: orb_options(&settings),
             constraint: filter,
             types: if others.is_some() { Vec::new() } else { wanted(&declared, &settings) },
             news: Some(NewsReader::new(move |told| news.tell_news(told))),

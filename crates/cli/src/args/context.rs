@@ -3,6 +3,7 @@
 use crate::args::EventForm;
 use campanile::Transport;
 use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
@@ -21,6 +22,7 @@ $CAMPANILE_CONTEXT names, then the one in use, and else the local service.";
 const ADD_EXAMPLES: &str = "\
 Examples:
   campanile context add lab --server lab.example.org:2809
+  campanile context add site --server site.example.org:2810 --tls-ca ca.pem
   campanile context add alma --server corbaloc::te1:3000/NotifyEventChannelFactory --event-form alma
   campanile context add field --transport dds";
 
@@ -111,6 +113,15 @@ pub(crate) struct ContextAddOptions {
     /// The domain of events that say none
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) event_domain: Option<String>,
+    /// Speak TLS with the service, whose certificate the authorities in this PEM file have signed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tls_ca: Option<PathBuf>,
+    /// Show the certificate in this PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_certificate: Option<PathBuf>,
+    /// The key of that certificate, a PEM file without a passphrase
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    pub(crate) tls_key: Option<PathBuf>,
     /// Have it count from now on
     #[arg(long = "use")]
     pub(crate) is_used: bool,

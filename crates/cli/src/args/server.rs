@@ -1,7 +1,7 @@
 //! How a running service is found.
 
 use super::{TlsOptions, TransportArg};
-use campanile::{Settings, SettingsError, Transport};
+use campanile::{Settings, SettingsError, TlsSettings, Transport};
 use clap::error::ErrorKind;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use std::str::FromStr;
@@ -37,8 +37,6 @@ pub(crate) struct ServerOptions {
     pub(crate) timeout: Duration,
     /// What else the environment or a context says.
     pub(crate) settings: Settings,
-    /// How it is spoken to over TLS, if it is.
-    pub(crate) tls: TlsOptions,
 }
 
 /// What may be said of it.
@@ -88,10 +86,19 @@ impl Given {
             }
             Some(None) | None => {}
         }
+        if server.is_some() && context.is_none() {
+            // That of the context in use is for another service.
+            settings.tls = TlsSettings::default();
+        }
+        let said = [tls.tls_ca, tls.tls_certificate, tls.tls_key];
+        let TlsSettings { ca, certificate, key, .. } = &mut settings.tls;
+        for (file, said) in [ca, certificate, key].into_iter().zip(said) {
+            *file = said.or(file.take());
+        }
         let is_local = settings.server == Settings::default().server;
         let otherwise = || if is_local { client::LOCAL_SERVICE.to_owned() } else { settings.server.clone() };
         let server = server.unwrap_or_else(otherwise);
-        Ok(ServerOptions { server, timeout, settings, tls })
+        Ok(ServerOptions { server, timeout, settings })
     }
 }
 

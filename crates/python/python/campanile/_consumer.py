@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import datetime
 import logging
+import os
 import typing
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import TracebackType
@@ -139,6 +140,9 @@ class Consumer(Generic[T]):
         naming: str | None = None,
         naming_domain: str | None = None,
         context: str | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
         wait_for_service: float | datetime.timedelta | None = None,
         slow_after: float = 1.0,
     ) -> None:
@@ -152,6 +156,9 @@ class Consumer(Generic[T]):
             "naming": naming,
             "naming_domain": naming_domain,
             "context": context,
+            "tls_ca": tls_ca,
+            "tls_certificate": tls_certificate,
+            "tls_key": tls_key,
             "wait_for_service": wait_for_service,
         }
         self._classes = classes

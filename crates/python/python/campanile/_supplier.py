@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import sys
 import typing
 from types import TracebackType
@@ -53,7 +54,8 @@ class Supplier(_native.Supplier):
 
     Settings that are not given come from the environment (``CAMPANILE_SERVER``, ``CAMPANILE_TRANSPORT``, ``CAMPANILE_CONTEXT``), the saved
     context that is selected, or are the service on this machine. ``wait_for_service`` is how long to wait for a service that cannot be
-    reached, as a number of seconds or a ``timedelta``; not at all by default.
+    reached, as a number of seconds or a ``timedelta``; not at all by default. ``tls_ca``, a PEM file with the authorities to trust, has TLS
+    spoken; ``tls_certificate`` and ``tls_key`` say who the program is, which consumers have to.
     """
 
     def __new__(
@@ -67,6 +69,9 @@ class Supplier(_native.Supplier):
         naming: str | None = None,
         naming_domain: str | None = None,
         context: str | None = None,
+        tls_ca: str | os.PathLike[str] | None = None,
+        tls_certificate: str | os.PathLike[str] | None = None,
+        tls_key: str | os.PathLike[str] | None = None,
         wait_for_service: float | datetime.timedelta | None = None,
     ) -> typing.Self:
         options = {name: value for name, value in locals().items() if name not in ("cls", "channel", "__class__")}
