@@ -204,6 +204,7 @@ impl Handshakes {
     fn begin(&mut self, lane: u64, unsecured: Unsecured) {
         let Unsecured { tcp, address, whose, charge } = unsecured;
         let ends = self.ends.load();
+        let is_called = matches!(whose, Whose::Called(..));
         let session = match &whose {
             Whose::Client(..) => ends.server.as_ref().map(tls::ServerEnd::session),
             Whose::Called(_, host) => ends.client.as_ref().map(|client| client.session(host)),
@@ -213,9 +214,8 @@ impl Handshakes {
         });
         let begun = session.map_err(Broken::Tls).and_then(|session| {
             let mut secure = Secure::new(tcp, session);
-            if matches!(whose, Whose::Called(..)) {
+            if is_called {
                 secure.greet().map_err(Broken::Tls)?;
-                secure.shake(&mut |_| ())?;
             }
             Ok(secure)
         });
@@ -233,6 +233,9 @@ impl Handshakes {
             && let Err(error) = self.poll.add(pending.secure.tcp(), Socket::Incoming(Tag::Giop, token), interest)
         {
             self.end(token, Broken::Socket(error));
+        } else if is_called {
+            // Its answer may come that fast that the handshake is over now: the poll would have nothing to tell.
+            self.go_on(token);
         }
     }
 
