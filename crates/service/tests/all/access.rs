@@ -235,7 +235,6 @@ fn who_may_publish_and_subscribe_by_lines_of_json_is_as_the_rules_say_by_address
 }
 
 #[test]
-#[ignore = "fails in one of some runs on a busy machine, and why is not known yet"]
 fn who_may_publish_and_subscribe_by_tempo_is_as_the_rules_say() {
     let service = start(rules());
     let mut session = 100;
@@ -266,10 +265,9 @@ fn who_may_publish_and_subscribe_by_tempo_is_as_the_rules_say() {
             await_count(&service, counter, denied);
         }
     }
-    assert_eq!(
-        read(&service, Counter::TempoTopicsRefused),
-        read(&service, Counter::DeniedPublish) + read(&service, Counter::DeniedSubscribe)
-    );
+    // Which the lane counts a moment later.
+    let denied = read(&service, Counter::DeniedPublish) + read(&service, Counter::DeniedSubscribe);
+    await_count(&service, Counter::TempoTopicsRefused, denied);
 }
 
 // ---- event types ----
