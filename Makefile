@@ -12,8 +12,11 @@ export CAMPANILE_COMMIT := $(shell git describe --always --dirty 2>/dev/null)
 # Where `make install` puts the program and the units for systemd.
 PREFIX ?= /usr/local
 UNITS ?= /etc/systemd/system
+# What makes the Debian package, in a folder of its own.
+CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build build-with-dds install install-cpp java-package wheel install-test-tools bench fuzz clean
+.PHONY: library run test check build build-with-dds install deb try-deb try-languages container install-cpp java-package wheel \
+	install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
 # in use: make run LISTEN=127.0.0.1:2810
@@ -28,14 +31,32 @@ build:
 build-with-dds:
 	$(CARGO) build --release --locked -p campanile-cli --features dds
 
-# The service for systemd (without DDS: make build, then `make -o build-with-dds install`); then: systemctl daemon-reload, systemctl enable --now campanile.socket
+# The service for systemd (without DDS: make build, then `make -o build-with-dds install`); then: systemctl daemon-reload, systemctl enable
+# --now campanile.socket
 install: build-with-dds
+	packaging/stage.sh $(CAMPANILE) target/stage $(PREFIX)/bin
 	install -D -m 755 $(CAMPANILE) $(DESTDIR)$(PREFIX)/bin/campanile
-	for unit in campanile.service campanile.socket campanile-json.socket campanile-tempo.socket; do \
-		sed 's#/usr/local/bin#$(PREFIX)/bin#' packaging/systemd/$$unit > target/$$unit && \
-		install -D -m 644 target/$$unit $(DESTDIR)$(UNITS)/$$unit || exit 1; \
-	done
-	$(CAMPANILE) man $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(UNITS) $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 target/stage/units/* $(DESTDIR)$(UNITS)
+	install -m 644 target/stage/man/* $(DESTDIR)$(PREFIX)/share/man/man1
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/bash-completion/completions target/stage/completions/campanile
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/zsh/site-functions target/stage/completions/_campanile
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d target/stage/completions/campanile.fish
+	[ -e $(DESTDIR)/etc/campanile/campanile.toml ] || install -D -m 644 -t $(DESTDIR)/etc/campanile config/campanile.toml
+
+# The Debian package: target/debian/campanile_VERSION_ARCHITECTURE.deb, and one with what debuggers need beside it. Needs Python 3, too.
+deb: build-with-dds $(CARGO_DEB)
+	packaging/stage.sh $(CAMPANILE) target/stage /usr/bin campanile
+	packaging/third-party.py campanile-cli --features dds | gzip -9n > target/stage/third-party.gz
+	$(CARGO_DEB) -p campanile-cli --no-build --locked --dbgsym --quiet
+	@ls target/debian/*.deb
+
+$(CARGO_DEB):
+	$(CARGO) install --locked --version 3.6.2 --root $(CARGO_DEB:/bin/cargo-deb=) cargo-deb
+
+# The package in a fresh Debian with systemd: installed, used, upgraded, removed, purged. Needs root, debootstrap and systemd-container.
+try-deb:
+	packaging/debian/try.sh
 
 # With DDS, which needs CMake and a C compiler; WHEEL_FEATURES= leaves it out.
 WHEEL_FEATURES ?= --features dds

@@ -350,8 +350,8 @@ pub(crate) struct ServeOptions {
     /// Host, or host and port, that references carry [default: the listening address]
     #[arg(long, value_name = "HOST[:PORT]")]
     pub(crate) advertise: Option<String>,
-    /// Configuration file; options on the command line come before it
-    #[arg(long, value_name = "FILE")]
+    /// Configuration file, of several the last; options on the command line come before it
+    #[arg(long, value_name = "FILE", overrides_with = "config")]
     pub(crate) config: Option<PathBuf>,
     /// Write the factory's stringified reference to this file
     #[arg(long, value_name = "FILE")]

@@ -16,6 +16,7 @@ mod lines;
 mod measure;
 mod naming;
 mod on_demand;
+mod packages;
 mod persistent;
 mod plan;
 mod restart;

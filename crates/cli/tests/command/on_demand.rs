@@ -22,6 +22,9 @@ use std::thread;
 use std::time::Duration;
 use testing::{EndInTime, Leash, NextInTime, output_in_time, own_loopback, wait_until};
 
+/// What packages install as /etc/campanile/campanile.toml.
+const CONFIGURATION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/campanile.toml");
+
 /// What a unit of packaging/systemd says under a key.
 fn unit(name: &str, key: &str) -> String {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/systemd").join(name);
@@ -58,6 +61,7 @@ impl Starter {
         let unit = |key: &str| unit("campanile.service", key);
         assert_eq!((unit("Type").as_str(), unit("StateDirectory").as_str()), ("notify", "campanile"));
         let line = unit("ExecStart").replace("/usr/local/bin/campanile", PROGRAM);
+        let line = line.replace("/etc/campanile/campanile.toml", CONFIGURATION);
         let line = line.replace("$CAMPANILE_OPTIONS", "--log error");
         let mut command = Command::new("sh");
         let pass = match self.sockets.len() {
