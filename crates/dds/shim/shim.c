@@ -88,11 +88,54 @@ int32_t campanile_dds_writer_create(int32_t participant, int32_t topic, const ca
     return result;
 }
 
-int32_t campanile_dds_reader_create(int32_t participant, int32_t topic, const campanile_dds_qos *wanted)
+static bool is_kept(const dds_sample_info_t *unused, void *is_over)
 {
-    dds_qos_t *qos = qos_of(wanted);
-    int32_t result = dds_create_reader(participant, topic, qos, NULL);
+    (void)unused;
+    return __atomic_load_n((const uint8_t *)is_over, __ATOMIC_ACQUIRE) == 0;
+}
+
+/* The same topic once more, which keeps what comes until `*is_over` is not 0. */
+static int32_t topic_until(int32_t participant, int32_t topic, const uint8_t *is_over)
+{
+    char name[256];
+    const struct ddsi_sertype *type;
+    int32_t result;
+    if ((result = dds_get_name(topic, name, sizeof name)) < 0)
+        return result;
+    if ((result = dds_get_entity_sertype(topic, &type)) != DDS_RETCODE_OK)
+        return result;
+    dds_qos_t *qos = dds_create_qos();
+    if ((result = dds_get_qos(topic, qos)) == DDS_RETCODE_OK) {
+        struct ddsi_sertype *held = ddsi_sertype_ref(type);
+        result = dds_create_topic_sertype(participant, name, &held, qos, NULL, NULL);
+        if (result < 0)
+            ddsi_sertype_unref(held);
+    }
     dds_delete_qos(qos);
+    if (result < 0)
+        return result;
+    struct dds_topic_filter filter = {.mode = DDS_TOPIC_FILTER_SAMPLEINFO_ARG, .f = {.sampleinfo_arg = is_kept}, .arg = (void *)is_over};
+    int32_t filtered = dds_set_topic_filter_extended(result, &filter);
+    if (filtered != DDS_RETCODE_OK) {
+        dds_delete(result);
+        return filtered;
+    }
+    return result;
+}
+
+/* While a reader has no room, the thread that brings samples tries again and again. It does not notice that the reader is being deleted, and
+ * the deletion waits until that thread has gone on: neither ever does. So the reader is told beforehand that it needs no room any more, by the
+ * filter of its topic; that is why it has a topic of its own. */
+int32_t campanile_dds_reader_create(int32_t participant, int32_t topic, const campanile_dds_qos *wanted, const uint8_t *is_over)
+{
+    int32_t own = topic_until(participant, topic, is_over);
+    if (own < 0)
+        return own;
+    dds_qos_t *qos = qos_of(wanted);
+    int32_t result = dds_create_reader(participant, own, qos, NULL);
+    dds_delete_qos(qos);
+    /* It stays as long as the reader does. */
+    dds_delete(own);
     return result;
 }
 

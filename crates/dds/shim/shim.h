@@ -71,7 +71,8 @@ int32_t campanile_dds_delete(int32_t entity);
 const char *campanile_dds_error_text(int32_t result);
 int32_t campanile_dds_guid(int32_t entity, uint8_t *guid);
 int32_t campanile_dds_writer_create(int32_t participant, int32_t topic, const campanile_dds_qos *qos);
-int32_t campanile_dds_reader_create(int32_t participant, int32_t topic, const campanile_dds_qos *qos);
+/* From when on `*is_over` is not 0 the reader keeps nothing more; it is looked at until the reader has been deleted. */
+int32_t campanile_dds_reader_create(int32_t participant, int32_t topic, const campanile_dds_qos *qos, const uint8_t *is_over);
 int32_t campanile_dds_write(int32_t writer, const uint8_t *cdr, size_t length, int64_t source_timestamp);
 int32_t campanile_dds_wait_for_acknowledgments(int32_t writer, int64_t timeout);
 int32_t campanile_dds_take(int32_t reader, uint32_t count, void (*visit)(void *context, const campanile_dds_sample *sample), void *context);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::error::{Code, Error, WriteError};
 use crate::participant::{Endpoint, Guid, Role, Topic};
 use crate::qos::{Qos, nanoseconds};
-use crate::raw::{Entity, RawTaken};
+use crate::raw::{Entity, RawTaken, ReaderEntity};
 
 /// Writes values of a topic.
 #[derive(Debug)]
@@ -108,7 +108,7 @@ const fn write_error(code: Code) -> WriteError {
 /// Takes values of a topic.
 #[derive(Debug)]
 pub struct Reader {
-    pub(crate) entity: Entity,
+    pub(crate) entity: ReaderEntity,
     guid: Guid,
     topic: Topic,
 }

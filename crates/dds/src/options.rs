@@ -89,11 +89,13 @@ impl Options {
             }
             xml.push_str("</Peers><ParticipantIndex>auto</ParticipantIndex>");
         }
+        // A reader without room has the thread wait that receives samples. Were that the only one, nobody would hear who else is there
+        // meanwhile: after a lease all others were held to be gone, and what they wrote was lost.
         let index_max = self.peer_participants_max.clamp(1, 120) - 1;
         let _infallible = write!(
             xml,
             "<MaxAutoParticipantIndex>{index_max}</MaxAutoParticipantIndex><LeaseDuration>{} ms</LeaseDuration></Discovery>\
-             <Internal><Watermarks><WhcHigh>{} B</WhcHigh><WhcHighInit>{} B</WhcHighInit></Watermarks><MaxSampleSize>{} B</MaxSampleSize></Internal>",
+             <Internal><MultipleReceiveThreads>true</MultipleReceiveThreads><Watermarks><WhcHigh>{} B</WhcHigh><WhcHighInit>{} B</WhcHighInit></Watermarks><MaxSampleSize>{} B</MaxSampleSize></Internal>",
             self.lease_ms,
             self.writer_bytes_max.max(1024),
             self.writer_bytes_max.clamp(1024, 30 << 10),

@@ -7,9 +7,11 @@
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ops::Deref;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::sync::Once;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::error::Code;
 
@@ -114,7 +116,7 @@ unsafe extern "C" {
     fn campanile_dds_error_text(result: i32) -> *const c_char;
     fn campanile_dds_guid(entity: i32, guid: *mut u8) -> i32;
     fn campanile_dds_writer_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
-    fn campanile_dds_reader_create(participant: i32, topic: i32, qos: *const RawQos) -> i32;
+    fn campanile_dds_reader_create(participant: i32, topic: i32, qos: *const RawQos, is_over: *const u8) -> i32;
     fn campanile_dds_write(writer: i32, cdr: *const u8, length: usize, source_timestamp: i64) -> i32;
     fn campanile_dds_wait_for_acknowledgments(writer: i32, timeout: i64) -> i32;
     fn campanile_dds_take(reader: i32, count: u32, visit: VisitSample, context: *mut c_void) -> i32;
@@ -252,11 +254,13 @@ impl Entity {
         qos: RawQos,
         partitions: &[CString],
         user_data: &[u8],
-    ) -> Result<Self, Code> {
-        with_lists(qos, partitions, user_data, |qos| {
-            // SAFETY: `qos` and what it points to live until the call returns.
-            Self::of(unsafe { campanile_dds_reader_create(self.0, topic.0, qos) })
-        })
+    ) -> Result<ReaderEntity, Code> {
+        let is_over = Box::new(AtomicU8::new(0));
+        let entity = with_lists(qos, partitions, user_data, |qos| {
+            // SAFETY: `qos` and what it points to live until the call returns, `is_over` until the reader has been deleted.
+            Self::of(unsafe { campanile_dds_reader_create(self.0, topic.0, qos, is_over.as_ptr()) })
+        })?;
+        Ok(ReaderEntity { entity, is_over })
     }
 
     pub(crate) fn topic(&self, name: &CStr, of: &Type) -> Result<Self, Code> {
@@ -414,6 +418,29 @@ impl Drop for Entity {
     fn drop(&mut self) {
         // SAFETY: see the module. If its participant is gone, so is this, and the call says so.
         let _gone_already = unsafe { campanile_dds_delete(self.0) };
+    }
+}
+
+/// A reader. It says that it is over before it is deleted, since else the deletion waits until it has room.
+#[derive(Debug)]
+pub(crate) struct ReaderEntity {
+    // In the order in which they are to go.
+    entity: Entity,
+    /// Read by the filter of its topic (`shim.c`).
+    is_over: Box<AtomicU8>,
+}
+
+impl Deref for ReaderEntity {
+    type Target = Entity;
+
+    fn deref(&self) -> &Entity {
+        &self.entity
+    }
+}
+
+impl Drop for ReaderEntity {
+    fn drop(&mut self) {
+        self.is_over.store(1, Ordering::Release);
     }
 }
 

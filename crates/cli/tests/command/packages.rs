@@ -77,7 +77,10 @@ fn everything_that_the_debian_package_has_is_there() {
 fn units_of_a_package_name_its_program_and_its_user_and_are_what_systemd_takes() {
     let (_folder, stage) = staged("staged-units", Some("campanile"));
     let unit = fs::read_to_string(stage.join("units/campanile.service")).unwrap();
-    assert!(unit.contains(&format!("\nExecStart={PROGRAM} serve --config /etc/campanile/campanile.toml $CAMPANILE")), "{unit}");
+    assert!(
+        unit.contains(&format!("\nExecStart={PROGRAM} serve --config /etc/campanile/campanile.toml $CAMPANILE")),
+        "{unit}"
+    );
     assert!(unit.contains("\nUser=campanile\n") && !unit.contains("DynamicUser"), "{unit}");
     let units: Vec<_> = fs::read_dir(stage.join("units")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(units.len(), 4);

@@ -4,10 +4,10 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use dds::{Error, Options, Participant, Qos, WriteError};
+use dds::{Error, Options, Participant, Qos, Reader, WriteError, Writer};
 use testing::wait_until;
 
-use crate::support::{blob, blob_type, matched, named, number_of, number_type, pair, taken, until_matched};
+use crate::support::{blob, blob_type, matched, named, number_of, number_type, pair, side, taken, until_matched};
 
 #[test]
 fn values_arrive_in_order() {
@@ -75,6 +75,65 @@ fn a_writer_that_outruns_its_reader_is_slowed_and_nothing_is_lost() {
         is_done.recv_timeout(crate::support::PATIENCE).unwrap();
     });
     assert_eq!(reader.status().unwrap().lost_total, 0);
+}
+
+/// A reader that has no room, and a writer that waits for it.
+fn held(test: u32, sides: &(Participant, Participant)) -> (Writer, Reader, u32) {
+    let name = named(&format!("held_{test}"));
+    let (from, to) = (sides.0.topic(&name, &blob_type()).unwrap(), sides.1.topic(&name, &blob_type()).unwrap());
+    let qos = Qos { blocking_max: Duration::from_millis(100), ..Qos::default() };
+    let (writer, reader) = matched(&from, &to, &qos, &Qos { samples_max: 1, ..Qos::default() });
+    // From the second value on, values of a writer come to its readers together, and not to each while it still catches up.
+    writer.write(&blob(0, 8000)).unwrap();
+    assert_eq!(taken(&reader, 1), [blob(0, 8000)]);
+    assert!(writer.wait_for_acknowledgments(testing::PATIENCE).unwrap());
+    // The first times it may be that the reader's side has not said yet that it has something.
+    let (mut written, mut slowed) = (1, 0);
+    while slowed < 5 {
+        match writer.write(&blob(written, 8000)) {
+            Ok(()) => (written, slowed) = (written + 1, 0),
+            Err(error) => {
+                assert_eq!(error, WriteError::Slowed);
+                slowed += 1;
+            }
+        }
+    }
+    (writer, reader, written)
+}
+
+/// Once the thread that had a sample for a reader without room never noticed that this was to go, and the reader waited for the thread, until
+/// the writer's participant was held to be gone.
+#[test]
+fn a_reader_without_room_can_go_and_its_writer_goes_on() {
+    let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
+    let sides = (side(11, 0, options.clone()), side(11, 1, options));
+    let (writer, reader, written) = held(11, &sides);
+    let (gone, is_gone) = mpsc::channel();
+    thread::spawn(move || {
+        drop(reader);
+        gone.send(()).unwrap();
+    });
+    // Neither its writer nor anybody else is forgotten meanwhile: that takes a lease, of fifty minutes here.
+    is_gone.recv_timeout(crate::support::PATIENCE).unwrap();
+    wait_until("the writer goes on", || writer.write(&blob(written, 8000)).is_ok());
+}
+
+/// Once nobody heard that others were still there while a reader had no room: after their lease they were held to be gone, and what they had
+/// written was lost.
+#[test]
+fn a_reader_without_room_for_longer_than_a_lease_loses_nothing() {
+    let options = Options { lease_ms: 400, writer_bytes_max: 16 << 10, ..Options::loopback() };
+    let sides = (side(12, 0, options.clone()), side(12, 1, options));
+    let (writer, reader, written) = held(12, &sides);
+    // Each takes 100 ms.
+    for _ in 0..20 {
+        assert_eq!(writer.write(&blob(written, 8000)), Err(WriteError::Slowed));
+    }
+    let count = usize::try_from(written - 1).unwrap();
+    let numbers: Vec<u32> = taken(&reader, count).iter().map(|cdr| number_of(cdr)).collect();
+    assert_eq!(numbers, (1..written).collect::<Vec<_>>());
+    let status = reader.status().unwrap();
+    assert_eq!((status.writers, status.writers_total, status.lost_total), (1, 1, 0));
 }
 
 #[test]
