@@ -15,7 +15,7 @@ UNITS ?= /etc/systemd/system
 # What makes the Debian package, in a folder of its own.
 CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build build-with-dds install deb try-deb try-languages container install-cpp java-package wheel \
+.PHONY: library run test check build build-with-dds install deb try-deb container install-cpp java-package wheel \
 	install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
@@ -57,6 +57,11 @@ $(CARGO_DEB):
 # The package in a fresh Debian with systemd: installed, used, upgraded, removed, purged. Needs root, debootstrap and systemd-container.
 try-deb:
 	packaging/debian/try.sh
+
+# The image `campanile`, by podman or docker, whichever is there.
+CONTAINER ?= $(shell command -v podman || echo docker)
+container:
+	$(CONTAINER) build -t campanile -f packaging/container/Containerfile .
 
 # With DDS, which needs CMake and a C compiler; WHEEL_FEATURES= leaves it out.
 WHEEL_FEATURES ?= --features dds

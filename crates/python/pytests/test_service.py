@@ -328,7 +328,6 @@ def test_a_program_that_just_ends_has_published_all_and_says_nothing(channel):
         assert [events.next(WAIT)["number"] for _ in range(1000)] == list(range(1000))
 
 
-@pytest.mark.skip(reason="a program that is interrupted in the moment in which it subscribes may not end: see the README")
 def test_a_program_that_is_interrupted_while_it_waits_ends_at_once(channel):
     program = f"""
         import campanile
