@@ -169,6 +169,12 @@ impl Reader {
         self.guid
     }
 
+    /// Keeps nothing of what comes from now on, as when it is dropped. Dropping a reader waits while another one of this process in the
+    /// same domain has no room: so who drops several calls this on all of them first.
+    pub fn keep_nothing(&self) {
+        self.entity.keep_nothing();
+    }
+
     /// Takes what has come, at most `limit` and 64 samples, in the order in which it came. Returns how many there were;
     /// some may have had no value (a writer says with them that an instance is gone) and are not shown.
     ///

@@ -430,6 +430,12 @@ pub(crate) struct ReaderEntity {
     is_over: Box<AtomicU8>,
 }
 
+impl ReaderEntity {
+    pub(crate) fn keep_nothing(&self) {
+        self.is_over.store(1, Ordering::Release);
+    }
+}
+
 impl Deref for ReaderEntity {
     type Target = Entity;
 
@@ -440,7 +446,7 @@ impl Deref for ReaderEntity {
 
 impl Drop for ReaderEntity {
     fn drop(&mut self) {
-        self.is_over.store(1, Ordering::Release);
+        self.keep_nothing();
     }
 }
 

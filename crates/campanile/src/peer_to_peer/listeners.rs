@@ -276,7 +276,7 @@ impl Shared {
 
     /// What a listener's thread does.
     fn listen(&self, listener: &Listener, mut set: WaitSet) {
-        let (mut sources, mut tokens) = (Vec::new(), Vec::new());
+        let (mut sources, mut tokens) = (Vec::<Source>::new(), Vec::new());
         let mut values = Values::default();
         while !self.has_ended() {
             for source in lock(&listener.fresh).drain(..) {
@@ -288,7 +288,7 @@ impl Shared {
             }
             if let Err(error) = set.wait(Some(LOOK_EVERY), &mut tokens) {
                 log::error!("DDS cannot be waited for: {error}");
-                return;
+                break;
             }
             for token in &tokens {
                 let source = usize::try_from(*token).ok().and_then(|token| sources.get_mut(token));
@@ -300,6 +300,8 @@ impl Shared {
                 sources.iter_mut().for_each(|source| self.tell_losses(source));
             }
         }
+        // One that has no room would have the others wait as they go.
+        sources.iter().for_each(|source| source.reader.keep_nothing());
     }
 
     /// Hands over what a reader has, some of it.

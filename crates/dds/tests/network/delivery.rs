@@ -118,6 +118,23 @@ fn a_reader_without_room_can_go_and_its_writer_goes_on() {
     wait_until("the writer goes on", || writer.write(&blob(written, 8000)).is_ok());
 }
 
+/// One that goes waits for others without room, unless they are about to go, too.
+#[test]
+fn readers_without_room_can_go_one_after_the_other() {
+    let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
+    let sides = (side(13, 0, options.clone()), side(13, 1, options));
+    let (_writer, reader, _) = held(13, &sides);
+    let empty = sides.1.topic(&named("empty"), &blob_type()).unwrap().reader(&Qos::default()).unwrap();
+    let (gone, is_gone) = mpsc::channel();
+    thread::spawn(move || {
+        reader.keep_nothing();
+        drop(empty);
+        drop(reader);
+        gone.send(()).unwrap();
+    });
+    is_gone.recv_timeout(crate::support::PATIENCE).unwrap();
+}
+
 /// Once nobody heard that others were still there while a reader had no room: after their lease they were held to be gone, and what they had
 /// written was lost.
 #[test]

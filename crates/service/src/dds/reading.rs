@@ -55,6 +55,13 @@ struct Known {
     lost: u32,
 }
 
+impl Drop for Reading {
+    fn drop(&mut self) {
+        // One that has no room would have the others wait as they go.
+        self.topics.iter().for_each(|known| known.reader.keep_nothing());
+    }
+}
+
 impl Reading {
     /// Reads the topics whose types are declared.
     ///
