@@ -16,6 +16,8 @@ pub(crate) struct Access {
     token: Option<String>,
     /// Everything needs the token, since others than programs of this host can connect.
     is_closed: bool,
+    /// Events need the token, since there are rules for who may have which: to these, whoever watches is the service itself.
+    guards_events: bool,
 }
 
 /// Why something is not allowed.
@@ -32,7 +34,7 @@ pub(crate) enum Forbidden {
 }
 
 impl Access {
-    pub(crate) fn new(http: &Http, address: SocketAddr) -> Result<Self, ConsoleError> {
+    pub(crate) fn new(http: &Http, address: SocketAddr, has_rules: bool) -> Result<Self, ConsoleError> {
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), host_of(address.ip())];
         let hosts = own.into_iter().chain(http.hosts.iter().map(|host| host.to_ascii_lowercase())).collect();
         let token = http.token_file.as_deref().map(|path| {
@@ -43,7 +45,7 @@ impl Access {
             let why = "its first line is to have 16 to 256 visible characters of ASCII, for example what `openssl rand -hex 32` prints";
             if is_fit { Ok(token.to_owned()) } else { Err(failed(why.to_owned())) }
         });
-        Ok(Self { hosts, token: token.transpose()?, is_closed: !address.ip().is_loopback() })
+        Ok(Self { hosts, token: token.transpose()?, is_closed: !address.ip().is_loopback(), guards_events: has_rules })
     }
 
     /// Whether there is a token.
@@ -80,6 +82,15 @@ impl Access {
     /// Whether something may be told.
     pub(crate) fn check_reading(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
         if self.is_closed && !self.shows_token(headers) { Err(Forbidden::Token) } else { Ok(()) }
+    }
+
+    /// Whether a channel's events may be watched.
+    pub(crate) fn check_watching(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
+        if self.guards_events && !self.shows_token(headers) {
+            Err(Forbidden::Token)
+        } else {
+            self.check_reading(headers)
+        }
     }
 
     /// Whether something may be changed: never by a page of another site, whatever it knows.
@@ -140,7 +151,7 @@ mod tests {
 
     fn access(token: Option<&str>, address: &str) -> Access {
         let http = Http { hosts: vec!["Gateway.example".into()], ..Http::default() };
-        let access = Access::new(&http, address.parse().unwrap()).unwrap();
+        let access = Access::new(&http, address.parse().unwrap(), false).unwrap();
         Access { token: token.map(str::to_owned), ..access }
     }
 
@@ -206,6 +217,20 @@ mod tests {
     }
 
     #[test]
+    fn where_there_are_rules_events_need_the_token_on_this_host_too() {
+        let token = "0123456789abcdef";
+        let open = access(Some(token), "127.0.0.1:2812");
+        assert!(open.check_watching(&headers(&[])).is_ok());
+        let guarded = Access { guards_events: true, ..open };
+        assert!(guarded.check_reading(&headers(&[])).is_ok());
+        assert!(matches!(guarded.check_watching(&headers(&[])), Err(Forbidden::Token)));
+        let shown = format!("Bearer {token}");
+        assert!(guarded.check_watching(&headers(&[("authorization", &shown)])).is_ok());
+        let without = Access { token: None, ..guarded };
+        assert!(without.check_watching(&headers(&[("authorization", &shown)])).is_err());
+    }
+
+    #[test]
     fn a_token_that_is_none_is_refused() {
         let path = std::env::temp_dir().join(format!("campanile-token-{}", std::process::id()));
         let http = Http { token_file: Some(path.clone()), ..Http::default() };
@@ -217,9 +242,9 @@ mod tests {
             ("0123456789 abcdef", false),
         ] {
             fs::write(&path, text).unwrap();
-            assert_eq!(Access::new(&http, "127.0.0.1:1".parse().unwrap()).is_ok(), is_fit, "{text:?}");
+            assert_eq!(Access::new(&http, "127.0.0.1:1".parse().unwrap(), false).is_ok(), is_fit, "{text:?}");
         }
         fs::remove_file(&path).unwrap();
-        assert!(Access::new(&http, "127.0.0.1:1".parse().unwrap()).is_err());
+        assert!(Access::new(&http, "127.0.0.1:1".parse().unwrap(), false).is_err());
     }
 }

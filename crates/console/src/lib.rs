@@ -102,7 +102,8 @@ impl Console {
         let listener = TcpListener::bind(address).map_err(listening)?;
         listener.set_nonblocking(true).map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
-        let access = Access::new(&config.http, address)?;
+        let has_rules = config.access_rules().map_err(ConsoleError::Config)?.is_some();
+        let access = Access::new(&config.http, address, has_rules)?;
         let shared = Shared::new(config, service);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()

@@ -105,7 +105,10 @@ impl Routes {
             self.access.check_site(request.headers())?;
             match path {
                 "live" => return live::tell(self, client, by),
-                "events" => return live::watch(self, client, request.uri().query().unwrap_or_default()).await,
+                "events" => {
+                    self.access.check_watching(request.headers())?;
+                    return live::watch(self, client, request.uri().query().unwrap_or_default()).await;
+                }
                 _ => {}
             }
             return api::tell(self, path, request.uri().query().unwrap_or_default(), by).await;

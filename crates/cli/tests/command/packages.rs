@@ -17,7 +17,9 @@ fn packaging() -> PathBuf {
 /// What stands under `package.metadata.deb`.
 fn metadata() -> Table {
     let manifest: Table = fs::read_to_string(Path::new(CRATE).join("Cargo.toml")).unwrap().parse().unwrap();
-    manifest["package"]["metadata"]["deb"].as_table().unwrap().clone()
+    let of_package =
+        ["package", "metadata", "deb"].into_iter().try_fold(&manifest, |within, name| within.get(name)?.as_table());
+    of_package.unwrap().clone()
 }
 
 /// The folder that `packaging/stage.sh` makes, where the program is in the folder of the one that is tested.

@@ -34,12 +34,17 @@ impl Config {
     ///
     /// # Errors
     /// When `http.listen` is neither a port nor `HOST:PORT`, or its host has no address; and when it is no loopback address, and there is
-    /// no token.
+    /// no token, or nothing may be in the clear.
     pub fn http_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(listen) = self.http.listen.as_deref() else { return Ok(None) };
         let address = of_door("http.listen", listen)?;
         if !address.ip().is_loopback() && self.http.token_file.is_none() {
             return Err(ConfigError::HttpWithoutToken { listen: address });
+        }
+        if !address.ip().is_loopback() && self.tls.required {
+            let why = "tls.required: http.listen is in the clear, token included; have it be a loopback address, and what stands before it \
+                       speak TLS";
+            return Err(ConfigError::Tls { why });
         }
         Ok(Some(address))
     }

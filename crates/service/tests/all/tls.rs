@@ -374,3 +374,16 @@ fn rules_of_access_know_clients_by_their_certificates_at_every_door() {
         assert_eq!(connected.is_ok(), is_allowed, "{name}: {connected:?}");
     }
 }
+
+#[test]
+fn where_nothing_may_be_in_the_clear_http_stays_on_this_host() {
+    let authority = Authority::new("tls-http");
+    let mut config = Config { tls: Tls { required: true, ..settings(&authority) }, ..Config::default() };
+    config.http.token_file = Some("token".into());
+    for (listen, may) in [("127.0.0.1:0", true), ("0.0.0.0:0", false), ("192.0.2.7:80", false)] {
+        config.http.listen = Some(listen.into());
+        let address = config.http_listen_address();
+        assert_eq!(address.is_ok(), may, "{listen}");
+        assert!(may || address.unwrap_err().to_string().contains("http.listen"));
+    }
+}
