@@ -312,6 +312,13 @@ impl Frozen {
     /// It does nothing more.
     pub(crate) fn freeze(&self) {
         output(Command::new("kill").args(["-STOP", &self.child.id().to_string()]));
+        // It is stopped when the last of its threads is, which may be at work yet.
+        let threads = PathBuf::from(format!("/proc/{}/task", self.child.id()));
+        let is_stopped = |thread: fs::DirEntry| {
+            let said = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+            said.rsplit_once(") ").is_none_or(|(_, behind)| behind.starts_with('T'))
+        };
+        testing::wait_until("the service to be stopped", || fs::read_dir(&threads).unwrap().flatten().all(is_stopped));
     }
 }
 
