@@ -21,6 +21,7 @@ mod primes;
 mod rig;
 mod samples;
 
+pub(crate) mod alma;
 pub(crate) mod book;
 pub(crate) mod event_path;
 pub(crate) mod isolation;

@@ -77,6 +77,9 @@ pub(crate) enum Command {
     /// One Tempo publisher and a hundred subscribers: to each, to a multicast group, through a broker
     #[command(after_help = TEMPO_FAN_OUT_EXAMPLES)]
     TempoFanOut(ExperimentOptions),
+    /// 8 KB at 10 Hz to 1 to 100 subscribers, through the simple API on a notification service and on DDS, beside Cyclone DDS alone
+    #[command(after_help = ALMA_EXAMPLES)]
+    Alma(ExperimentOptions),
     /// What the analysis says of a Tempo broker that runs by the clock, beside what is measured (Bauer et al., section IV.E)
     #[command(after_help = TEMPO_PREDICTED_EXAMPLES)]
     TempoPredicted(ExperimentOptions),
@@ -107,6 +110,9 @@ pub(crate) enum Command {
     /// The suppliers or the consumers of an experiment, in a process of their own
     #[command(hide = true, name = "party-process")]
     PartyProcess,
+    /// The subscribers of an experiment with the simple API, in a process of their own
+    #[command(hide = true, name = "alma-process")]
+    AlmaProcess,
     /// The floor of a Tempo broker, in a process of its own
     #[command(hide = true, name = "tempo-relay-process")]
     TempoRelayProcess(crate::experiments::tempo::relay::TempoRelayOptions),
@@ -117,6 +123,11 @@ pub(crate) enum Command {
     #[command(hide = true, name = "leashed-process")]
     LeashedProcess(LeashedOptions),
 }
+
+const ALMA_EXAMPLES: &str = "\
+Examples:
+  campanile-bench alma                            a quarter of an hour
+  campanile-bench alma --quick --json | jq '.rows[] | {transport, subscribers, mean_us, sd_us, p99_us}'";
 
 const TEMPO_LATENCY_EXAMPLES: &str = "\
 Examples:
