@@ -12,6 +12,7 @@ fn conduct(name: &str, more: &[&str]) -> (Json, Vec<String>) {
     let folder = charts.to_str().unwrap();
     let options = ["--quick", "--seconds", "0.1", "--json", "--svg-dir", folder];
     let output = campanile_bench(&[&[name], &options[..], more].concat());
+    assert!(!output.stdout.is_empty(), "{}: {}", output.status, text(&output.stderr));
     let report = json(&text(&output.stdout));
     assert_eq!(report["benchmark"], name);
     // A benchmark missed its aim, said so in its table, and ended as if all were well.
