@@ -19,7 +19,7 @@ use client::{
     SimpleSupplier, SupplierOptions,
 };
 use giop::cdr::{Reader, Writer};
-use giop::ior::{Ior, Profile, SecureTransport};
+use giop::ior::{Profile, SecureTransport};
 use giop::value::AnyValue;
 use load::table::Table;
 use serde::Serialize;
@@ -91,14 +91,17 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
     let folder = Folder::new("tls", None)?;
     let files = Files::write(&folder)?;
     let service = Campanile::start_configured(Some(&files.config))?;
-    let reference = service.factory()?.object().ior().clone();
+    // The whole reference, which names the port for TLS, too.
+    let reference = files.reference.display().to_string();
     let event = StructuredEvent {
         remainder: AnyValue::from("x".repeat(options.payload).as_str()),
         ..StructuredEvent::new("Bench", "Tls", "")
     };
+    // Each has a channel of its own, since what one publishes is not to come to the other.
+    let (_channel, second) = service.factory()?.create_channel(&[], &[]).map_err(setup("making a channel"))?;
     let mut contenders = [
-        Contender::service(&reference, OrbOptions::default())?,
-        Contender::service(&reference, files.orb())?,
+        Contender::service(&reference, None, OrbOptions::default())?,
+        Contender::service(&reference, Some(second), files.orb())?,
         Contender::relay(&files)?,
     ];
     for contender in &mut contenders {
@@ -155,6 +158,8 @@ struct Files {
     certificate: PathBuf,
     key: PathBuf,
     config: PathBuf,
+    /// What the service writes.
+    reference: PathBuf,
 }
 
 impl Files {
@@ -168,10 +173,11 @@ impl Files {
             certificate: folder.file("certificate.pem"),
             key: folder.file("key.pem"),
             config: folder.file("tls.toml"),
+            reference: folder.file("service.ior"),
         };
         let config = format!(
-            "[store]\ndirectory = \"none\"\n[tls]\nlisten = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nca = {:?}\n",
-            files.certificate, files.key, files.authority, files.authority
+            "ior_file = {:?}\n[store]\ndirectory = \"none\"\n[tls]\nlisten = \"127.0.0.1:0\"\ncertificate = {:?}\nkey = {:?}\nclient_ca = {:?}\nca = {:?}\n",
+            files.reference, files.certificate, files.key, files.authority, files.authority
         );
         for (path, text) in [
             (&files.certificate, certified.cert.pem()),
@@ -234,17 +240,17 @@ impl Servant for Stamps {
 }
 
 impl Contender {
-    fn service(reference: &Ior, orb: OrbOptions) -> Result<Self, BenchError> {
+    fn service(reference: &str, channel_id: Option<i32>, orb: OrbOptions) -> Result<Self, BenchError> {
         let (sender, arrived) = channel();
-        let (url, wrong) = (reference.to_string(), setup("connecting to the service"));
+        let wrong = setup("connecting to the service");
         let options = ConsumerOptions { orb: orb.clone(), ..ConsumerOptions::default() };
-        let consumer = SimpleConsumer::connect(&url, None, options, move |_| {
+        let consumer = SimpleConsumer::connect(reference, channel_id, options, move |_| {
             let _ = sender.send(Instant::now());
             Ok(())
         });
         let consumer = consumer.map_err(&wrong)?;
         let options = SupplierOptions { orb, ..SupplierOptions::default() };
-        let supplier = SimpleSupplier::connect_with(&url, None, options).map_err(&wrong)?;
+        let supplier = SimpleSupplier::connect_with(reference, channel_id, options).map_err(&wrong)?;
         Ok(Self { way: Way::Service(supplier, consumer), arrived, taken: Vec::new() })
     }
 

@@ -115,3 +115,13 @@ fn an_experiment_refuses_durations_that_are_none() {
     assert_eq!(code, 2);
     assert!(error.contains("--seconds must be above 0 and at most 3600"), "{error}");
 }
+
+#[test]
+fn what_tls_costs_is_told_beside_a_service_in_the_clear_and_a_relay() {
+    let output = campanile_bench(&["tls", "--events", "300", "--json"]);
+    assert!(!output.stdout.is_empty(), "{}: {}", output.status, text(&output.stderr));
+    let report = json(&text(&output.stdout));
+    for contender in ["clear", "tls", "relay"] {
+        assert!(report[contender]["p50_ns"].as_u64().unwrap() > 0, "{contender}: {report}");
+    }
+}
