@@ -320,6 +320,10 @@ fn relay_one(
     peers.watch(&supplier.tcp, 0)?;
     peers.watch(&consumer.tcp, 1)?;
     let (mut read, mut plain, mut sealed) = (vec![0; 64 << 10], Vec::new(), vec![0; sealed_bytes_max(64 << 10)]);
+    if !supplier.early.is_empty() {
+        let octets = consumer.session.seal(&supplier.early, &mut sealed)?;
+        consumer.tcp.write_all(sealed.get(..octets).unwrap_or_default())?;
+    }
     peers.serve(|from| {
         let (from, to) = if from == 0 { (&mut supplier, &mut consumer) } else { (&mut consumer, &mut supplier) };
         let count = match from.tcp.read(&mut read) {
@@ -344,18 +348,21 @@ fn relay_one(
 struct Side {
     tcp: TcpStream,
     session: Session,
+    /// What came together with the end of the handshake.
+    early: Vec<u8>,
 }
 
 impl Side {
     fn shaken(mut tcp: TcpStream, mut session: Session) -> Result<Self, Box<dyn core::error::Error>> {
         tcp.set_nodelay(true)?;
-        let (mut read, mut count, mut out) = (vec![0; 16 << 10], 0, Vec::new());
+        let (mut read, mut count, mut out, mut early) = (vec![0; 16 << 10], 0, Vec::new(), Vec::new());
         loop {
-            session.take_in(read.get_mut(..count).unwrap_or_default(), |_| (), &mut out)?;
+            let arrived = read.get_mut(..count).unwrap_or_default();
+            session.take_in(arrived, |plain| early.extend_from_slice(plain), &mut out)?;
             tcp.write_all(&out)?;
             out.clear();
             if !session.is_handshaking() {
-                return Ok(Self { tcp, session });
+                return Ok(Self { tcp, session, early });
             }
             count = tcp.read(&mut read)?;
             if count == 0 {
