@@ -128,10 +128,7 @@ impl Place {
             Some(naming) if naming.contains(':') && !naming.starts_with(|c: char| c.is_ascii_digit()) => {
                 orb.resolve(naming)?
             }
-            Some(naming) => {
-                let protocol = if orb.options().tls.is_some() { "ssliop:1.2@" } else { ":" };
-                orb.resolve(&format!("corbaloc:{protocol}{naming}/NameService"))?
-            }
+            Some(naming) => orb.resolve_at(naming, "NameService")?,
             None => {
                 let mut ior = orb.resolve_service(&self.server)?.ior().clone();
                 ior.type_id.clear();

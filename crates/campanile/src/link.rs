@@ -18,6 +18,7 @@ impl Link {
     pub(crate) fn new(channel: &str, settings: &Settings) -> Result<Self, Error> {
         match settings.transport {
             Transport::Notification => {
+                settings.tls.check()?;
                 let options = || SupplierOptions { orb: orb_options(settings), ..SupplierOptions::default() };
                 let supplier = patiently(settings, || {
                     SimpleSupplier::connect_by(&settings.server, finder(channel, settings), options())

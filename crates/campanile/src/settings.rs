@@ -216,7 +216,11 @@ impl TlsSettings {
         })
     }
 
-    fn check(&self) -> Result<(), SettingsError> {
+    /// Whether what is set goes together, which those find out who connect: a program may set the rest yet.
+    ///
+    /// # Errors
+    /// A certificate has no key or a key no certificate, or both have no authority beside them: then no TLS would be spoken.
+    pub fn check(&self) -> Result<(), SettingsError> {
         let wrong = |setting, wanted| Err(SettingsError::Value { setting, value: String::new(), wanted });
         match (&self.ca, &self.certificate, &self.key) {
             (_, Some(_), None) => {
@@ -429,7 +433,6 @@ impl Settings {
             let said = variables(name).filter(|value| !value.is_empty());
             *file = said.map(PathBuf::from).or(file.take());
         }
-        settings.tls.check()?;
         Ok(settings)
     }
 
@@ -454,7 +457,6 @@ impl Settings {
         self.event_domain = event_domain.unwrap_or(core::mem::take(&mut self.event_domain));
         self.tls = tls.unwrap_or(core::mem::take(&mut self.tls));
         self.dds = dds.unwrap_or(core::mem::take(&mut self.dds));
-        self.tls.check()?;
         self.dds.check()
     }
 }
@@ -498,7 +500,9 @@ impl Contexts {
             let (value, wanted) = (name.to_owned(), "a word");
             return Err(SettingsError::Value { setting: "a context's name", value, wanted });
         }
-        Settings::default().take(&context)?;
+        let mut settings = Settings::default();
+        settings.take(&context)?;
+        settings.tls.check()?;
         self.contexts.insert(name.to_owned(), context);
         Ok(())
     }
@@ -654,14 +658,18 @@ mod tests {
         fs::create_dir_all(folder.file().parent().unwrap()).unwrap();
         fs::write(folder.file(), "selected = \"a\"\n[contexts.a]\ntls = { ca = \"ca.pem\" }\n").unwrap();
         assert_eq!(folder.load(&[]).unwrap().tls.of_orb(), Some(OrbTls::trusting("ca.pem")));
-        let error = folder.load(&[("CAMPANILE_TLS_KEY", "me.key")]).unwrap_err().to_string();
+        let wrong = |more: &[(&str, &str)]| folder.load(more).unwrap().tls.check().unwrap_err().to_string();
+        let error = wrong(&[("CAMPANILE_TLS_KEY", "me.key")]);
         assert!(error.contains("tls.certificate"), "{error}");
         let identity = [("CAMPANILE_TLS_KEY", "me.key"), ("CAMPANILE_TLS_CERTIFICATE", "me.pem")];
         let tls = folder.load(&identity).unwrap().tls.of_orb();
         assert_eq!(tls, Some(OrbTls::trusting("ca.pem").with_identity("me.pem", "me.key")));
         fs::remove_file(folder.file()).unwrap();
-        let error = folder.load(&identity).unwrap_err().to_string();
+        let error = wrong(&identity);
         assert!(error.contains("tls.ca"), "{error}");
+        let mut settings = folder.load(&identity).unwrap();
+        settings.tls.ca = Some("other.pem".into());
+        assert!(settings.tls.check().is_ok(), "a program adds what is missing");
     }
 
     #[test]

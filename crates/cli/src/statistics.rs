@@ -60,8 +60,7 @@ impl Statistics {
     }
 
     pub(crate) fn at(orb: &Orb, address: String) -> Result<Self, InvokeError> {
-        let protocol = if orb.options().tls.is_some() { "ssliop:1.2@" } else { ":" };
-        Ok(Self { object: orb.resolve(&format!("corbaloc:{protocol}{address}/Statistics"))?, address })
+        Ok(Self { object: orb.resolve_at(&address, "Statistics")?, address })
     }
 
     /// Whether the service that is asked has such a channel, for those who ask about one only.

@@ -211,10 +211,18 @@ impl Orb {
         if is_url(text) || Path::new(text).exists() || text.contains(['/', '\\']) || text.is_empty() {
             return self.resolve(text);
         }
-        let protocol = if self.inner.options.tls.is_some() { "ssliop:1.2@" } else { ":" };
-        self.resolve_url(&format!("corbaloc:{protocol}{text}/NotificationService")).map_err(|_| {
+        self.resolve_at(text, "NotificationService").map_err(|_| {
             bad_address(text, "expected HOST, HOST:PORT, corbaloc:…, corbaname:…, IOR:… or the path of an IOR file")
         })
+    }
+
+    /// The object with that key at `HOST` or `HOST:PORT`: of the port for TLS, where the orb speaks it.
+    ///
+    /// # Errors
+    /// That is no address.
+    pub fn resolve_at(&self, address: &str, key: &str) -> Result<ObjectRef, InvokeError> {
+        let protocol = if self.inner.options.tls.is_some() { "ssliop:1.2@" } else { ":" };
+        self.resolve_url(&format!("corbaloc:{protocol}{address}/{key}"))
     }
 
     /// Makes an object of a reference received in a reply or made by hand.

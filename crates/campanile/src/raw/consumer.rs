@@ -161,6 +161,7 @@ impl RawConsumer {
             return crate::link::receive(&channel, &settings, filter.as_deref(), desk)
                 .map(|way| RawSubscription { way, channel });
         }
+        settings.tls.check()?;
         let news = tell.clone();
         let options = ConsumerOptions {
             orb: orb_options(&settings),

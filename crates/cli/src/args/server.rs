@@ -95,6 +95,7 @@ impl Given {
         for (file, said) in [ca, certificate, key].into_iter().zip(said) {
             *file = said.or(file.take());
         }
+        settings.tls.check().map_err(wrong)?;
         let is_local = settings.server == Settings::default().server;
         let otherwise = || if is_local { client::LOCAL_SERVICE.to_owned() } else { settings.server.clone() };
         let server = server.unwrap_or_else(otherwise);

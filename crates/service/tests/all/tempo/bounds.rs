@@ -119,61 +119,63 @@ fn small_as(change: impl FnOnce(&mut service::Config)) -> service::Service {
     })
 }
 
+/// A publisher that sends whether or not there is room.
+struct Flooder {
+    publisher: Datagrams,
+    sent: u32,
+}
+
+/// What it sends.
+const FLOOD: [u8; 1_400] = [9; 1_400];
+
+impl Flooder {
+    fn new(service: &service::Service) -> Self {
+        Self { publisher: Datagrams::publishing(service, 32, "@1/Flood/All"), sent: 0 }
+    }
+
+    /// Sends so many, and waits until they have been read. Says how many of them had no room.
+    fn flood(&mut self, service: &service::Service, count: u32) -> u64 {
+        let [before, full] = [Counter::TempoDatagramsIn, Counter::TempoInputFull].map(|counter| read(service, counter));
+        for _ in 0..count {
+            self.sent += 1;
+            self.publisher.publish(1, self.sent, &FLOOD);
+        }
+        wait_until("the flood to be read", || read(service, Counter::TempoDatagramsIn) >= before + u64::from(count));
+        read(service, Counter::TempoInputFull) - full
+    }
+}
+
 #[test]
 fn a_flood_on_one_topic_takes_no_datagram_of_another() {
     let service = small();
     // Nobody takes what is on the first topic, and its channel has no room for it.
     let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
-    let mut flooder = Datagrams::publishing(&service, 32, "@1/Flood/All");
+    let mut flooder = Flooder::new(&service);
     let mut subscriber = Datagrams::subscribed(&service, 21, "Weather/Wind");
     let mut publisher = Datagrams::publishing(&service, 31, "Weather/Wind");
-    let octets = [9; 1_400];
-    let mut sent = 0;
-    let mut flood = |count: u32| {
-        let before = read(&service, Counter::TempoDatagramsIn);
-        (0..count).for_each(|_| {
-            sent += 1;
-            flooder.publish(1, sent, &octets);
-        });
-        wait_until("the flood to be read", || read(&service, Counter::TempoDatagramsIn) >= before + u64::from(count));
-    };
     while read(&service, Counter::TempoInputFull) < 1_000 {
-        flood(100);
+        flooder.flood(&service, 100);
     }
     for number in 1..=200 {
-        flood(20);
+        flooder.flood(&service, 20);
         publisher.publish(1, number, &number.to_le_bytes());
         assert_eq!(subscriber.message().1, number.to_le_bytes());
     }
     assert_eq!(read(&service, Counter::TempoLost), 0, "on the way");
     // It reads after all.
-    assert_eq!(stuck.message().1, octets);
+    assert_eq!(stuck.message().1, FLOOD);
 }
 
 #[test]
 fn a_flood_of_one_publisher_takes_no_datagram_of_another_on_the_same_topic() {
     let service = small();
     let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
-    let mut flooder = Datagrams::publishing(&service, 32, "@1/Flood/All");
+    let mut flooder = Flooder::new(&service);
     let mut calm = Datagrams::publishing(&service, 31, "@1/Flood/All");
-    let mut sent = 0;
-    let mut flood = || {
-        let before = read(&service, Counter::TempoDatagramsIn);
-        (0..100).for_each(|_| {
-            sent += 1;
-            flooder.publish(1, sent, &[9; 1_400]);
-        });
-        wait_until("the flood to be read", || read(&service, Counter::TempoDatagramsIn) >= before + 100);
-    };
     // Until there is no room left anywhere.
-    let mut lost = 0;
-    while lost < 100 {
-        let before = read(&service, Counter::TempoInputFull);
-        flood();
-        lost = read(&service, Counter::TempoInputFull) - before;
-    }
+    while flooder.flood(&service, 100) < 100 {}
     for number in 1..=4 {
-        flood();
+        flooder.flood(&service, 100);
         let [full, datagrams] =
             [Counter::TempoInputFull, Counter::TempoDatagramsIn].map(|counter| read(&service, counter));
         calm.publish(1, number, &[1; 1_400]);
