@@ -5,6 +5,7 @@ import dataclasses
 import logging
 import os
 import queue
+import signal
 import subprocess
 import sys
 import textwrap
@@ -335,10 +336,15 @@ def test_a_program_that_is_interrupted_while_it_waits_ends_at_once(channel):
         for event in campanile.Consumer({channel!r}):
             pass
     """
-    child = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Shells have what runs in the background ignore it, and so do those whom that starts.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert child.stdout.readline() == "waiting\n"
-    import signal
-
     child.send_signal(signal.SIGINT)
     _, errors = child.communicate(timeout=WAIT)
     assert "KeyboardInterrupt" in errors
