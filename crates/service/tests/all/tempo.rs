@@ -254,6 +254,24 @@ fn a_topics_number_means_what_it_was_announced_for_last() {
     await_count(&service, Counter::TempoAnnounced, 3);
 }
 
+#[test]
+fn a_session_stays_when_all_it_has_announced_is_replaced() {
+    let service = start();
+    let mut rain = Datagrams::subscribed(&service, 22, "Weather/Rain");
+    let mut publisher = Datagrams::publishing(&service, 31, "Weather/Wind");
+    publisher.publish(1, 1, b"wind");
+    // Nothing of it waits any more.
+    await_count(&service, Counter::EventsIn, 1);
+    publisher.meet(1, Role::Publisher, "Weather/Rain");
+    publisher.publish(1, 1, b"rain");
+    assert_eq!(rain.message().1, b"rain".to_vec());
+    // The same topic by another number.
+    publisher.meet(2, Role::Publisher, "Weather/Rain");
+    publisher.publish(2, 1, b"more");
+    assert_eq!(rain.message().1, b"more".to_vec());
+    assert_eq!(read(&service, Counter::TempoSessions), 2);
+}
+
 /// A thousand that stay would be more than the limit that holds for all.
 #[test]
 fn a_thousand_publishers_come_and_go_and_nothing_is_left_of_them() {

@@ -211,7 +211,7 @@ impl Core {
         (name, says_first): (Name<'_>, bool),
     ) {
         let (role, announced) = (announcement.role, Announced::from(announcement));
-        let Door { sessions, topics, .. } = &self.doors.tempo;
+        let Door { sessions, topics, .. } = &mut self.doors.tempo;
         let Some(known) = sessions.get(session) else { return };
         let topic = topics.find(name);
         let of_number = known.part(number, role);
@@ -219,11 +219,13 @@ impl Core {
         if let Some(part) = of_number.filter(|part| of_topic == Some(*part)) {
             return self.renew_part(part, announced);
         }
-        // The number means another topic than before, or the topic has another number.
+        // The number means another topic than before, or the topic has another number. The session stays, even if that was all it had.
+        sessions.hold(session);
         for former in [of_number, of_topic].into_iter().flatten() {
             self.give_up_part(former);
         }
         self.add_part((session, number, role), announced, (name, says_first));
+        self.doors.tempo.sessions.release(session);
     }
 
     fn renew_part(&mut self, part: Token, announced: Announced) {

@@ -417,6 +417,20 @@ impl Sessions {
         token
     }
 
+    /// Keeps a session, whatever it has left, until it is released.
+    pub(crate) fn hold(&mut self, session: Token) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.parts_left += 1;
+        }
+    }
+
+    /// The end of a hold.
+    pub(crate) fn release(&mut self, session: Token) {
+        if let Some(session) = self.sessions.get_mut(session) {
+            session.parts_left -= 1;
+        }
+    }
+
     /// Takes a part out of its session.
     pub(crate) fn remove_part(&mut self, token: Token) -> Option<Part> {
         self.hide_part(token);
