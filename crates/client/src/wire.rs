@@ -11,7 +11,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trust, sealed_bytes_max};
+use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trouble, Trust, sealed_bytes_max};
 
 /// Octets read of a socket, or sealed for one, at once.
 const AT_ONCE: usize = 16 << 10;
@@ -107,18 +107,51 @@ impl Wire {
             let result = session.take_in(octets, |plain| surplus.extend_from_slice(plain), answers);
             (&tcp).write_all(answers)?;
             answers.clear();
-            result.map_err(|trouble| io::Error::new(ErrorKind::InvalidData, trouble))?;
+            result.map_err(invalid)?;
             if !session.is_handshaking() {
                 break;
             }
             count = (&tcp).read(&mut arrived)?;
             if count == 0 {
-                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the TLS handshake was broken off"));
+                return Err(broken_off());
             }
         }
         tcp.set_read_timeout(None)?;
         tcp.set_write_timeout(None)?;
         Ok(Self::Tls(Box::new(Secure { tcp, state: Mutex::new(state), writer: Mutex::default() })))
+    }
+
+    /// A connection whose handshake has yet to be made, with [`try_handshake`](Self::try_handshake).
+    pub(crate) fn to_secure(tcp: TcpStream, mut session: Session) -> io::Result<Self> {
+        let mut answers = Vec::new();
+        session.take_in(&mut [], |_| (), &mut answers).map_err(invalid)?;
+        let state = State { session, surplus: Vec::new(), answers };
+        Ok(Self::Tls(Box::new(Secure { tcp, state: Mutex::new(state), writer: Mutex::default() })))
+    }
+
+    /// Goes on with the handshake, as far as that goes without waiting. True once it is over; in the clear there is none.
+    pub(crate) fn try_handshake(&self) -> io::Result<bool> {
+        match self {
+            Self::Plain(_) => Ok(true),
+            Self::Tls(secure) => secure.try_handshake(),
+        }
+    }
+
+    /// Whether the socket did not take all that was sealed for it.
+    pub(crate) fn has_unsent(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Tls(secure) => lock(&secure.writer).end > 0,
+        }
+    }
+
+    /// Tells the peer that nothing more will be sent.
+    pub(crate) fn say_end(&self) {
+        if let Self::Tls(secure) = self {
+            secure.say_end();
+        }
+        // It may be gone already.
+        let _ = self.tcp().shutdown(Shutdown::Write);
     }
 
     /// The socket.
@@ -184,7 +217,46 @@ impl Write for &Wire {
     }
 }
 
+fn invalid(trouble: Trouble) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, trouble)
+}
+
+fn broken_off() -> io::Error {
+    io::Error::new(ErrorKind::UnexpectedEof, "the TLS handshake was broken off")
+}
+
 impl Secure {
+    fn try_handshake(&self) -> io::Result<bool> {
+        let mut arrived = [0; AT_ONCE];
+        let (mut count, mut result) = (0, Ok(()));
+        loop {
+            let is_over = {
+                let writer = &mut *lock(&self.writer);
+                let State { session, surplus, answers } = &mut *lock(&self.state);
+                if count > 0 {
+                    let octets = arrived.get_mut(..count).unwrap_or_default();
+                    result = session.take_in(octets, |plain| surplus.extend_from_slice(plain), answers);
+                }
+                writer.put(answers);
+                match self.send(writer) {
+                    Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                    _ => !session.is_handshaking(),
+                }
+            };
+            core::mem::replace(&mut result, Ok(())).map_err(invalid)?;
+            if is_over {
+                return Ok(true);
+            }
+            count = match recv(&self.tcp, &mut arrived, RecvFlags::DONTWAIT) {
+                Ok((0, _)) => return Err(broken_off()),
+                Ok((count, _)) => count,
+                Err(Errno::INTR) => 0,
+                Err(Errno::AGAIN) => return Ok(false),
+                Err(error) => return Err(error.into()),
+            };
+        }
+    }
+
     fn read(
         &self,
         space: &mut [u8],
@@ -219,9 +291,7 @@ impl Secure {
                     filled += fits.len();
                     surplus.extend_from_slice(beyond);
                 };
-                session
-                    .take_in(arrived.get_mut(..count).unwrap_or_default(), plain, answers)
-                    .map_err(|trouble| io::Error::new(ErrorKind::InvalidData, trouble))?;
+                session.take_in(arrived.get_mut(..count).unwrap_or_default(), plain, answers).map_err(invalid)?;
             }
             if filled > 0 {
                 return Ok(filled);
@@ -263,18 +333,25 @@ impl Secure {
 
     /// Seals what is written, behind what is to be sent before it.
     fn seal(&self, writer: &mut Writer, plain: &[u8]) -> io::Result<()> {
-        let Writer { sealed, end, .. } = writer;
         let State { session, answers, .. } = &mut *lock(&self.state);
-        let room = *end + answers.len() + sealed_bytes_max(plain.len());
+        writer.put(answers);
+        let Writer { sealed, end, .. } = writer;
+        let room = *end + sealed_bytes_max(plain.len());
         if sealed.len() < room {
             sealed.resize(room, 0);
         }
-        sealed.get_mut(*end..*end + answers.len()).unwrap_or_default().copy_from_slice(answers);
-        *end += answers.len();
-        answers.clear();
         let count = session.seal(plain, sealed.get_mut(*end..).unwrap_or_default());
         *end += count.map_err(|trouble| io::Error::new(ErrorKind::BrokenPipe, trouble))?;
         Ok(())
+    }
+
+    /// Tells the peer that this is the end, if its socket takes that now.
+    fn say_end(&self) {
+        let mut end = Vec::new();
+        lock(&self.state).session.close(&mut end);
+        if lock(&self.writer).end == 0 {
+            let _ = send(&self.tcp, &end, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
     }
 
     /// Has the socket take what was sealed, without waiting.
@@ -293,13 +370,22 @@ impl Secure {
     }
 }
 
-impl Drop for Secure {
-    /// The peer is told that this is the end, if its socket takes that now.
-    fn drop(&mut self) {
-        let mut end = Vec::new();
-        lock(&self.state).session.close(&mut end);
-        if lock(&self.writer).end == 0 {
-            let _ = send(&self.tcp, &end, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+impl Writer {
+    /// Puts octets behind those that are to be sent.
+    fn put(&mut self, octets: &mut Vec<u8>) {
+        let Self { sealed, end, .. } = self;
+        let rest = sealed.len() - *end;
+        if rest < octets.len() {
+            sealed.resize(*end + octets.len(), 0);
         }
+        sealed.get_mut(*end..*end + octets.len()).unwrap_or_default().copy_from_slice(octets);
+        *end += octets.len();
+        octets.clear();
+    }
+}
+
+impl Drop for Secure {
+    fn drop(&mut self) {
+        self.say_end();
     }
 }

@@ -1,6 +1,6 @@
 //! Options of `campanile tempo …`.
 
-use super::seconds;
+use super::{TlsOptions, seconds};
 use clap::{Args, Subcommand};
 use client::tempo::Address;
 use std::net::{IpAddr, SocketAddr};
@@ -14,9 +14,10 @@ Examples:
   campanile tempo topics udp://239.1.2.3:2811
   campanile tempo probe Weather/Wind --to tcp://broker.example.org:2811
 
-Addresses are udp://HOST:PORT or tcp://HOST:PORT: of a peer, a broker
-(`campanile serve --tempo-listen`), a multicast group, or a broadcast address;
-nothing else differs. udp://@:2811 waits for peers at that port instead.
+Addresses are udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT: of a peer, a
+broker (`campanile serve --tempo-listen`; `tls.tempo_listen`), a multicast group,
+or a broadcast address; nothing else differs. udp://@:2811 waits for peers at that
+port instead.
 
 Without an address the commands meet at udp://127.0.0.1:2811: whichever comes
 first waits there, unless a broker does, and the others turn to it. That is for
@@ -134,6 +135,8 @@ pub(crate) struct MeetOptions {
     /// Seconds between two announcements, 0.01 to 60; reports and probes come as often
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     pub(crate) period: Duration,
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
 }
 
 #[derive(Debug, Args)]
@@ -144,7 +147,7 @@ pub(crate) struct TempoPubOptions {
     /// The message; - for one from each line of standard input [default: its number]
     #[arg(value_name = "MESSAGE", allow_hyphen_values = true, conflicts_with = "size")]
     pub(crate) message: Option<String>,
-    /// Where to: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    /// Where to: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
     #[arg(long, short = 't', value_name = "ADDRESS")]
     pub(crate) to: Option<Address>,
     #[command(flatten)]
@@ -180,7 +183,7 @@ pub(crate) struct TempoSubOptions {
     /// The topic, by convention Domain/Name
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: String,
-    /// Where from: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    /// Where from: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
     #[arg(long, short = 'f', value_name = "ADDRESS")]
     pub(crate) from: Option<Address>,
     #[command(flatten)]
@@ -235,7 +238,7 @@ pub(crate) struct TempoProbeOptions {
     /// The topic, by convention Domain/Name
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: String,
-    /// Where to: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    /// Where to: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
     #[arg(long, short = 't', value_name = "ADDRESS")]
     pub(crate) to: Option<Address>,
     /// This machine's address on the network of a multicast group [default: the system's choice]
@@ -253,6 +256,8 @@ pub(crate) struct TempoProbeOptions {
     /// Print each echo as one line of JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
 }
 
 #[derive(Debug, Args)]
@@ -260,7 +265,7 @@ pub(crate) struct TempoGaugeOptions {
     /// The topic, by convention Domain/Name
     #[arg(value_name = "TOPIC")]
     pub(crate) topic: String,
-    /// Where from: udp://HOST:PORT or tcp://HOST:PORT [default: udp://127.0.0.1:2811]
+    /// Where from: udp://, tcp:// or tls://HOST:PORT [default: udp://127.0.0.1:2811]
     #[arg(long, short = 'f', value_name = "ADDRESS")]
     pub(crate) from: Option<Address>,
     /// This machine's address on the network of a multicast group [default: the system's choice]
@@ -275,4 +280,6 @@ pub(crate) struct TempoGaugeOptions {
     /// Print one JSON object for each interval
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tls: TlsOptions,
 }

@@ -11,7 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Measures until there were enough intervals or a signal asks to stop.
 pub(crate) fn run(options: &TempoGaugeOptions, what: What) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
-    let Meeting { node, address, .. } = meet(options.from.as_ref(), meeting::on_network(options.interface))?;
+    let set = |builder| meeting::with_tls(&options.tls)(meeting::on_network(options.interface)(builder));
+    let Meeting { node, address, .. } = meet(options.from.as_ref(), set)?;
     let gauge = Arc::new(Mutex::new(Gauge::default()));
     let count = Arc::clone(&gauge);
     let subscriber = node

@@ -1,9 +1,10 @@
 //! How commands find each other, and whom they found.
 
-use crate::args::MeetOptions;
+use crate::args::{MeetOptions, TlsOptions};
 use crate::failure::Failure;
 use crate::show;
 pub(super) use crate::show::short_time as time;
+use campanile::TlsSettings;
 use client::tempo::{Address, Error, MESSAGE_MAX, Node, NodeBuilder};
 use std::io;
 use std::net::IpAddr;
@@ -23,6 +24,13 @@ pub(super) struct Meeting {
     pub(super) address: String,
     /// Whether it waits where nobody else did.
     pub(super) waits: bool,
+}
+
+impl Meeting {
+    /// Why nobody is met, if that is known, to be said behind something else.
+    pub(super) fn trouble(&self) -> String {
+        self.node.trouble().map(|why| format!("; no connection to {}: {why}", self.address)).unwrap_or_default()
+    }
 }
 
 /// Opens an end point at an address; without one, where commands meet.
@@ -51,9 +59,9 @@ pub(super) fn meet(address: Option<&Address>, set: impl Fn(NodeBuilder) -> NodeB
 
 /// The settings that several commands have.
 pub(super) fn settings(options: &MeetOptions) -> impl Fn(NodeBuilder) -> NodeBuilder {
-    let MeetOptions { bind, interface, ttl, datagram, period } = *options;
+    let MeetOptions { bind, interface, ttl, datagram, period, tls } = options.clone();
     move |mut builder| {
-        builder = on_network(interface)(builder).ttl(ttl).period(period);
+        builder = with_tls(&tls)(on_network(interface)(builder).ttl(ttl).period(period));
         if let Some(bind) = bind {
             builder = builder.bind(bind);
         }
@@ -72,10 +80,25 @@ pub(super) fn on_network(interface: Option<IpAddr>) -> impl Fn(NodeBuilder) -> N
     }
 }
 
+/// With what TLS is spoken, where the address says so.
+pub(super) fn with_tls(options: &TlsOptions) -> impl Fn(NodeBuilder) -> NodeBuilder {
+    let mut tls = TlsSettings::default();
+    let TlsOptions { tls_ca, tls_certificate, tls_key } = options.clone();
+    (tls.ca, tls.certificate, tls.key) = (tls_ca, tls_certificate, tls_key);
+    move |builder| match tls.of_orb() {
+        Some(tls) => builder.tls(tls),
+        None => builder,
+    }
+}
+
 /// Whose fault it is decides about the exit status.
 pub(super) fn failure(error: &Error) -> Failure {
     match error {
         Error::Address(_) | Error::Setting { .. } => Failure::Usage(error.to_string()),
+        Error::TlsUnset => {
+            Failure::Usage("tls://… needs --tls-ca: the authorities whose certificates are trusted".to_owned())
+        }
+        Error::NoCertificate => Failure::Usage(format!("{error}: --tls-certificate and --tls-key")),
         Error::Host { .. } => Failure::Message(format!("{error}; check the host's name")),
         _ => Failure::message(error),
     }

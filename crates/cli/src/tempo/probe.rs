@@ -45,7 +45,8 @@ pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
         }
     };
     let meeting = meet(options.to.as_ref(), |builder| {
-        meeting::on_network(options.interface)(builder).period(options.interval).tap(tap.clone())
+        let builder = meeting::with_tls(&options.tls)(meeting::on_network(options.interface)(builder));
+        builder.period(options.interval).tap(tap.clone())
     })?;
     let publisher = meeting.node.publisher(&options.topic).open().map_err(|error| failure(&error))?;
     eprintln!("campanile: probing {} at {}; Ctrl-C ends", options.topic, meeting.address);
@@ -64,7 +65,8 @@ pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
         }
         if !is_missed && publisher.subscribers().is_empty() && began.elapsed() > MISSED_AFTER {
             is_missed = true;
-            eprintln!("campanile: nobody has been heard who subscribes to {}; still probing", options.topic);
+            let trouble = meeting.trouble();
+            eprintln!("campanile: nobody has been heard who subscribes to {}; still probing{trouble}", options.topic);
         }
     }
     drop(publisher);

@@ -157,7 +157,10 @@ fn nobody(options: &TempoPubOptions, meeting: &Meeting) -> Failure {
         Some(_) if *waits => format!("subscribers are to be given the address {}", address.replacen('@', "", 1)),
         Some(_) => "see whether somebody runs there, and subscribes to just that topic; --wait waits longer".to_owned(),
     };
-    Failure::Message(format!("nobody subscribes to {topic} at {address} (waited {waited} s): {hint}"))
+    match meeting.node.trouble() {
+        Some(why) => Failure::Message(format!("no connection to {address} (waited {waited} s): {why}")),
+        None => Failure::Message(format!("nobody subscribes to {topic} at {address} (waited {waited} s): {hint}")),
+    }
 }
 
 fn summary(published: u64, took: Duration, report: &PublisherReport) -> String {

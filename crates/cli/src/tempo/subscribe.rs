@@ -103,7 +103,12 @@ fn wait(
                 (false, true) => {
                     eprintln!("campanile: nobody publishes {topic} yet: `campanile tempo pub {topic} hello` does")
                 }
-                _ => eprintln!("campanile: nobody has been heard who publishes {topic} at {address}; still listening"),
+                _ => {
+                    let trouble = meeting.trouble();
+                    eprintln!(
+                        "campanile: nobody has been heard who publishes {topic} at {address}; still listening{trouble}"
+                    );
+                }
             }
         }
     }

@@ -14,7 +14,7 @@ pub(crate) struct Serve {
     stdout: BufReader<ChildStdout>,
     /// `127.0.0.1:PORT`
     pub(crate) address: String,
-    /// The same of its door for Tempo, if it has one.
+    /// The same of its door for Tempo, if it has one; with TLS, if it has no other.
     pub(crate) tempo: String,
 }
 
@@ -58,7 +58,7 @@ impl Serve {
 
     pub(crate) fn wait_until_ready(&mut self) {
         let line = self.line();
-        let of_tempo = line.split_once("; Tempo at ").map_or("", |(_, rest)| rest);
+        let of_tempo = line.split_once(" Tempo at ").map_or("", |(_, rest)| rest);
         self.tempo = of_tempo.split([';', ' ', '\n']).next().unwrap_or_default().to_owned();
         self.address = line
             .strip_prefix("campanile: ready at ")

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use testing::{Leash, output_in_time, own_loopback};
 
 /// A running command, of which something is awaited on standard error before anything else.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
@@ -18,7 +18,7 @@ struct Running {
 
 impl Running {
     /// It has said a line.
-    fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut command = Command::new(PROGRAM);
         command.arg("tempo").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
@@ -37,7 +37,7 @@ impl Running {
         rest.split_once(';').unwrap().0.replacen('@', "", 1)
     }
 
-    fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let _leash = Leash::new(&self.child, "a line of output");
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();

@@ -7,6 +7,7 @@ use testing::certificates::{Authority, Certified};
 use testing::output_in_time;
 
 use crate::support::{File, PROGRAM, Serve, text};
+use crate::tempo::Running;
 
 fn path(path: &std::path::Path) -> &str {
     path.to_str().unwrap()
@@ -52,6 +53,34 @@ fn commands_speak_tls_with_a_service_that_speaks_nothing_else() {
     // A certificate alone is of no use.
     let wrong = serve.run("ls", &options[2..4]);
     assert!(text(&wrong.stderr).contains("--tls-key"), "{}", text(&wrong.stderr));
+}
+
+#[test]
+fn tempo_is_spoken_with_a_broker_over_tls() {
+    let authority = Authority::new("command-tempo");
+    let (config, _) = config(&authority, "command-tempo.toml");
+    let text_of_file = std::fs::read_to_string(config.path()).unwrap();
+    std::fs::write(config.path(), format!("{text_of_file}tempo_listen = \"127.0.0.1:0\"\n")).unwrap();
+    let serve = Serve::start_with(&["--config", config.path(), "--log", "error"]);
+    let at = format!("tls://{}", serve.tempo);
+    let options = options(&authority, "sensor");
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    let sub = ["sub", "Weather/Wind", "--from", &at, "-n", "1"];
+    let mut sub = Running::start(&[&sub[..], &options[..]].concat());
+    let publish = |more: &[&str]| {
+        let arguments = ["tempo", "pub", "Weather/Wind", "11.5 m/s", "--to", &at];
+        output_in_time(Command::new(PROGRAM).args(arguments).args(more))
+    };
+    let said = publish(&[&options[..], &["--wait", "60"]].concat());
+    assert!(said.status.success(), "{}", text(&said.stderr));
+    assert_eq!(sub.line(), "11.5 m/s\n");
+    // What goes wrong is said.
+    let without = publish(&[]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("--tls-ca"), "{}", text(&without.stderr));
+    let other = Authority::new("command-tempo-other");
+    let stranger = publish(&["--wait", "1", "--tls-ca", path(&other.file())]);
+    assert!(text(&stranger.stderr).contains("certificate"), "{}", text(&stranger.stderr));
 }
 
 fn wait_for(stderr: &mut BufReader<ChildStderr>, what: &str) {

@@ -1,4 +1,4 @@
-//! Where an end point finds others: `udp://HOST:PORT`, `tcp://HOST:PORT`, and `@` in front of the host to wait there.
+//! Where an end point finds others: `udp://HOST:PORT`, `tcp://HOST:PORT`, `tls://HOST:PORT`, and `@` in front of the host to wait there.
 
 use std::fmt;
 use std::io;
@@ -14,6 +14,8 @@ pub enum Transport {
     Udp,
     /// Nothing is lost while a connection lasts; delays may be long.
     Tcp,
+    /// The same, and nobody else reads or changes it.
+    Tls,
 }
 
 impl Transport {
@@ -21,11 +23,12 @@ impl Transport {
         match self {
             Self::Udp => "udp",
             Self::Tcp => "tcp",
+            Self::Tls => "tls",
         }
     }
 }
 
-/// An address as it is written: `udp://HOST[:PORT][/CHANNEL]` or `tcp://…`. The port is 2811 where it is left out.
+/// An address as it is written: `udp://HOST[:PORT][/CHANNEL]`, `tcp://…` or `tls://…`. The port is 2811 where it is left out.
 ///
 /// With `@` before the host, as in `udp://@:2811` or `tcp://@10.0.0.1:2811`, an end point waits there for others, and has nobody of its own
 /// to turn to. Without a host it waits at all addresses of IPv4 that the machine has; `udp://@[::]:2811` is for both.
@@ -49,7 +52,7 @@ pub struct Address {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// It begins with neither `udp://` nor `tcp://`.
+    /// It begins with none of `udp://`, `tcp://` and `tls://`.
     Scheme(String),
     /// It has no host.
     Host(String),
@@ -57,20 +60,24 @@ pub enum AddressError {
     Port(String),
     /// Its channel is not a number.
     Channel(String),
-    /// There is a group or a broadcast address, which TCP has not.
+    /// There is a group or a broadcast address, which TCP and TLS have not.
     GroupOverTcp(String),
 }
 
 impl fmt::Display for AddressError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scheme(text) => write!(f, "{text:?} is no address: it is written udp://HOST:PORT or tcp://HOST:PORT"),
+            Self::Scheme(text) => {
+                write!(f, "{text:?} is no address: it is written udp://HOST:PORT, tcp://HOST:PORT or tls://HOST:PORT")
+            }
             Self::Host(text) => {
                 write!(f, "{text:?} has no host: write udp://HOST:PORT, or udp://@:PORT to wait there for others")
             }
             Self::Port(text) => write!(f, "{text:?} has no port from 0 to 65535 behind its last colon"),
             Self::Channel(text) => write!(f, "{text:?} has something else than a channel's number behind the slash"),
-            Self::GroupOverTcp(text) => write!(f, "{text} is a group, which TCP cannot send to: write udp://{text}"),
+            Self::GroupOverTcp(text) => {
+                write!(f, "{text} is a group, to which only datagrams can be sent: write udp://{text}")
+            }
         }
     }
 }
@@ -81,7 +88,7 @@ impl FromStr for Address {
     type Err = AddressError;
 
     fn from_str(text: &str) -> Result<Self, AddressError> {
-        let (transport, rest) = [Transport::Udp, Transport::Tcp]
+        let (transport, rest) = [Transport::Udp, Transport::Tcp, Transport::Tls]
             .into_iter()
             .find_map(|transport| {
                 let rest = text.strip_prefix(transport.scheme())?.strip_prefix("://")?;
@@ -124,7 +131,7 @@ impl FromStr for Address {
         }
         let address = Self { transport, host: host.to_owned(), port, waits, channel };
         match host.parse::<IpAddr>() {
-            Ok(ip) if transport == Transport::Tcp && is_surely_group(ip) => {
+            Ok(ip) if transport != Transport::Udp && is_surely_group(ip) => {
                 Err(AddressError::GroupOverTcp(address.place()))
             }
             _ => Ok(address),
@@ -213,6 +220,7 @@ mod tests {
             ("udp://[fe80::1%2]:5/3", "udp://[fe80::1%2]:5/3"),
             ("udp://@:2811", "udp://@:2811"),
             ("tcp://@", "tcp://@:2811"),
+            ("tls://example.org/7", "tls://example.org:2811/7"),
             ("udp://@[::]:9", "udp://@[::]:9"),
             ("udp://239.1.2.3:2811", "udp://239.1.2.3:2811"),
         ] {
@@ -240,7 +248,7 @@ mod tests {
         for text in ["udp://x/y", "udp://x/-1", "udp://x/1/2"] {
             assert!(matches!(refused(text), Channel(_)), "{text}");
         }
-        for text in ["tcp://239.1.2.3", "tcp://255.255.255.255", "tcp://[ff02::1]"] {
+        for text in ["tcp://239.1.2.3", "tls://239.1.2.3", "tcp://255.255.255.255", "tcp://[ff02::1]"] {
             assert!(matches!(refused(text), GroupOverTcp(_)), "{text}");
         }
     }

@@ -1,5 +1,6 @@
 //! The turns of an end point: wait for sockets, read without the lock, tell the state machine under it, call back without it.
 
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::Arc;
@@ -294,45 +295,57 @@ impl Driver {
             self.apply_changes(&mut state, now);
         }
         while let Some(number) = self.ready.readable.pop() {
-            self.read_stream(&shared, number);
+            while self.read_stream(&shared, number) {}
         }
     }
 
-    /// Takes in what has come on a stream, and hands it on.
-    fn read_stream(&mut self, shared: &Shared, number: u32) {
+    /// Takes in what has come on a stream, and hands it on. True if there is more of which its socket does not tell.
+    fn read_stream(&mut self, shared: &Shared, number: u32) -> bool {
         let now = now();
-        let Some(input) = self.streams.input_mut(number) else { return };
-        let is_open = input.read(now);
-        if number == CHANNEL
-            && !input.octets().is_empty()
-            && let Some(channel) = &mut self.channel
-        {
-            channel.backoff.succeeded();
+        if self.streams.input_mut(number).is_some_and(|input| input.is_shaking()) {
+            let mut state = shared.state();
+            self.streams.shake(number, now, &mut state.outputs, &mut self.changes);
+            self.apply_changes(&mut state, now);
         }
+        let Some(input) = self.streams.input_mut(number).filter(|input| !input.is_shaking()) else { return false };
+        let is_open = input.read(now);
         if let Some(tap) = &mut self.tap {
             tap(input.peer, input.octets());
         }
-        let (mut begin, mut is_readable) = (0, true);
+        let (mut begin, mut unreadable) = (0, None);
         let mut state = shared.state();
         while let Some(bytes) = input.octets().get(begin..).filter(|bytes| !bytes.is_empty()) {
             let mut sink = Sink { inbox: &mut self.inbox, bytes, begin };
             let handled = state.core.handle(now, Place::Stream(number), bytes, &mut sink);
             begin += handled.consumed;
-            is_readable = handled.close.is_none();
-            if handled.consumed == 0 || !is_readable {
+            unreadable = handled.close;
+            if handled.consumed == 0 || unreadable.is_some() {
                 break;
             }
         }
         state.transmit(now, shared.datagrams.as_ref());
         self.topics.learn(&state);
+        let is_understood = number == CHANNEL && begin > 0;
+        if is_understood {
+            state.note_trouble(None);
+        }
         drop(state);
         self.inbox.hand_on(&self.topics.handlers, input.octets());
         input.consume(begin);
-        if !is_open || !is_readable {
-            let mut state = shared.state();
-            self.streams.close(number, &mut state.outputs, &mut self.changes);
-            self.apply_changes(&mut state, now);
+        let has_more = input.has_more();
+        if is_understood && let Some(channel) = &mut self.channel {
+            channel.backoff.succeeded();
+            self.streams.note_trouble(number, None);
         }
+        let why = match (is_open, unreadable) {
+            (Ok(()), None) => return has_more,
+            (Err(error), _) => error,
+            (Ok(()), Some(_)) => io::Error::other("what it says is not Tempo"),
+        };
+        let mut state = shared.state();
+        self.streams.fail(number, &why, &mut state.outputs, &mut self.changes);
+        self.apply_changes(&mut state, now);
+        false
     }
 
     /// What is due, and what has become of connections; then it is known until when to wait.
@@ -355,7 +368,7 @@ impl Driver {
         self.is_blocked = state.gather.is_blocked();
         self.writers.clear();
         for input in self.streams.inputs() {
-            if Streams::waits_to_write(input.number, &mut state.outputs) {
+            if Streams::waits_to_write(input, &mut state.outputs) {
                 self.writers.push(input.number);
             }
         }
@@ -380,12 +393,19 @@ impl Driver {
         channel.next = channel.next.wrapping_add(1);
         match self.streams.connect(*to, now, &mut state.outputs) {
             Ok(()) => channel.is_tried = true,
-            Err(_) => channel.failed(now),
+            Err(error) => {
+                self.streams.note_trouble(CHANNEL, Some(&error));
+                state.note_trouble(self.streams.trouble());
+                channel.failed(now);
+            }
         }
     }
 
     /// Tells the state machine what has become of streams.
     fn apply_changes(&mut self, state: &mut State, now: Nanos) {
+        if self.changes.iter().any(|change| matches!(change, Change::Opened(CHANNEL) | Change::Closed(CHANNEL))) {
+            state.note_trouble(self.streams.trouble());
+        }
         for change in self.changes.drain(..) {
             match change {
                 Change::Opened(number) => state.core.stream_opened(now, number),

@@ -29,6 +29,12 @@ pub enum Error {
         /// What the system says.
         error: io::Error,
     },
+    /// What TLS is to be made with cannot be read.
+    Tls(tls::LoadError),
+    /// An address says TLS, and nothing says whom to trust.
+    TlsUnset,
+    /// Others are waited for with TLS, and there is no certificate to show them.
+    NoCertificate,
     /// The system has no thread, pipe or randomness to give.
     System(io::Error),
     /// A setting is outside of what it can be.
@@ -59,6 +65,9 @@ impl fmt::Display for Error {
                 write!(f, "{at} is no address of this machine: leave out the @ to turn to whoever has it")
             }
             Self::Socket { at, error } => write!(f, "no socket can be had at {at}: {error}"),
+            Self::Tls(error) => error.fmt(f),
+            Self::TlsUnset => f.write_str("an address tls://… needs the authorities to be trusted: NodeBuilder::tls"),
+            Self::NoCertificate => f.write_str("who waits for others with TLS needs a certificate, and its key"),
             Self::System(error) => write!(f, "the system does not give what an end point needs: {error}"),
             Self::Setting { name, range } => write!(f, "{name} is to be {range}"),
             Self::Refused(refused) => refused.fmt(f),
@@ -73,7 +82,8 @@ impl std::error::Error for Error {
         match self {
             Self::Address(error) => Some(error),
             Self::Host { error, .. } | Self::Socket { error, .. } | Self::System(error) => Some(error),
-            Self::Refused(_) | Self::Setting { .. } | Self::Full { .. } => None,
+            Self::Tls(error) => Some(error),
+            Self::TlsUnset | Self::NoCertificate | Self::Refused(_) | Self::Setting { .. } | Self::Full { .. } => None,
         }
     }
 }

@@ -19,9 +19,10 @@ use super::driver::{Driver, Tap};
 use super::error::Error;
 use super::publisher::PublisherBuilder;
 use super::shared::Shared;
-use super::streams::{CHANNEL, Streams};
+use super::streams::{CHANNEL, StreamTls, Streams};
 use super::subscriber::SubscriberBuilder;
 use crate::lock;
+use crate::wire::OrbTls;
 
 /// Octets that may wait for each connection, where nothing else is said.
 const STREAM_ROOM: usize = 256 * 1024;
@@ -64,8 +65,8 @@ impl fmt::Debug for Inner {
 }
 
 impl Node {
-    /// An end point at an address, which is written `udp://HOST:PORT[/CHANNEL]`, `tcp://HOST:PORT[/CHANNEL]`, or with `@` before the host
-    /// to wait there for others. A group of multicast, or a network's broadcast address, is recognised as one.
+    /// An end point at an address, which is written `udp://HOST:PORT[/CHANNEL]`, `tcp://…` or `tls://…`, or with `@` before the host to wait
+    /// there for others. For TLS there are [settings](NodeBuilder::tls). A group of multicast, or a network's broadcast address, is recognised as one.
     ///
     /// # Errors
     /// If the address cannot be read or found, or there is no socket for it.
@@ -87,6 +88,7 @@ impl Node {
             period: Duration::from_secs(1),
             stream_room: STREAM_ROOM,
             streams_max: PEERS_MAX,
+            tls: None,
             has_thread: true,
             tap: None,
         })
@@ -108,6 +110,13 @@ impl Node {
     #[must_use]
     pub fn local_address(&self) -> Option<SocketAddr> {
         self.inner.local.first().copied()
+    }
+
+    /// Why the peer or broker at the address is not connected over TCP or TLS: what became of the last attempt. None if it is, if nothing is
+    /// known yet, and over UDP.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.inner.shared.state().trouble.clone()
     }
 
     /// A publisher on a topic, whose name is by convention `Domain/Name`.
@@ -173,6 +182,7 @@ pub struct NodeBuilder {
     period: Duration,
     stream_room: usize,
     streams_max: usize,
+    tls: Option<OrbTls>,
     has_thread: bool,
     tap: Option<Tap>,
 }
@@ -246,6 +256,14 @@ impl NodeBuilder {
         self
     }
 
+    /// What TLS is made with, at an address `tls://…`: whom to trust, and the certificate to show, which those need who wait there.
+    /// The others' certificates have to name the host of the address. Read once, when the end point opens.
+    #[must_use]
+    pub fn tls(mut self, tls: OrbTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// Has no thread: whoever has the node calls [`Node::poll`], again and again. Publishing then never waits for room.
     #[must_use]
     pub const fn without_thread(mut self) -> Self {
@@ -276,6 +294,7 @@ impl NodeBuilder {
             return Err(Error::Setting { name: "the largest message", range: "1 MiB at most" });
         }
         let places = self.address.resolve().map_err(|error| Error::Host { address: self.address.clone(), error })?;
+        let tls = self.read_tls()?;
         let sockets = Sockets::open(&self, &places)?;
         let settings = Settings {
             session: random_session()?,
@@ -288,7 +307,7 @@ impl NodeBuilder {
         let core = new_core(settings, self.message_max)?;
         let shared = Shared::new(core, sockets.datagrams, self.stream_room).map_err(Error::System)?;
         let shared = Arc::new(shared);
-        let streams = Streams::new(sockets.listener, self.streams_max);
+        let streams = Streams::new(sockets.listener, self.streams_max, tls);
         let driver = Driver::new(Arc::clone(&shared), streams, sockets.connects_to, self.tap);
         let (mut kept, mut running) = (None, None);
         if self.has_thread {
@@ -306,6 +325,16 @@ impl NodeBuilder {
         };
         Ok(Node { inner: Arc::new(inner) })
     }
+
+    /// Reads what TLS is made with, if it is spoken.
+    fn read_tls(&self) -> Result<Option<StreamTls>, Error> {
+        let Address { transport: Transport::Tls, host, waits, .. } = &self.address else { return Ok(None) };
+        let ends = self.tls.as_ref().ok_or(Error::TlsUnset)?.read().map_err(Error::Tls)?;
+        if ends.server.is_none() && (*waits || self.bind.is_some()) {
+            return Err(Error::NoCertificate);
+        }
+        Ok(Some(StreamTls { ends, host: host.clone() }))
+    }
 }
 
 /// What an address and the settings come to.
@@ -322,7 +351,7 @@ impl Sockets {
     fn open(builder: &NodeBuilder, places: &[SocketAddr]) -> Result<Self, Error> {
         match builder.address.transport {
             Transport::Udp => Self::udp(builder, places),
-            Transport::Tcp => Self::tcp(builder, places),
+            Transport::Tcp | Transport::Tls => Self::tcp(builder, places),
         }
     }
 

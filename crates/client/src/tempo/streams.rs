@@ -1,14 +1,16 @@
-//! TCP: connections in both directions, each with a bounded buffer of its own for what is to be sent.
+//! TCP, in the clear or with TLS: connections in both directions, each with a bounded buffer of its own for what is to be sent.
 
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with, sockopt};
 use tempo::Nanos;
 use tempo::wire::{HEADER, PAYLOAD_MAX};
+
+use crate::wire::{Ends, Wire};
 
 /// Octets of the largest frame.
 const FRAME: usize = HEADER + PAYLOAD_MAX;
@@ -24,7 +26,7 @@ pub(super) const CHANNEL: u32 = 0;
 const SECOND: Nanos = 1_000_000_000;
 /// Who takes nothing of what waits for it for so long is disconnected; also what the system waits for an answer of a machine.
 const STALLED_AFTER: Nanos = 30 * SECOND;
-/// Who connects and says nothing is disconnected after this.
+/// Who connects and says nothing, or has not made the handshake of TLS, is disconnected after this.
 const SPEAKS_WITHIN: Nanos = 10 * SECOND;
 /// Who has not said anything for so long has not announced itself for three of the longest periods.
 const SILENT_AFTER: Nanos = 180 * SECOND;
@@ -53,9 +55,10 @@ pub(super) struct Outputs {
 #[derive(Debug)]
 struct Output {
     number: u32,
-    socket: Arc<TcpStream>,
+    socket: Arc<Wire>,
     waiting: VecDeque<u8>,
-    is_connecting: bool,
+    /// Whether it is connected; nothing is written before.
+    is_open: bool,
     has_failed: bool,
     /// Whether the end point was told that there is no room.
     is_full: bool,
@@ -69,7 +72,7 @@ impl Outputs {
         Self { streams: Vec::new(), room: room.max(2 * FRAME), fresh: Vec::new(), is_changed: false }
     }
 
-    fn open(&mut self, number: u32, socket: Arc<TcpStream>, is_connecting: bool) {
+    fn open(&mut self, number: u32, socket: Arc<Wire>, is_open: bool) {
         let place = place(number);
         if self.streams.len() <= place {
             self.streams.resize_with(place + 1, || None);
@@ -81,7 +84,7 @@ impl Outputs {
                 number,
                 socket,
                 waiting,
-                is_connecting,
+                is_open,
                 has_failed: false,
                 is_full: false,
                 stalled_since: None,
@@ -144,9 +147,9 @@ impl Outputs {
 
 impl Output {
     fn write(&mut self, now: Nanos) {
-        while !self.has_failed && !self.is_connecting && !self.waiting.is_empty() {
+        while !self.has_failed && self.is_open && !self.waiting.is_empty() {
             let (front, _) = self.waiting.as_slices();
-            match (&*self.socket).write(front) {
+            match self.socket.try_write(front) {
                 Ok(0) => self.has_failed = true,
                 Ok(written) => {
                     self.waiting.drain(..written);
@@ -164,6 +167,16 @@ impl Output {
     }
 }
 
+/// How far a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The other machine has not answered yet.
+    Connecting,
+    /// The handshake of TLS is being made.
+    Shaking,
+    Open,
+}
+
 /// A connection, as whoever reads from it has it.
 #[derive(Debug)]
 pub(super) struct Input {
@@ -171,21 +184,31 @@ pub(super) struct Input {
     pub(super) number: u32,
     /// Who is at the other end.
     pub(super) peer: SocketAddr,
-    socket: Arc<TcpStream>,
+    socket: Arc<Wire>,
     octets: Vec<u8>,
     filled: usize,
-    is_connecting: bool,
+    stage: Stage,
     opened: Nanos,
     came_last: Option<Nanos>,
 }
 
 impl Input {
-    fn new(number: u32, peer: SocketAddr, socket: Arc<TcpStream>, is_connecting: bool, now: Nanos) -> Self {
-        Self { number, peer, socket, octets: vec![0; READ], filled: 0, is_connecting, opened: now, came_last: None }
+    fn new(number: u32, peer: SocketAddr, socket: Arc<Wire>, stage: Stage, now: Nanos) -> Self {
+        Self { number, peer, socket, octets: vec![0; READ], filled: 0, stage, opened: now, came_last: None }
     }
 
-    pub(super) const fn socket(&self) -> &Arc<TcpStream> {
-        &self.socket
+    pub(super) fn socket(&self) -> &TcpStream {
+        self.socket.tcp()
+    }
+
+    /// Whether the handshake of TLS is being made.
+    pub(super) fn is_shaking(&self) -> bool {
+        self.stage == Stage::Shaking
+    }
+
+    /// Whether there is something to read of which the socket does not tell.
+    pub(super) fn has_more(&self) -> bool {
+        self.socket.has_more()
     }
 
     /// What has come and has not been consumed.
@@ -199,26 +222,30 @@ impl Input {
         self.filled -= octets.min(self.filled);
     }
 
-    /// Reads once. False if nothing more will come.
-    pub(super) fn read(&mut self, now: Nanos) -> bool {
-        let Some(room) = self.octets.get_mut(self.filled..).filter(|room| !room.is_empty()) else { return true };
-        match (&*self.socket).read(room) {
-            Ok(0) => false,
+    /// Reads once.
+    ///
+    /// # Errors
+    /// Nothing more will come, and why.
+    pub(super) fn read(&mut self, now: Nanos) -> io::Result<()> {
+        let Some(room) = self.octets.get_mut(self.filled..).filter(|room| !room.is_empty()) else { return Ok(()) };
+        match self.socket.try_read(room) {
+            Ok(0) => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it ended the connection")),
             Ok(read) => {
                 self.filled += read;
                 self.came_last = Some(now);
-                true
+                Ok(())
             }
-            Err(error) => matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
     /// When the other end has been silent for too long.
     const fn silent_at(&self) -> Nanos {
-        match (self.is_connecting, self.came_last) {
-            (true, _) => self.opened.saturating_add(CONNECTS_WITHIN),
-            (false, None) => self.opened.saturating_add(SPEAKS_WITHIN),
-            (false, Some(last)) => last.saturating_add(SILENT_AFTER),
+        match (self.stage, self.came_last) {
+            (Stage::Connecting, _) => self.opened.saturating_add(CONNECTS_WITHIN),
+            (_, None) => self.opened.saturating_add(SPEAKS_WITHIN),
+            (_, Some(last)) => last.saturating_add(SILENT_AFTER),
         }
     }
 }
@@ -230,8 +257,28 @@ pub(super) struct Streams {
     inputs: Vec<Option<Input>>,
     generation: u32,
     streams_max: usize,
-    /// Connections that found no place.
-    pub(super) turned_away: u64,
+    tls: Option<StreamTls>,
+    /// Why the channel's stream is not there, if it was tried.
+    trouble: Option<String>,
+}
+
+/// TLS of an end point's connections.
+#[derive(Debug)]
+pub(super) struct StreamTls {
+    pub(super) ends: Ends,
+    /// Who is connected to.
+    pub(super) host: String,
+}
+
+impl StreamTls {
+    fn client(&self, socket: TcpStream) -> io::Result<Wire> {
+        Wire::to_secure(socket, self.ends.client.session(&self.host).map_err(io::Error::other)?)
+    }
+
+    fn server(&self, socket: TcpStream) -> io::Result<Wire> {
+        let end = self.ends.server.as_ref().ok_or(io::ErrorKind::Unsupported)?;
+        Wire::to_secure(socket, end.session().map_err(io::Error::other)?)
+    }
 }
 
 /// What became of a stream.
@@ -246,14 +293,14 @@ pub(super) enum Change {
 }
 
 impl Streams {
-    pub(super) fn new(listener: Option<TcpListener>, streams_max: usize) -> Self {
-        Self {
-            listener,
-            inputs: Vec::new(),
-            generation: 0,
-            streams_max: streams_max.clamp(1, STREAMS_MAX),
-            turned_away: 0,
-        }
+    pub(super) fn new(listener: Option<TcpListener>, streams_max: usize, tls: Option<StreamTls>) -> Self {
+        let streams_max = streams_max.clamp(1, STREAMS_MAX);
+        Self { listener, inputs: Vec::new(), generation: 0, streams_max, tls, trouble: None }
+    }
+
+    /// Why the channel's stream is not there: why the last attempt failed, or how it ended.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
     }
 
     pub(super) const fn listener(&self) -> Option<&TcpListener> {
@@ -280,7 +327,11 @@ impl Streams {
             Ok(()) | Err(Errno::INPROGRESS) => {}
             Err(error) => return Err(error.into()),
         }
-        self.open(CHANNEL, to, Arc::new(socket.into()), true, now, outputs);
+        let wire = match &self.tls {
+            None => Wire::Plain(socket.into()),
+            Some(tls) => tls.client(socket.into())?,
+        };
+        self.open(CHANNEL, to, Arc::new(wire), Stage::Connecting, now, outputs);
         Ok(())
     }
 
@@ -290,14 +341,20 @@ impl Streams {
             let Some(Ok((socket, peer))) = self.listener.as_ref().map(TcpListener::accept) else { return };
             // The first place is the channel's.
             let free = (1..=self.streams_max).find(|place| self.inputs.get(*place).is_none_or(Option::is_none));
-            let Some(place) = free.filter(|_| socket.set_nonblocking(true).is_ok()) else {
-                self.turned_away += 1;
-                continue;
+            let Some(place) = free.filter(|_| socket.set_nonblocking(true).is_ok()) else { continue };
+            let (wire, stage) = match &self.tls {
+                None => (Wire::Plain(socket), Stage::Open),
+                Some(tls) => match tls.server(socket) {
+                    Ok(wire) => (wire, Stage::Shaking),
+                    Err(_) => continue,
+                },
             };
             self.generation = self.generation.wrapping_add(1) & (u32::MAX >> PLACE_BITS);
             let number = self.generation << PLACE_BITS | u32::try_from(place).unwrap_or_default();
-            self.open(number, peer, Arc::new(socket), false, now, outputs);
-            changes.push(Change::Opened(number));
+            self.open(number, peer, Arc::new(wire), stage, now, outputs);
+            if stage == Stage::Open {
+                changes.push(Change::Opened(number));
+            }
         }
     }
 
@@ -305,38 +362,63 @@ impl Streams {
         &mut self,
         number: u32,
         peer: SocketAddr,
-        socket: Arc<TcpStream>,
-        is_connecting: bool,
+        socket: Arc<Wire>,
+        stage: Stage,
         now: Nanos,
         outputs: &mut Outputs,
     ) {
-        prepare(&socket);
+        prepare(socket.tcp());
         let place = place(number);
         if self.inputs.len() <= place {
             self.inputs.resize_with(place + 1, || None);
         }
-        outputs.open(number, Arc::clone(&socket), is_connecting);
+        outputs.open(number, Arc::clone(&socket), stage == Stage::Open);
         if let Some(slot) = self.inputs.get_mut(place) {
-            *slot = Some(Input::new(number, peer, socket, is_connecting, now));
+            *slot = Some(Input::new(number, peer, socket, stage, now));
         }
     }
 
     /// A stream takes more, or is connected, or failed to be.
     pub(super) fn writable(&mut self, number: u32, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         let Some(input) = self.input_mut(number) else { return };
-        if input.is_connecting {
-            if !matches!(sockopt::socket_error(&*input.socket), Ok(Ok(()))) {
-                return self.close(number, outputs, changes);
+        if input.stage == Stage::Connecting {
+            if let Err(error) = sockopt::socket_error(input.socket()).and_then(core::convert::identity) {
+                return self.fail(number, &error.into(), outputs, changes);
             }
-            input.is_connecting = false;
-            input.opened = now;
-            if let Some(output) = outputs.get(number) {
-                output.is_connecting = false;
-            }
-            changes.push(Change::Opened(number));
+            (input.stage, input.opened) = (Stage::Shaking, now);
         }
+        self.shake(number, now, outputs, changes);
         if outputs.drain(number, now) {
             changes.push(Change::Ready(number));
+        }
+    }
+
+    /// Goes on with the handshake of a stream, if it is not over.
+    pub(super) fn shake(&mut self, number: u32, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
+        let Some(input) = self.input_mut(number).filter(|input| input.is_shaking()) else { return };
+        match input.socket.try_handshake() {
+            Ok(false) => {}
+            Ok(true) => {
+                (input.stage, input.opened) = (Stage::Open, now);
+                if let Some(output) = outputs.get(number) {
+                    output.is_open = true;
+                }
+                changes.push(Change::Opened(number));
+            }
+            Err(error) => self.fail(number, &error, outputs, changes),
+        }
+    }
+
+    /// Ends a stream that cannot be had, and keeps why.
+    pub(super) fn fail(&mut self, number: u32, error: &io::Error, outputs: &mut Outputs, changes: &mut Vec<Change>) {
+        self.note_trouble(number, Some(error));
+        self.close(number, outputs, changes);
+    }
+
+    /// Keeps why a stream cannot be had, or was ended, if it is the one to the channel; with nothing, that it is all right.
+    pub(super) fn note_trouble(&mut self, number: u32, error: Option<&io::Error>) {
+        if number == CHANNEL {
+            self.trouble = error.map(io::Error::to_string);
         }
     }
 
@@ -364,7 +446,12 @@ impl Streams {
                 output.has_failed || output.stalled_since.is_some_and(|since| since + STALLED_AFTER <= now)
             });
             if is_silent || is_lost {
-                self.close(number, outputs, changes);
+                let why = match input.stage {
+                    Stage::Open => "the connection was lost",
+                    Stage::Connecting => "the machine does not answer",
+                    Stage::Shaking => "the handshake of TLS was not over in time",
+                };
+                self.fail(number, &io::Error::other(why), outputs, changes);
             }
         }
     }
@@ -377,8 +464,12 @@ impl Streams {
     }
 
     /// Whether it is to be waited for that a stream takes more.
-    pub(super) fn waits_to_write(number: u32, outputs: &mut Outputs) -> bool {
-        outputs.get(number).is_some_and(|output| output.is_connecting || output.stalled_since.is_some())
+    pub(super) fn waits_to_write(input: &Input, outputs: &mut Outputs) -> bool {
+        match input.stage {
+            Stage::Connecting => true,
+            Stage::Shaking => input.socket.has_unsent(),
+            Stage::Open => outputs.get(input.number).is_some_and(|output| output.stalled_since.is_some()),
+        }
     }
 
     /// Nobody else is let in.
@@ -388,9 +479,8 @@ impl Streams {
 
     /// Nothing more will be sent: the other ends read what there is, and then the end.
     pub(super) fn say_end(&self) {
-        for input in self.inputs().filter(|input| !input.is_connecting) {
-            // It may be gone already.
-            let _ = input.socket.shutdown(Shutdown::Write);
+        for input in self.inputs().filter(|input| input.stage == Stage::Open) {
+            input.socket.say_end();
         }
     }
 }

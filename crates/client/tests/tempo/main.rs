@@ -7,3 +7,4 @@ mod load;
 mod peers;
 mod reports;
 mod support;
+mod tls;

@@ -1,25 +1,53 @@
 //! End points at addresses that no other test uses.
 
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use campanile_client::tempo::{MESSAGE_MAX, Message, Node, Publisher, Subscriber};
+use campanile_client::OrbTls;
+use campanile_client::tempo::{MESSAGE_MAX, Message, Node, NodeBuilder, Publisher, Subscriber};
+use testing::certificates::{Authority, Certified};
 use testing::{NextInTime, PATIENCE};
 
 /// How soon end points announce themselves here: tests wait for it.
 pub(crate) const PERIOD: Duration = Duration::from_millis(50);
 
 /// What carries frames.
-pub(crate) const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
+pub(crate) const TRANSPORTS: [&str; 3] = ["udp", "tcp", "tls"];
 
 /// An end point that announces itself often.
 pub(crate) fn open(address: &str) -> Node {
-    Node::builder(address).unwrap().period(PERIOD).open().unwrap()
+    open_as(address, |builder| builder)
 }
 
 /// One for messages of up to 1 MiB.
 pub(crate) fn open_large(address: &str) -> Node {
-    Node::builder(address).unwrap().period(PERIOD).messages_up_to(MESSAGE_MAX).open().unwrap()
+    open_as(address, |builder| builder.messages_up_to(MESSAGE_MAX))
+}
+
+fn open_as(address: &str, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Node {
+    let builder = set(Node::builder(address).unwrap().period(PERIOD));
+    if !address.starts_with("tls:") {
+        return builder.open().unwrap();
+    }
+    // Everybody shows the same certificate. Files are there as long as they are read.
+    static PEMS: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
+        let authority = Authority::new("tempo-all");
+        let Certified { certificate, key, .. } = authority.certify("end point");
+        [authority.file(), certificate, key].map(|file| std::fs::read(file).unwrap())
+    });
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let file = |kind: &str| std::env::temp_dir().join(format!("tempo-{}-{number}-{kind}.pem", std::process::id()));
+    let files = ["ca", "certificate", "key"].map(file);
+    files.iter().zip(PEMS.iter()).for_each(|(file, pem)| std::fs::write(file, pem).unwrap());
+    let [ca, certificate, key] = files.clone();
+    // Tests have addresses of the loopback network that no certificate names.
+    let tls = OrbTls { check_names: false, ..OrbTls::trusting(ca).with_identity(certificate, key) };
+    let node = builder.tls(tls).open().unwrap();
+    files.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+    node
 }
 
 /// One that waits at a free port.
