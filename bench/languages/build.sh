@@ -10,7 +10,7 @@ to=$2
 jna=$root/target/interop/jna/jna.jar
 
 rm -rf "$to"
-mkdir -p "$to/classes" "$to/python/campanile"
+mkdir -p "$to/classes" "$to/modules/campanile"
 to=$(cd "$to" && pwd)
 said() { echo "$1: $2" >> "$to/missing"; }
 : > "$to/missing"
@@ -43,9 +43,9 @@ fi
 python=$root/target/interop/python/bin/python
 [ -x "$python" ] || python=$(command -v python3 || true)
 if [ -e "$libraries/lib_native.so" ] && [ -n "$python" ]; then
-    cp "$root"/crates/python/python/campanile/*.py "$to/python/campanile"
-    cp "$libraries/lib_native.so" "$to/python/campanile/_native.abi3.so"
-    starter python "env PYTHONPATH=$to/python $python $here/speed.py"
+    cp "$root"/crates/python/python/campanile/*.py "$to/modules/campanile"
+    cp "$libraries/lib_native.so" "$to/modules/campanile/_native.abi3.so"
+    starter python "env PYTHONPATH=$to/modules $python $here/speed.py"
 else
     said python "there is no $libraries/lib_native.so: cargo rustc --profile library -p campanile-python --lib --crate-type cdylib"
 fi
