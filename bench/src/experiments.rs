@@ -26,6 +26,7 @@ pub(crate) mod book;
 pub(crate) mod event_path;
 pub(crate) mod isolation;
 pub(crate) mod jitter;
+pub(crate) mod languages;
 pub(crate) mod latency;
 pub(crate) mod load;
 pub(crate) mod number;

@@ -102,6 +102,8 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::TempoPredicted(options) => experiments::tempo::predicted::run(options, out),
         Command::TempoRelayProcess(options) => experiments::tempo::relay::run_process(options, out),
         Command::Alma(options) => experiments::alma::run(options, out),
+        Command::Languages(options) => experiments::languages::run(options, out),
+        Command::LanguagesProcess(options) => experiments::languages::run_process(options, out),
         Command::AlmaProcess => experiments::alma::run_process(out),
         Command::Experiments(options) => experiments::book::run(options, out),
         Command::EventPath(options) => experiments::event_path::run(options, out),

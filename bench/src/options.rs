@@ -80,6 +80,9 @@ pub(crate) enum Command {
     /// 8 KB at 10 Hz to 1 to 100 subscribers, through the simple API on a notification service and on DDS, beside Cyclone DDS alone
     #[command(after_help = ALMA_EXAMPLES)]
     Alma(ExperimentOptions),
+    /// The simple API in Rust, C, C++, Java and Python: gathered events a second, and how long one takes
+    #[command(after_help = LANGUAGES_EXAMPLES)]
+    Languages(ExperimentOptions),
     /// What the analysis says of a Tempo broker that runs by the clock, beside what is measured (Bauer et al., section IV.E)
     #[command(after_help = TEMPO_PREDICTED_EXAMPLES)]
     TempoPredicted(ExperimentOptions),
@@ -113,6 +116,9 @@ pub(crate) enum Command {
     /// The subscribers of an experiment with the simple API, in a process of their own
     #[command(hide = true, name = "alma-process")]
     AlmaProcess,
+    /// A supplier or a consumer of the experiment with languages, in a process of its own
+    #[command(hide = true, name = "languages-process")]
+    LanguagesProcess(crate::experiments::languages::LanguagesProcessOptions),
     /// The floor of a Tempo broker, in a process of its own
     #[command(hide = true, name = "tempo-relay-process")]
     TempoRelayProcess(crate::experiments::tempo::relay::TempoRelayOptions),
@@ -128,6 +134,11 @@ const ALMA_EXAMPLES: &str = "\
 Examples:
   campanile-bench alma                            a quarter of an hour
   campanile-bench alma --quick --json | jq '.rows[] | {transport, subscribers, mean_us, sd_us, p99_us}'";
+
+const LANGUAGES_EXAMPLES: &str = "\
+Examples:
+  make library                                    what C, C++ and Java load; see bench/README.md for Python
+  campanile-bench languages --quick --json | jq '.rows[] | {language, what, value, ratio}'";
 
 const TEMPO_LATENCY_EXAMPLES: &str = "\
 Examples:

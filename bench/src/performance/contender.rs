@@ -18,7 +18,7 @@ use crate::{BenchError, Form};
 mod campanile;
 mod cyclonedds;
 mod floors;
-mod jacorb;
+pub(crate) mod jacorb;
 mod nats;
 mod omnievents;
 mod omniorb;

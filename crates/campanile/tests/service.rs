@@ -432,3 +432,23 @@ fn over_tls_programs_are_known_by_their_certificates_and_nothing_goes_in_the_cle
         assert_eq!(events.next(), Some(Rain { mm }));
     }
 }
+
+/// Once, while the answer to an event was waited for, whatever had been gathered since was sent with it.
+#[test]
+fn events_that_may_wait_long_are_not_sent_while_answers_are_taken_in() {
+    let (_service, settings) = begin();
+    let (sender, events) = channel();
+    let consumer = Consumer::new("Patient").settings(settings.clone());
+    let _consumer = consumer.on(move |rain: Rain| drop(sender.send(rain.mm))).unwrap().ready().unwrap();
+    let supplier = Supplier::with("Patient", &settings).unwrap();
+    let gather_time_max = Duration::from_secs(3600);
+    let publisher = supplier.publisher(PublishOptions { gather_time_max, ..PublishOptions::default() }).unwrap();
+    publisher.publish(&Rain { mm: 1 }).unwrap();
+    publisher.flush();
+    publisher.publish(&Rain { mm: 3 }).unwrap();
+    testing::wait_until("the answer to the first to be taken in", || publisher.tally().confirmed == 1);
+    // What was gathered is still here: another event overtakes it.
+    supplier.publish(&Rain { mm: 2 }).unwrap();
+    assert_eq!(publisher.close().confirmed, 2);
+    assert_eq!([events.next_in_time(), events.next_in_time(), events.next_in_time()], [1, 2, 3]);
+}

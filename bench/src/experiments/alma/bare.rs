@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use ::dds::{Options, Participant, Qos, WaitSet, Waker, WriteError, Writer};
+use ::dds::{Options, Participant, Qos, Topic, WaitSet, Waker, WriteError, Writer};
 use giop::typecode::{Kind, TypeCode};
 
 use super::{Arrivals, OCTETS, setup};
@@ -73,38 +73,38 @@ impl Source {
     }
 }
 
-/// Readers, and the thread that takes what comes to them.
+/// A reader, and the thread that takes what comes to it.
 pub(super) struct Sink {
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sink {
-    pub(super) fn connect(count: u32, arrivals: &Arc<Arrivals>) -> Result<Self, BenchError> {
+    /// One for each of these, as parts of one participant, as the simple API's consumers are. Each has a thread of its own, as each of those
+    /// has: a program that takes its time with one must not keep the others waiting.
+    pub(super) fn connect(all: &[Arc<Arrivals>]) -> Result<Vec<Self>, BenchError> {
         let participant = part()?;
         let topic = participant.topic(TOPIC, &block()).map_err(setup("making a topic"))?;
+        all.iter().map(|arrivals| Self::one(&participant, &topic, Arc::clone(arrivals))).collect()
+    }
+
+    fn one(participant: &Participant, topic: &Topic, arrivals: Arc<Arrivals>) -> Result<Self, BenchError> {
         let mut set: WaitSet = participant.wait_set().map_err(setup("making a wait set"))?;
-        let mut readers = Vec::new();
-        for token in 0..u64::from(count) {
-            let reader = topic.reader(&qos()).map_err(setup("making a reader"))?;
-            set.attach(&reader, token).map_err(setup("attaching a reader"))?;
-            readers.push(reader);
-        }
-        let (waker, arrivals) = (set.waker(), Arc::clone(arrivals));
+        let reader = topic.reader(&qos()).map_err(setup("making a reader"))?;
+        set.attach(&reader, 0).map_err(setup("attaching a reader"))?;
+        let waker = set.waker();
         let thread = std::thread::spawn(move || {
-            let _participant = participant;
             let mut tokens = Vec::new();
             while let Ok(woken) = set.wait(None, &mut tokens) {
                 if woken.by_waker {
                     break;
                 }
-                for reader in tokens.drain(..).filter_map(|token| readers.get(usize::try_from(token).ok()?)) {
-                    // What cannot be taken is missed by whoever counts.
-                    let _ = reader.take(64, |sample| {
-                        arrivals.take(sample.cdr.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first)));
-                    });
-                }
+                // What cannot be taken is missed by whoever counts.
+                let _ = reader.take(64, |sample| {
+                    arrivals.take(sample.cdr.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first)));
+                });
             }
+            reader.keep_nothing();
         });
         Ok(Self { waker, thread: Some(thread) })
     }

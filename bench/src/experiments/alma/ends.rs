@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use ::campanile::{Consumer, Error, Event, Settings, Subscription, Supplier};
+use ::campanile::{Consumer, Error, Event, PublishOptions, Publisher, Settings, Subscription, Supplier};
 
-use super::{Arrivals, OCTETS, Transport, setup};
+use super::{Arrivals, OCTETS, Server, Transport, relay, setup};
 use crate::BenchError;
 
 const CHANNEL: &str = "Alma";
@@ -15,8 +15,9 @@ pub(super) struct Block {
     octets: Vec<u8>,
 }
 
-fn settings(transport: Transport, server: &str) -> Settings {
-    let mut settings = Settings { server: server.to_owned(), ..Settings::default() };
+fn settings(transport: Transport, server: &Server) -> Settings {
+    let Server { address, naming } = server.clone();
+    let mut settings = Settings { server: address, naming, ..Settings::default() };
     if transport == Transport::Dds {
         settings.transport = ::campanile::Transport::Dds;
         settings.dds.domain_default = 73;
@@ -29,19 +30,29 @@ fn settings(transport: Transport, server: &str) -> Settings {
 /// Who publishes.
 pub(super) enum Source {
     Simple(Box<Supplier>, Block),
+    /// Without waiting for each.
+    Gathered(Box<Publisher>, Block),
+    Relay(relay::Source),
     #[cfg(feature = "dds")]
     Bare(super::bare::Source),
 }
 
 impl Source {
     #[cfg_attr(not(feature = "dds"), expect(unused_variables, reason = "whom only DDS waits for"))]
-    pub(super) fn connect(transport: Transport, server: &str, subscribers: u32) -> Result<Self, BenchError> {
-        #[cfg(feature = "dds")]
-        if transport == Transport::Cyclone {
-            return Ok(Self::Bare(super::bare::Source::connect(subscribers)?));
+    pub(super) fn connect(transport: Transport, server: &Server, subscribers: u32) -> Result<Self, BenchError> {
+        match transport {
+            Transport::Relay => return relay::Source::connect(&server.address).map(Self::Relay),
+            #[cfg(feature = "dds")]
+            Transport::Cyclone => return Ok(Self::Bare(super::bare::Source::connect(subscribers)?)),
+            _ => {}
         }
         let supplier = Supplier::with(CHANNEL, &settings(transport, server)).map_err(setup("connecting a supplier"))?;
-        Ok(Self::Simple(Box::new(supplier), Block { sent_ns: 0, octets: vec![1; OCTETS] }))
+        let block = Block { sent_ns: 0, octets: vec![1; OCTETS] };
+        if transport == Transport::Gathered {
+            let publisher = supplier.publisher(PublishOptions::default()).map_err(setup("making a publisher"))?;
+            return Ok(Self::Gathered(Box::new(publisher), block));
+        }
+        Ok(Self::Simple(Box::new(supplier), block))
     }
 
     /// Publishes an event that says it was sent then; is slowed as often as that takes.
@@ -56,6 +67,11 @@ impl Source {
                     }
                 }
             }
+            Self::Gathered(publisher, block) => {
+                block.sent_ns = sent_ns;
+                publisher.publish(block).map(drop).map_err(setup("publishing"))
+            }
+            Self::Relay(source) => source.publish(sent_ns),
             #[cfg(feature = "dds")]
             Self::Bare(source) => source.publish(sent_ns),
         }
@@ -65,29 +81,38 @@ impl Source {
 /// Who subscribes, as long as it is there.
 pub(super) enum Sink {
     Simple(#[expect(dead_code, reason = "kept connected")] Subscription),
+    Relay(#[expect(dead_code, reason = "kept reading")] relay::Sink),
     #[cfg(feature = "dds")]
     Bare(#[expect(dead_code, reason = "kept reading")] super::bare::Sink),
 }
 
 impl Sink {
-    /// So many.
+    /// One for each of these.
     pub(super) fn connect(
         transport: Transport,
-        server: &str,
-        count: u32,
-        arrivals: &Arc<Arrivals>,
+        server: &Server,
+        all: &[Arc<Arrivals>],
     ) -> Result<Vec<Self>, BenchError> {
-        #[cfg(feature = "dds")]
-        if transport == Transport::Cyclone {
-            return Ok(vec![Self::Bare(super::bare::Sink::connect(count, arrivals)?)]);
+        match transport {
+            Transport::Relay => {
+                return all
+                    .iter()
+                    .map(|arrivals| relay::Sink::connect(&server.address, arrivals).map(Self::Relay))
+                    .collect();
+            }
+            #[cfg(feature = "dds")]
+            Transport::Cyclone => {
+                return Ok(super::bare::Sink::connect(all)?.into_iter().map(Self::Bare).collect());
+            }
+            _ => {}
         }
         let settings = settings(transport, server);
-        let one = |_| {
+        let one = |arrivals: &Arc<Arrivals>| {
             let arrivals = Arc::clone(arrivals);
             let consumer = Consumer::new(CHANNEL).settings(settings.clone());
             let ready = consumer.on(move |block: Block| arrivals.take(block.sent_ns)).and_then(Consumer::ready);
             ready.map(Self::Simple).map_err(setup("connecting a subscriber"))
         };
-        (0..count).map(one).collect()
+        all.iter().map(one).collect()
     }
 }

@@ -45,7 +45,7 @@ impl Contender for JacOrb {
 
     fn start(&self, scenario: &Scenario) -> Result<Box<dyn Server>, Absence> {
         let installed = Installed::find(FOLDER)?;
-        let (process, reference) = spawn(&installed, scenario)?;
+        let (process, reference) = spawn(&installed, scenario.server_core, threads_for(scenario.consumers))?;
         let doing = "making a channel in JacORB";
         let factory = Orb::new(OrbOptions::default()).resolve(&reference).map_err(setup(doing))?;
         let (channel, _) = EventChannelFactory::unchecked(factory).create_channel(&[], &[]).map_err(setup(doing))?;
@@ -56,11 +56,20 @@ impl Contender for JacOrb {
     }
 }
 
+/// Starts it for so many consumers; the reference to its factory.
+pub(crate) fn start(consumers: u32) -> Result<(Process, String), Absence> {
+    let installed = Installed::find(FOLDER)?;
+    Ok(spawn(&installed, None, threads_for(consumers))?)
+}
+
+/// Threads that deliver. With several, more than one has a hand in each event for a single consumer (seen: 38,000 events/s with 4, the
+/// default, and 47,000 with 1); many consumers are served faster by all of them.
+const fn threads_for(consumers: u32) -> u32 {
+    if consumers == 1 { 1 } else { 4 }
+}
+
 /// Starts a service on a free port of loopback; the reference to its factory.
-fn spawn(installed: &Installed, scenario: &Scenario) -> Result<(Process, String), BenchError> {
-    // Threads that deliver. With several, more than one has a hand in each event for a single consumer (seen: 38,000
-    // events/s with 4, the default, and 47,000 with 1); many consumers are served faster by all of them.
-    let threads = if scenario.consumers == 1 { 1 } else { 4 };
+fn spawn(installed: &Installed, core: Option<usize>, threads: u32) -> Result<(Process, String), BenchError> {
     let arguments = [
         installed.text("@", "java.options"),
         format!("-Djacorb.notification.proxysupplier.thread_pool_size={threads}").into(),
@@ -70,8 +79,7 @@ fn spawn(installed: &Installed, scenario: &Scenario) -> Result<(Process, String)
         "org.jacorb.notification.ConsoleMain".into(),
         "-printIOR".into(),
     ];
-    let words =
-        peers::command(scenario.server_core, &[], Path::new("java"), arguments.iter().map(OsString::as_os_str))?;
+    let words = peers::command(core, &[], Path::new("java"), arguments.iter().map(OsString::as_os_str))?;
     let reference = |line: &str| line.starts_with("IOR:").then(|| line.trim().to_owned());
     Process::spawn("JacORB Notification", peers::to_command(&words), reference)
 }

@@ -277,7 +277,6 @@ impl Shared {
     /// What a listener's thread does.
     fn listen(&self, listener: &Listener, mut set: WaitSet) {
         let (mut sources, mut tokens) = (Vec::<Source>::new(), Vec::new());
-        let mut values = Values::default();
         while !self.has_ended() {
             for source in lock(&listener.fresh).drain(..) {
                 let token = u64::try_from(sources.len()).unwrap_or(u64::MAX);
@@ -291,9 +290,8 @@ impl Shared {
                 break;
             }
             for token in &tokens {
-                let source = usize::try_from(*token).ok().and_then(|token| sources.get_mut(token));
-                if let Some(source) = source {
-                    self.take(source, &mut values);
+                if let Some(source) = usize::try_from(*token).ok().and_then(|token| sources.get(token)) {
+                    self.take(source);
                 }
             }
             if tokens.is_empty() {
@@ -304,25 +302,20 @@ impl Shared {
         sources.iter().for_each(|source| source.reader.keep_nothing());
     }
 
-    /// Hands over what a reader has, some of it.
-    fn take(&self, source: &mut Source, values: &mut Values) {
-        values.clear();
-        if let Err(error) = source.reader.take(TAKEN_MAX, |sample| values.push(sample.cdr)) {
-            log::error!("events {} cannot be taken: {error}", source.declared.name());
-            return;
-        }
+    /// Hands over what a reader has, some of it, where it lies.
+    fn take(&self, source: &Source) {
         let mut counter = lock(&self.desk);
         let Counter { desk, sieve } = &mut *counter;
-        for value in values.iter() {
-            if self.has_ended() {
-                return;
-            }
-            if sieve.as_mut().is_none_or(|sieve| sieve.passes(&source.declared, value))
-                && desk.take_value(&source.declared, value)
+        let outcome = source.reader.take(TAKEN_MAX, |sample| {
+            if !self.has_ended()
+                && sieve.as_mut().is_none_or(|sieve| sieve.passes(&source.declared, sample.cdr))
+                && desk.take_value(&source.declared, sample.cdr)
             {
                 self.is_enough.store(true, Ordering::Release);
-                return;
             }
+        });
+        if let Err(error) = outcome {
+            log::error!("events {} cannot be taken: {error}", source.declared.name());
         }
     }
 
@@ -381,37 +374,5 @@ impl Shared {
         let (share, topic) = Share::with(domain.id, &self.settings, make)?;
         let declared = Declared::new(topic.type_code(), Some(&domain.event_domain), Some(&endpoint.topic))?;
         Self::read(self, domain, share, topic, declared)
-    }
-}
-
-/// Values that were taken and are not handed over yet.
-#[derive(Default)]
-struct Values {
-    octets: Vec<u8>,
-    ends: Vec<usize>,
-}
-
-/// Octets that are kept.
-const RETAINED_MAX: usize = 4 * 1024 * 1024;
-
-impl Values {
-    fn clear(&mut self) {
-        self.octets.clear();
-        self.octets.shrink_to(RETAINED_MAX);
-        self.ends.clear();
-    }
-
-    fn push(&mut self, value: &[u8]) {
-        self.octets.extend_from_slice(value);
-        self.ends.push(self.octets.len());
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        let mut begin = 0;
-        self.ends.iter().map(move |end| {
-            let value = self.octets.get(begin..*end).unwrap_or_default();
-            begin = *end;
-            value
-        })
     }
 }

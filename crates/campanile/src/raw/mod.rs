@@ -59,6 +59,7 @@
 mod consumer;
 mod desk;
 mod events;
+mod pace;
 mod publisher;
 mod supplier;
 

@@ -1,6 +1,7 @@
 //! Publishing many events without waiting for each.
 
 use super::Own;
+use super::pace::Pace;
 use super::supplier::{Inner, noted, told};
 use crate::declared::Declared;
 use crate::error::Error;
@@ -14,8 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Longest time between two looks at events that are under way.
-const LOOK_EVERY_MAX: Duration = Duration::from_millis(5);
 /// Longest time spent on what readers have not confirmed.
 #[cfg(feature = "dds")]
 const SYNC_MAX: Duration = Duration::from_secs(60);
@@ -274,23 +273,24 @@ impl Shared {
 
     /// What the thread does: sends what was gathered for long enough, and takes in answers until there are no more to come.
     fn send_in_time(&self) {
-        let mut pause = self.gather_time;
+        let mut pace = Pace::new(self.gather_time);
         while !self.has_ended.load(Ordering::Acquire) {
             if !self.is_busy.swap(false, Ordering::AcqRel) {
                 thread::park();
                 continue;
             }
-            thread::park_timeout(pause);
+            thread::park_timeout(pace.pause);
             let mut publisher = self.lock();
             let Some(publisher) = publisher.as_mut() else { return };
+            let waits = |publisher: &Publisher| publisher.gathered_since().map(|since| since.elapsed());
             let before = publisher.tally().confirmed;
-            publisher.send_gathered();
-            let tally = publisher.tally();
-            pause = if tally.confirmed > before || tally.unsettled() == 0 {
-                self.gather_time
+            if pace.is_due(waits(publisher)) {
+                publisher.send_gathered();
             } else {
-                (pause * 2).clamp(Duration::from_millis(1), LOOK_EVERY_MAX)
-            };
+                publisher.poll();
+            }
+            let tally = publisher.tally();
+            pace.looked(waits(publisher), tally.confirmed > before, tally.unsettled());
             if tally.unsettled() > 0 {
                 self.is_busy.store(true, Ordering::Release);
             }

@@ -50,7 +50,7 @@ pub struct PublisherOptions {
     pub gather_bytes_max: usize,
     /// Time after which what was gathered is sent with the next call of any kind, however few it is. Nothing happens of its
     /// own accord: whoever has nothing more to publish calls [`Publisher::poll`] or [`Publisher::flush`]. Default 1 ms;
-    /// [`Duration::MAX`] spares a look at the clock for each event.
+    /// [`Duration::MAX`] spares a look at the clock for each event but the first.
     pub gather_time_max: Duration,
 }
 
@@ -254,12 +254,19 @@ impl Publisher {
         self.take_answers();
     }
 
-    /// Sends what was gathered for long enough, and takes in the answers that are there. Waits for nothing.
+    /// Sends what was gathered for long enough and what the socket had no room for, and takes in the answers that are there. Waits for
+    /// nothing.
     pub fn poll(&mut self) {
-        if self.is_due() {
+        if self.gathered == 0 || self.is_due() {
             self.send();
         }
         self.take_answers();
+    }
+
+    /// Since when the first of those events waits that were gathered and not sent; `None` if there are none.
+    #[must_use]
+    pub fn gathered_since(&self) -> Option<Instant> {
+        self.gathering_since
     }
 
     /// Sends what was gathered and waits until the fate of all events is known: until all are answered, or, where they are
@@ -364,11 +371,8 @@ impl Publisher {
         if self.gathered >= gather_events_max || stream.pending_bytes() >= gather_bytes_max {
             return true;
         }
-        if gather_time_max == Duration::MAX {
-            return false;
-        }
-        let now = Instant::now();
-        now.saturating_duration_since(*self.gathering_since.get_or_insert(now)) >= gather_time_max
+        let since = *self.gathering_since.get_or_insert_with(Instant::now);
+        gather_time_max != Duration::MAX && since.elapsed() >= gather_time_max
     }
 
     /// Ends the sequence that is being gathered.

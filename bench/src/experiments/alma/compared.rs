@@ -1,0 +1,68 @@
+//! The simple API on DDS and Cyclone DDS alone, turn by turn: with as many readers, in as many processes, each with a thread that takes what
+//! comes.
+
+use super::{Compared, Crowd, LAYOUTS, PairedRatio, Transport};
+use crate::{BenchError, Output, Percentiles, Spread};
+
+/// Events a second in the turns whose latency counts.
+const RATE: f64 = 500.0;
+
+/// What a turn gave.
+struct Turn {
+    per_second: f64,
+    p50_us: f64,
+}
+
+/// Compares them in each layout.
+pub(super) fn measure(is_quick: bool, into: &mut Vec<Compared>, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let (turns, seconds) = if is_quick { (8, 0.3) } else { (20, 1.0) };
+    for (subscribers, of_a_process) in LAYOUTS {
+        let mut crowds =
+            [Transport::Dds, Transport::Cyclone].map(|transport| Crowd::gather(transport, subscribers, of_a_process));
+        let [Ok(dds), Ok(cyclone)] = &mut crowds else {
+            return crowds.into_iter().try_for_each(|crowd| crowd.map(drop));
+        };
+        let (mut of_dds, mut of_cyclone) = (Vec::new(), Vec::new());
+        for turn in 0..=turns {
+            out.progress(&format!("{subscribers} subscribers, turn {turn} of {turns}"))?;
+            // Each begins half of the time.
+            let (first, second) = if turn % 2 == 0 {
+                let first = take_turn(dds, seconds)?;
+                (first, take_turn(cyclone, seconds)?)
+            } else {
+                let second = take_turn(cyclone, seconds)?;
+                (take_turn(dds, seconds)?, second)
+            };
+            // The first are for warming up.
+            if turn > 0 {
+                of_dds.push(first);
+                of_cyclone.push(second);
+            }
+        }
+        into.push(compare(subscribers, of_a_process, &of_dds, &of_cyclone));
+    }
+    Ok(())
+}
+
+fn take_turn(crowd: &mut Crowd, seconds: f64) -> Result<Turn, BenchError> {
+    let (_, _, per_second) = crowd.flood(seconds)?;
+    let (taken, _) = crowd.pace(RATE, seconds)?;
+    Ok(Turn { per_second, p50_us: Percentiles::of(taken.latencies).unwrap_or_default().median })
+}
+
+fn compare(subscribers: u32, of_a_process: u32, dds: &[Turn], cyclone: &[Turn]) -> Compared {
+    let rates = |turns: &[Turn]| turns.iter().map(|turn| Some(turn.per_second)).collect::<Vec<_>>();
+    let latencies = |turns: &[Turn]| turns.iter().map(|turn| Some(turn.p50_us)).collect::<Vec<_>>();
+    let median =
+        |figures: Vec<Option<f64>>| Spread::of(figures.into_iter().flatten()).map_or(0.0, |spread| spread.median);
+    Compared {
+        subscribers,
+        subscribers_of_a_process: of_a_process,
+        dds_per_second: median(rates(dds)),
+        cyclone_per_second: median(rates(cyclone)),
+        throughput: PairedRatio::of(&rates(dds), &rates(cyclone)),
+        dds_p50_us: median(latencies(dds)),
+        cyclone_p50_us: median(latencies(cyclone)),
+        latency: PairedRatio::of(&latencies(dds), &latencies(cyclone)),
+    }
+}

@@ -1,0 +1,352 @@
+//! `campanile-bench languages`: the same two programs in each language that has the simple API, a supplier and a consumer: how many events a
+//! second they exchange when they are gathered, and how long one takes. Languages take turns with Rust, round by round.
+//!
+//! The programs lie in `bench/languages`, which says what they are told and answer; Rust's is this program.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use ::campanile::{Consumer, Event, PublishOptions, Settings, Supplier};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Bed, Kind, PairedRatio};
+use crate::campanile::{Campanile, setup};
+use crate::process::{Subordinate, json, say_answer, say_started};
+use crate::report::{Aim, Charts, Tables, rows, table};
+use crate::{BenchError, ExperimentOptions, Output, Percentiles, Spread, clock};
+
+const KIND: Kind = Kind { name: "languages", tables, charts: |_| Charts::new() };
+
+/// The name of the hidden sub-command that is Rust's program.
+const COMMAND: &str = "languages-process";
+/// Where the programs and what builds them are.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/languages");
+/// The one that others are compared with comes first.
+const LANGUAGES: [&str; 5] = ["rust", "c", "cpp", "java", "python"];
+/// Nanoseconds between events whose way is timed.
+const PERIOD: u64 = clock::SECOND / 1000;
+/// What Python is to have, in gathered events a second.
+const PYTHON_LEAST: f64 = 100_000.0;
+
+/// The report, beside what all of them begin with.
+#[derive(Debug, Serialize)]
+struct Report {
+    rows: Vec<Row>,
+    /// Languages whose programs could not be built, and why.
+    skipped: Vec<Skipped>,
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    language: String,
+    /// `gathered_per_second`, or `p50_us` and `p99_us` of the way from `publish` to the callback.
+    what: &'static str,
+    /// The median of the rounds.
+    value: f64,
+    /// It divided by Rust's of the same round, the median of the rounds.
+    ratio: Option<f64>,
+    interval_95: Option<(f64, f64)>,
+    /// Events that were not confirmed.
+    lost: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Skipped {
+    language: String,
+    reason: String,
+}
+
+/// What a supplier answers.
+#[derive(Debug, Serialize, Deserialize)]
+struct Published {
+    began: u64,
+    lost: u64,
+}
+
+/// What a consumer answers.
+#[derive(Debug, Serialize, Deserialize)]
+struct Taken {
+    last: u64,
+    latencies: Vec<u64>,
+}
+
+#[derive(Event, Clone, Debug)]
+struct Wind {
+    sent_ns: u64,
+    speed: f64,
+    direction: f32,
+    station: String,
+}
+
+fn wind(sent_ns: u64) -> Wind {
+    Wind { sent_ns, speed: 11.5, direction: 270.0, station: "north".into() }
+}
+
+// ---- Rust's program ----
+
+/// What has come, and how many are waited for.
+#[derive(Debug, Default)]
+struct Arrivals {
+    state: Mutex<(Taken, u64, Option<u64>)>,
+    changed: Condvar,
+}
+
+impl Default for Taken {
+    fn default() -> Self {
+        Self { last: 0, latencies: Vec::new() }
+    }
+}
+
+impl Arrivals {
+    fn arrived(&self, wind: &Wind) {
+        let now = clock::now();
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (taken, count, wanted) = &mut *state;
+        if wind.sent_ns > 0 {
+            taken.latencies.push(now.saturating_sub(wind.sent_ns));
+        }
+        taken.last = now;
+        *count += 1;
+        if wanted.is_some_and(|wanted| *count >= wanted) {
+            self.changed.notify_one();
+        }
+    }
+
+    fn take(&self, events: u64) -> Taken {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.2 = Some(events);
+        while state.1 < events {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        std::mem::take(&mut *state).0
+    }
+}
+
+/// Whose program this is.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct LanguagesProcessOptions {
+    /// Whether it consumes or supplies
+    #[arg(value_parser = ["supplier", "consumer"])]
+    what: String,
+    channel: String,
+}
+
+/// Is Rust's program, until its input ends.
+pub(crate) fn run_process(options: &LanguagesProcessOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    clock::wake_on_time();
+    let settings = Settings::load().map_err(setup("reading settings"))?;
+    if options.what == "consumer" {
+        let arrivals = Arc::new(Arrivals::default());
+        let theirs = Arc::clone(&arrivals);
+        let consumer = Consumer::new(&options.channel).settings(settings).on(move |wind: Wind| theirs.arrived(&wind));
+        let subscription = consumer.and_then(Consumer::ready).map_err(setup("subscribing"))?;
+        say_started(out)?;
+        for_each_order(|_, events, _| say_answer(out, &arrivals.take(events)))?;
+        drop(subscription);
+        return Ok(());
+    }
+    let supplier = Supplier::with(&options.channel, &settings).map_err(setup("connecting a supplier"))?;
+    let publisher = supplier.publisher(PublishOptions::default()).map_err(setup("making a publisher"))?;
+    say_started(out)?;
+    for_each_order(|order, events, period| {
+        let (began, mut lost) = (clock::now(), 0);
+        if order == "flood" {
+            for _ in 0..events {
+                publisher.publish(&wind(0)).map_err(setup("publishing"))?;
+            }
+            let tally = publisher.sync();
+            lost = tally.published - tally.confirmed;
+        } else {
+            for number in 1..=events {
+                clock::sleep_until(began + number * period)?;
+                supplier.publish(&wind(clock::now())).map_err(setup("publishing"))?;
+            }
+        }
+        say_answer(out, &Published { began, lost })
+    })
+}
+
+fn for_each_order(mut carry_out: impl FnMut(&str, u64, u64) -> Result<(), BenchError>) -> Result<(), BenchError> {
+    for line in io::stdin().lock().lines() {
+        let line = line.map_err(BenchError::io("reading an order"))?;
+        let order: String = serde_json::from_str(&line).map_err(json("reading an order"))?;
+        let mut words = order.split(' ');
+        let what = words.next().unwrap_or_default();
+        let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+        carry_out(what, number(), number())?;
+    }
+    Ok(())
+}
+
+// ---- the experiment ----
+
+/// A supplier and a consumer of a language.
+struct Pair {
+    language: &'static str,
+    supplier: Subordinate,
+    consumer: Subordinate,
+    /// Of each round.
+    gathered: Vec<Option<f64>>,
+    p50: Vec<Option<f64>>,
+    p99: Vec<Option<f64>>,
+    lost: u64,
+}
+
+impl Pair {
+    fn start(language: &'static str, folder: &Path, server: &str) -> Result<Self, BenchError> {
+        let program = |what: &str| -> Result<Vec<OsString>, BenchError> {
+            let mut words = vec!["env".into(), format!("CAMPANILE_SERVER={server}").into()];
+            if language == "rust" {
+                words.push(std::env::current_exe().map_err(BenchError::io("finding this program"))?.into());
+                words.push(COMMAND.into());
+            } else {
+                words.push(folder.join(language).into());
+            }
+            words.extend([what.into(), format!("Speed-{language}").into()]);
+            Ok(words)
+        };
+        let start = |name, what| Subordinate::start_program(name, COMMAND, Some(program(what)?), None);
+        let consumer = start("a consumer", "consumer")?;
+        let supplier = start("a supplier", "supplier")?;
+        Ok(Self { language, supplier, consumer, gathered: Vec::new(), p50: Vec::new(), p99: Vec::new(), lost: 0 })
+    }
+
+    fn exchange(&mut self, order: &str, events: u64, number: u64) -> Result<(Published, Taken), BenchError> {
+        let are_timed = u64::from(order == "pace");
+        self.consumer.order(&format!("take {events} {are_timed}"))?;
+        let published = self.supplier.ask(&format!("{order} {events} {number}"))?;
+        Ok((published, self.consumer.answer()?))
+    }
+
+    /// Events a second, gathered.
+    fn flood(&mut self, events: u64) -> Result<f64, BenchError> {
+        let (published, taken) = self.exchange("flood", events, 0)?;
+        // It is of all so far.
+        self.lost = published.lost;
+        Ok(crate::latency::ratio(events, 1) / clock::seconds(taken.last.saturating_sub(published.began)))
+    }
+
+    fn round(&mut self, flooded: u64, paced: u64) -> Result<(), BenchError> {
+        let rate = self.flood(flooded)?;
+        let (_, taken) = self.exchange("pace", paced, PERIOD)?;
+        let figures = Percentiles::of(taken.latencies).unwrap_or_default();
+        self.gathered.push(Some(rate));
+        self.p50.push(Some(figures.median));
+        self.p99.push(Some(figures.p99));
+        Ok(())
+    }
+
+    fn figures(&self) -> [(&'static str, &[Option<f64>]); 3] {
+        [("gathered_per_second", &self.gathered), ("p50_us", &self.p50), ("p99_us", &self.p99)]
+    }
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(&KIND, options, out, measure)
+}
+
+fn measure(bed: &Bed, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+    let (rounds, warm_up, flooded, paced) =
+        if bed.quick() { (8, 200_000, 50_000, 250) } else { (20, 500_000, 200_000, 1_000) };
+    out.progress("building the programs")?;
+    let (folder, skipped) = build()?;
+    let service = Campanile::start()?;
+    let server = service.address().to_string();
+    let mut pairs = Vec::new();
+    for language in LANGUAGES {
+        if skipped.iter().all(|skipped| skipped.language != language) {
+            out.progress(&format!("{language} warms up"))?;
+            let mut pair = Pair::start(language, &folder, &server)?;
+            pair.flood(warm_up)?;
+            pairs.push(pair);
+        }
+    }
+    for round in 0..rounds {
+        out.progress(&format!("round {round} of {rounds}"))?;
+        // Each goes before each other half of the time.
+        if round % 2 == 0 {
+            pairs.iter_mut().try_for_each(|pair| pair.round(flooded, paced))?;
+        } else {
+            pairs.iter_mut().rev().try_for_each(|pair| pair.round(flooded, paced))?;
+        }
+    }
+    let report = Report { rows: compare(&pairs), skipped };
+    Ok((report.judge(), report))
+}
+
+/// Builds the programs: where they are, and whose are missing.
+fn build() -> Result<(PathBuf, Vec<Skipped>), BenchError> {
+    let program = std::env::current_exe().map_err(BenchError::io("finding this program"))?;
+    let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
+    let folder = target.join("languages");
+    let mut command = Command::new(Path::new(SOURCES).join("build.sh"));
+    let output = command.arg(target.join("library")).arg(&folder).output();
+    let output = output.map_err(BenchError::io("building the programs"))?;
+    if !output.status.success() {
+        return Err(setup("building the programs")(String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    let missing = std::fs::read_to_string(folder.join("missing")).map_err(BenchError::io("looking what was built"))?;
+    let skipped = missing.lines().filter_map(|line| line.split_once(": "));
+    let skipped =
+        skipped.map(|(language, reason)| Skipped { language: language.to_owned(), reason: reason.to_owned() });
+    Ok((folder, skipped.collect()))
+}
+
+fn compare(pairs: &[Pair]) -> Vec<Row> {
+    let Some(rust) = pairs.first() else { return Vec::new() };
+    let of_rust = rust.figures();
+    let rows = pairs.iter().flat_map(|pair| {
+        pair.figures().into_iter().zip(of_rust).map(|((what, own), (_, rust))| {
+            let ratio = PairedRatio::of(own, rust);
+            Row {
+                language: pair.language.to_owned(),
+                what,
+                value: Spread::of(own.iter().copied().flatten()).map_or(0.0, |spread| spread.median),
+                interval_95: ratio.as_ref().and_then(|ratio| ratio.interval_95),
+                ratio: ratio.map(|ratio| ratio.median),
+                lost: pair.lost,
+            }
+        })
+    });
+    rows.collect()
+}
+
+impl Report {
+    fn judge(&self) -> Vec<Aim> {
+        let row = |language: &str, what| self.rows.iter().find(|row| row.language == language && row.what == what);
+        let mut aims: Vec<Aim> = [("c", 1.2), ("cpp", 1.2), ("java", 1.2), ("python", 2.0)]
+            .into_iter()
+            .map(|(language, bound)| {
+                let ratio = row(language, "p50_us").and_then(|row| row.ratio);
+                super::at_most(&format!("{language}: the median latency is at most {bound} × Rust's"), ratio, bound)
+            })
+            .collect();
+        let python = row("python", "gathered_per_second").map(|row| row.value);
+        aims.push(Aim {
+            aim: format!("python: at least {PYTHON_LEAST} events a second, gathered"),
+            found: python.map_or_else(|| "not measured".to_owned(), |rate| format!("{rate:.0}")),
+            met: python.map(|rate| rate >= PYTHON_LEAST),
+        });
+        let lost: u64 = self.rows.iter().filter(|row| row.what == "p50_us").map(|row| row.lost).sum();
+        aims.push(Aim {
+            aim: "all events are confirmed".to_owned(),
+            found: format!("{lost} are not"),
+            met: Some(lost == 0),
+        });
+        aims
+    }
+}
+
+fn tables(report: &Value) -> Tables {
+    let columns =
+        [("language", "language"), ("what", "what"), ("value", "value"), ("× Rust", "ratio"), ("lost", "lost")];
+    vec![
+        ("The simple API in each language".to_owned(), table(rows(report, "rows"), &columns)),
+        ("Not built".to_owned(), table(rows(report, "skipped"), &[("language", "language"), ("reason", "reason")])),
+    ]
+}
