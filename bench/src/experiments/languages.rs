@@ -68,7 +68,7 @@ struct Published {
 }
 
 /// What a consumer answers.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Taken {
     last: u64,
     latencies: Vec<u64>,
@@ -93,12 +93,6 @@ fn wind(sent_ns: u64) -> Wind {
 struct Arrivals {
     state: Mutex<(Taken, u64, Option<u64>)>,
     changed: Condvar,
-}
-
-impl Default for Taken {
-    fn default() -> Self {
-        Self { last: 0, latencies: Vec::new() }
-    }
 }
 
 impl Arrivals {

@@ -439,7 +439,7 @@ fn events_that_may_wait_long_are_not_sent_while_answers_are_taken_in() {
     let (_service, settings) = begin();
     let (sender, events) = channel();
     let consumer = Consumer::new("Patient").settings(settings.clone());
-    let _consumer = consumer.on(move |rain: Rain| drop(sender.send(rain.mm))).unwrap().ready().unwrap();
+    let _consumer = consumer.on(move |rain: Rain| _ = sender.send(rain.mm)).unwrap().ready().unwrap();
     let supplier = Supplier::with("Patient", &settings).unwrap();
     let gather_time_max = Duration::from_secs(3600);
     let publisher = supplier.publisher(PublishOptions { gather_time_max, ..PublishOptions::default() }).unwrap();
