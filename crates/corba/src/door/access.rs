@@ -12,7 +12,7 @@ use self::needs::{Needs, needs};
 use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
-use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who};
+use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
 use engine::{ChannelId, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::Ior;
@@ -55,14 +55,10 @@ impl Access {
         Arc::ptr_eq(&self.rules, &other.rules) && Arc::ptr_eq(&self.names, &other.names)
     }
 
-    /// A line about something that was not allowed, which names the rule.
+    /// A line about something that was not allowed, which names the rule, or the rules where each decides of some event types.
     #[must_use]
-    pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, rule: RuleNumber) -> String {
-        if rule == RuleNumber::NONE {
-            return format!("denied {who}: {what} on {on}: no access rule allows it");
-        }
-        let (title, text) = (self.rules.title(rule), self.rules.text(rule));
-        format!("denied {who}: {what} on {on}: {title} decides ({text})")
+    pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: Why<'_>) -> String {
+        format!("denied {who}: {what} on {on}: {}", self.rules.denial(why))
     }
 }
 
@@ -143,7 +139,8 @@ impl Guard {
     fn permitted(&mut self, grant: &Grant) -> Option<Arc<Permitted>> {
         let (rules, types) = match grant {
             Grant::All(_) => return None,
-            Grant::Nothing(rule) => (vec![*rule], &Permitted::nothing()),
+            // Whichever rules say so. Where it depends on the type there are two at least.
+            Grant::Nothing(_) => (vec![RuleNumber::NONE], &Permitted::nothing()),
             Grant::Some(scope) => (scope.rules().to_vec(), scope.types()),
         };
         if self.permitted.len() >= PERMITTED_MAX {
@@ -274,8 +271,8 @@ impl Door {
             Needs::Nothing => return Ok(()),
             Needs::KnowsAny if rules.knows_any(&who) => return Ok(()),
             Needs::Knows if rules.knows(&who, on) => return Ok(()),
-            Needs::KnowsAny | Needs::Knows => (Right::Administer, Grant::Nothing(grant(Right::Administer).rule())),
-            Needs::Administers => (Right::Administer, grant(Right::Administer)),
+            // Each right would do, and it has none: the highest is named.
+            Needs::KnowsAny | Needs::Knows | Needs::Administers => (Right::Administer, grant(Right::Administer)),
             Needs::Uses(side) => (right_to(side), grant(right_to(side))),
             Needs::Owns(side) => {
                 let is_own = self.is_own(target, account);
@@ -296,7 +293,7 @@ impl Door {
             return Ok(());
         }
         let what = format!("{operation} ({right})");
-        let text = access.denial(&who, &what, on, verdict.rule());
+        let text = access.denial(&who, &what, on, verdict.scope().why(None));
         let ip = account.ip();
         Err(self.deny(Denied { right: Some(right), ip, text }))
     }
@@ -313,7 +310,7 @@ impl Door {
             let grant = access.grant(account, right, channel);
             if !matches!(grant, Grant::All(_)) {
                 let what = format!("a channel that supplies another ({right}, whatever the event type)");
-                let text = access.denial(&Who::of(account), &what, access.channel(channel), grant.rule());
+                let text = access.denial(&Who::of(account), &what, access.channel(channel), grant.scope().why(None));
                 let ip = account.ip();
                 return Err(self.deny(Denied { right: Some(right), ip, text }));
             }
@@ -343,7 +340,7 @@ impl Door {
         if grant.is_any() {
             return Ok(());
         }
-        let text = access.denial(&who, &format!("{what} ({right})"), on, grant.rule());
+        let text = access.denial(&who, &format!("{what} ({right})"), on, grant.scope().why(None));
         let ip = account.ip();
         Err(self.deny(Denied { right: Some(right), ip, text }))
     }
