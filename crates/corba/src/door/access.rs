@@ -6,8 +6,10 @@
 //!
 //! Pushes that lanes know how to serve do not come here: they are held against the same rules there, by [`Access`].
 
+mod acts;
 mod needs;
 
+pub use self::acts::{Act, ActOutcome};
 use self::needs::{Needs, needs};
 use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
@@ -58,8 +60,12 @@ impl Access {
     /// A line about something that was not allowed, which names the rule, or the rules where each decides of some event types.
     #[must_use]
     pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: Why<'_>) -> String {
-        format!("denied {who}: {what} on {on}: {}", self.rules.denial(why))
+        told(who, what, on, &self.rules.denial(why))
     }
+}
+
+fn told(who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: &str) -> String {
+    format!("denied {who}: {what} on {on}: {why}")
 }
 
 /// Something that a client asked for and may not do.
@@ -88,6 +94,9 @@ pub(super) struct Guard {
     declared: BTreeMap<ChannelId, Arc<str>>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
     denied: VecDeque<Denied>,
+    /// Which rules did not allow what was denied last.
+    why: Option<String>,
+    acts: VecDeque<Act>,
     /// Where nobody is called.
     outgoing: Arc<OutgoingPolicy>,
     /// The rules, or the names of channels, are others than those published.
@@ -213,9 +222,10 @@ impl Door {
         let address = SocketAddr::new(ip, profile.port);
         match (self.guard.outgoing.refuses(address, |ip| Some(ip) == here), &self.principal) {
             (Some(why), Some(account)) => {
-                let text = format!("denied {}: {address} is not called: {why}", Who::of(account));
+                let why = format!("{address} is not called: {why}");
+                let text = format!("denied {}: {why}", Who::of(account));
                 let ip = account.ip();
-                Err(self.deny(Denied { right: None, ip, text }))
+                Err(self.deny(Denied { right: None, ip, text }, why))
             }
             _ => Ok(()),
         }
@@ -293,9 +303,9 @@ impl Door {
             return Ok(());
         }
         let what = format!("{operation} ({right})");
-        let text = access.denial(&who, &what, on, verdict.scope().why(None));
-        let ip = account.ip();
-        Err(self.deny(Denied { right: Some(right), ip, text }))
+        let why = access.rules.denial(verdict.scope().why(None));
+        let (ip, text) = (account.ip(), told(&who, &what, on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
     }
 
     /// Whether whoever asks may make a channel of that name.
@@ -310,9 +320,9 @@ impl Door {
             let grant = access.grant(account, right, channel);
             if !matches!(grant, Grant::All(_)) {
                 let what = format!("a channel that supplies another ({right}, whatever the event type)");
-                let text = access.denial(&Who::of(account), &what, access.channel(channel), grant.scope().why(None));
-                let ip = account.ip();
-                return Err(self.deny(Denied { right: Some(right), ip, text }));
+                let why = access.rules.denial(grant.scope().why(None));
+                let (ip, text) = (account.ip(), told(&Who::of(account), &what, access.channel(channel), &why));
+                return Err(self.deny(Denied { right: Some(right), ip, text }, why));
             }
         }
         Ok(())
@@ -340,12 +350,14 @@ impl Door {
         if grant.is_any() {
             return Ok(());
         }
-        let text = access.denial(&who, &format!("{what} ({right})"), on, grant.scope().why(None));
-        let ip = account.ip();
-        Err(self.deny(Denied { right: Some(right), ip, text }))
+        let why = access.rules.denial(grant.scope().why(None));
+        let (ip, text) = (account.ip(), told(&who, &format!("{what} ({right})"), on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
     }
 
-    fn deny(&mut self, denied: Denied) -> Raised {
+    /// Refuses something, because of these rules.
+    fn deny(&mut self, denied: Denied, why: String) -> Raised {
+        self.guard.why = Some(why);
         if self.guard.denied.len() < DENIED_MAX {
             self.guard.denied.push_back(denied);
         }
@@ -362,24 +374,6 @@ impl Door {
         match (&self.guard.access, &self.principal) {
             (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
             _ => true,
-        }
-    }
-
-    /// Says who did something that changes what others have, for those who keep account of that.
-    pub(super) fn audit(&self, target: Target, operation: &str) {
-        let is_change = matches!(needs(target, operation), Needs::Administers)
-            || matches!(operation, "create_channel" | "create_named_channel" | "create_object");
-        let Some(account) = self.principal.as_ref().filter(|_| is_change) else { return };
-        if log::log_enabled!(target: "audit", log::Level::Info) && crate::remarks::may_be_logged() {
-            let who = Who::of(account);
-            match self.channel_of(target) {
-                Some(channel) => {
-                    let name = self.name_for_rules(channel);
-                    let on = Channel { id: Some(channel), name: name.as_deref() };
-                    log::info!(target: "audit", "{who}: {operation} on {on}");
-                }
-                None => log::info!(target: "audit", "{who}: {operation}"),
-            }
         }
     }
 
