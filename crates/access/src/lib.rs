@@ -17,7 +17,7 @@ mod tokens;
 mod who;
 
 pub use addresses::{AddressRange, AddressRanges};
-pub use grant::{Grant, Scope};
+pub use grant::{Grant, Part, Scope, Why};
 pub use outgoing::OutgoingPolicy;
 pub use rules::{BadRule, LIST_MAX, RULES_MAX, RuleText, Rules};
 pub use tokens::{BadToken, Tokens, digest_of};

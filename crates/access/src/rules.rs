@@ -6,12 +6,15 @@ use std::sync::Arc;
 use engine::{ChannelId, EventType, wildcard};
 
 use crate::grant::Building;
-use crate::{BadWho, Channel, Decision, Grant, Right, RuleNumber, Who, WhoPattern};
+use crate::{BadWho, Channel, Decision, Grant, Right, RuleNumber, Scope, Who, WhoPattern, Why};
 
 /// Rules that there may be.
 pub const RULES_MAX: usize = 1_024;
 /// Entries of each list of a rule.
 pub const LIST_MAX: usize = 256;
+
+/// Rules that one denial names, where each decides of some event types.
+const NAMED_MAX: usize = 8;
 
 /// A rule as it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -243,6 +246,38 @@ impl Rules {
     #[must_use]
     pub fn text(&self, rule: RuleNumber) -> String {
         self.get(rule).map_or_else(String::new, ToString::to_string)
+    }
+
+    /// Which rule denies something, or which ones, for people.
+    #[must_use]
+    pub fn denial(&self, why: Why<'_>) -> String {
+        match why {
+            Why::Rule(RuleNumber::NONE) => "no access rule allows it".to_owned(),
+            Why::Rule(rule) => format!("{} decides ({})", self.title(rule), self.text(rule)),
+            Why::Parts(scope) => self.parts_of(scope),
+        }
+    }
+
+    /// The rules of a scope, in their order.
+    fn parts_of(&self, scope: &Scope) -> String {
+        let count = scope.rules().len();
+        let mut shown: Vec<String> = Vec::new();
+        for part in scope.parts() {
+            if part.types.is_some() && shown.len() < NAMED_MAX {
+                shown.push(self.denial(Why::Rule(part.rule)));
+            }
+            if part.types.is_none() {
+                let left_out = count.saturating_sub(NAMED_MAX + 1);
+                if left_out > 0 {
+                    shown.push(format!("{left_out} more rules decide of other event types"));
+                }
+                shown.push(match part.rule {
+                    RuleNumber::NONE => "no access rule allows any other event type".to_owned(),
+                    rule => format!("of all other event types {}", self.denial(Why::Rule(rule))),
+                });
+            }
+        }
+        shown.join("; ")
     }
 
     /// Their numbers.

@@ -48,7 +48,49 @@ fn what_depends_on_the_event_type_is_said_once_for_all_of_them() {
     let Grant::Some(scope) = rules.grant(&from("10.0.0.2"), Right::Publish, WEATHER) else { panic!() };
     assert_eq!(scope.decide(b"Weather", b"Wind"), Decision { allowed: true, rule: RuleNumber(3) });
     assert_eq!(scope.decide(b"Other", b"Wind"), Decision { allowed: false, rule: RuleNumber(0) });
-    assert_eq!(rules.grant(&from("10.0.0.2"), Right::Subscribe, WEATHER), Grant::Nothing(RuleNumber::NONE));
+    let Grant::Nothing(scope) = rules.grant(&from("10.0.0.2"), Right::Subscribe, WEATHER) else { panic!() };
+    assert_eq!((scope.rules(), scope.why(None)), (&[RuleNumber::NONE][..], Why::Rule(RuleNumber::NONE)));
+}
+
+/// Of a client that may nothing, the first rule was named, whatever it spoke of: here one on secrets, while none allows the others.
+#[test]
+fn a_denial_names_the_rule_that_decides_of_the_event_type_and_else_all_of_them() {
+    let rules = rules(&[
+        RuleText { name: Some("no secrets".into()), ..rule(&["*"], &["publish"], &["*"], &["*/Secret*"], false) },
+        rule(&["*"], &["publish"], &["7"], &["Sea/*"], false),
+        rule(&["10.0.0.2"], &["publish"], &["*"], &[], false),
+    ]);
+    let grant = |who| rules.grant(&from(who), Right::Publish, WEATHER);
+    let why = |grant: &Grant, of: Option<(&str, &str)>| {
+        let of = of.map(|(domain, name)| (domain.as_bytes(), name.as_bytes()));
+        rules.denial(grant.scope().why(of))
+    };
+    let first = "access rule 1 \"no secrets\" decides (* may not publish on *, event types */Secret*)";
+    let second = "access rule 2 decides (* may not publish on 7, event types Sea/*)";
+    let (one, other) = (grant("10.0.0.1"), grant("10.0.0.2"));
+    assert!(!one.is_any() && !other.is_any());
+    for grant in [&one, &other] {
+        assert_eq!(why(grant, Some(("Sea", "Secret"))), first);
+        assert_eq!(why(grant, Some(("Sea", "Salt"))), second);
+    }
+    assert_eq!(why(&one, Some(("Air", "Wind"))), "no access rule allows it");
+    assert_eq!(why(&other, Some(("Air", "Wind"))), "access rule 3 decides (10.0.0.2 may not publish on *)");
+    let third = "of all other event types access rule 3 decides (10.0.0.2 may not publish on *)";
+    assert_eq!(why(&one, None), format!("{first}; {second}; no access rule allows any other event type"));
+    assert_eq!(why(&other, None), format!("{first}; {second}; {third}"));
+}
+
+#[test]
+fn a_denial_by_very_many_rules_names_some_of_them() {
+    let of = |at: usize| rule(&["*"], &["publish"], &["*"], &[&format!("A/{at}")], false);
+    for count in [8, 9, RULES_MAX] {
+        let rules = rules(&(0..count).map(of).collect::<Vec<_>>());
+        let text = rules.denial(rules.grant(&from("10.0.0.1"), Right::Publish, WEATHER).scope().why(None));
+        assert_eq!(text.matches("decides (").count(), 8);
+        assert!(text.ends_with("; no access rule allows any other event type"), "{text}");
+        let left_out = format!("; {} more rules decide of other event types;", count - 8);
+        assert_eq!(text.contains(&left_out), count > 8, "{text}");
+    }
 }
 
 #[test]
@@ -237,26 +279,44 @@ fn naively_is(pattern: &str, who: &Who<'_>) -> bool {
     }
 }
 
+/// Whether a rule speaks of somebody, a right and a channel, for some event types at least.
+fn naively_speaks(text: &RuleText, who: &Who<'_>, right: Right, channel: Channel<'_>) -> bool {
+    let on = text.on.is_empty()
+        || text.on.iter().any(|on| {
+            on == "*"
+                || channel.id.is_some_and(|id| *on == id.0.to_string())
+                || (on.parse::<u32>().is_err() && channel.name.is_some_and(|name| star(on.as_bytes(), name.as_bytes())))
+        });
+    let speaks = text.may.iter().any(|may| may == right.name());
+    on && speaks && text.who.iter().any(|pattern| naively_is(pattern, who))
+}
+
+/// The first rule that speaks of it decides, and what none speaks of is denied.
 fn naively(texts: &[RuleText], who: &Who<'_>, right: Right, channel: Channel<'_>, of: (&str, &str)) -> (bool, usize) {
     for (at, text) in texts.iter().enumerate() {
-        let on = text.on.is_empty()
-            || text.on.iter().any(|on| {
-                on == "*"
-                    || channel.id.is_some_and(|id| *on == id.0.to_string())
-                    || (on.parse::<u32>().is_err()
-                        && channel.name.is_some_and(|name| star(on.as_bytes(), name.as_bytes())))
-            });
         let typed = text.types.is_empty()
             || text.types.iter().any(|pattern| {
                 let (domain, name) = pattern.split_once('/').unwrap();
                 star(domain.as_bytes(), of.0.as_bytes()) && star(name.as_bytes(), of.1.as_bytes())
             });
-        let speaks = text.may.iter().any(|may| may == right.name());
-        if on && typed && speaks && text.who.iter().any(|pattern| naively_is(pattern, who)) {
+        if typed && naively_speaks(text, who, right, channel) {
             return (text.allow, at + 1);
         }
     }
     (false, 0)
+}
+
+/// The rules that decide, each of the event types of which none before it speaks: the last one of all others.
+fn naively_in_parts(texts: &[RuleText], who: &Who<'_>, right: Right, channel: Channel<'_>) -> Vec<(usize, bool)> {
+    let mut parts = Vec::new();
+    for (at, text) in texts.iter().enumerate().filter(|(_, text)| naively_speaks(text, who, right, channel)) {
+        parts.push((at + 1, text.allow));
+        if text.types.is_empty() {
+            return parts;
+        }
+    }
+    parts.push((0, false));
+    parts
 }
 
 const WHO: [&str; 14] = [
@@ -287,7 +347,7 @@ fn random_rules(random: &mut fastrand::Rng) -> Vec<RuleText> {
         let (who, mut may, on, types) =
             (some(&WHO, 1), some(&["publish", "subscribe", "administer"], 1), some(&ON, 0), some(&TYPES, 0));
         if !types.is_empty() {
-            may = vec!["publish".into()];
+            may = vec![["publish", "subscribe"][at % 2].into()];
         }
         all.push(RuleText { name: None, who, may, on, types, allow: at % 3 != 1 });
     }
@@ -302,7 +362,7 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
         CertifiedName { subject: "O=Example".into(), sans: vec!["DNS:a.example.org".into(), "c".into()] },
     ];
     let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "11.0.0.1", "::1", "2001:db8:8000::1", "2001:db8::1"];
-    let mut refused_by_type = 0;
+    let (mut refused_by_type, mut refused_in_parts) = (0, 0);
     for seed in 0..3_000 {
         let mut random = fastrand::Rng::with_seed(seed);
         let texts = random_rules(&mut random);
@@ -323,9 +383,17 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
             let decision = rules.decide(&who, right, channel, (of.0.as_bytes(), of.1.as_bytes()));
             assert_eq!(decision.allowed, allowed, "seed {seed}: {who} {right} {channel} {of:?}: {texts:#?}");
             let grant = rules.grant(&who, right, channel);
-            if let Grant::Some(_) = &grant {
-                assert_eq!(decision.rule.0 as usize, rule, "seed {seed}");
-                refused_by_type += usize::from(!allowed);
+            assert_eq!(decision.rule.0 as usize, rule, "seed {seed}: {who} {right} {channel} {of:?}: {texts:#?}");
+            assert_eq!(grant.decide(of.0.as_bytes(), of.1.as_bytes()), decision);
+            refused_by_type += usize::from(!allowed && matches!(grant, Grant::Some(_)));
+            refused_in_parts += usize::from(!grant.is_any() && grant.scope().rules().len() > 1);
+            let parts = naively_in_parts(&texts, &who, right, channel);
+            let told: Vec<_> = grant.scope().parts().map(|part| (part.rule.0 as usize, part.allowed)).collect();
+            assert_eq!(told, parts, "seed {seed}: {who} {right} {channel}: {texts:#?}");
+            match grant {
+                Grant::All(_) => assert!(parts.iter().all(|(_, allowed)| *allowed), "seed {seed}"),
+                Grant::Nothing(_) => assert!(!parts.iter().any(|(_, allowed)| *allowed), "seed {seed}"),
+                Grant::Some(_) => {}
             }
             if allowed {
                 assert!(grant.is_any() && rules.knows(&who, channel) && rules.knows_any(&who), "seed {seed}");
@@ -335,5 +403,5 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
             assert!(!silent.iter().any(|remark| remark.starts_with(&title)), "seed {seed}: {title}");
         }
     }
-    assert!(refused_by_type > 100, "the cases are not all alike: {refused_by_type}");
+    assert!(refused_by_type > 100 && refused_in_parts > 100, "not all alike: {refused_by_type} {refused_in_parts}");
 }

@@ -2,7 +2,7 @@
 
 use crate::args::{AccessCheckOptions, AccessCommand, AccessLsOptions, WhichRight};
 use crate::failure::Failure;
-use access::{Channel, Decision, Grant, Right, RuleNumber, Rules, Who};
+use access::{Channel, Grant, Part, Right, RuleNumber, Rules, Who, Why};
 use serde::Serialize;
 use service::Config;
 use std::io::{self, Write};
@@ -37,9 +37,29 @@ struct Checked {
     allowed: bool,
     /// For some event types only, where none was asked about.
     some_event_types: bool,
-    /// The number of the rule that decides; none where there are no rules, or none speaks.
+    /// The number of the rule that decides; none where there are no rules, none speaks, or several decide, each of other event types.
     rule: Option<u32>,
+    /// Where several decide: in this order, the first that has an event type.
+    parts: Vec<CheckedPart>,
     text: String,
+}
+
+/// Event types of which one rule decides.
+#[derive(Serialize)]
+struct CheckedPart {
+    /// Nothing for all that are in no part before.
+    types: Option<Vec<String>>,
+    allowed: bool,
+    /// None where no rule speaks of them.
+    rule: Option<u32>,
+}
+
+impl CheckedPart {
+    fn of(part: Part<'_>) -> Self {
+        let text = |of: &engine::EventType| format!("{}/{}", of.domain, of.name);
+        let types = part.types.map(|types| types.iter().map(text).collect());
+        Self { types, allowed: part.allowed, rule: number_of(part.rule) }
+    }
 }
 
 fn check(options: &AccessCheckOptions) -> Result<(), Failure> {
@@ -62,6 +82,7 @@ fn check(options: &AccessCheckOptions) -> Result<(), Failure> {
             allowed: true,
             some_event_types: false,
             rule: None,
+            parts: Vec::new(),
             text: "allowed: there are no rules of access, and everything is".to_owned(),
         },
         Some(rules) => checked(rules, &rules.grant(&who, right, channel), of),
@@ -88,21 +109,37 @@ fn channel_of(options: &AccessCheckOptions) -> Result<Channel<'_>, Failure> {
 }
 
 fn checked(rules: &Rules, grant: &Grant, of: Option<(&str, &str)>) -> Checked {
-    let decision = match (of, grant) {
-        (Some((domain, name)), _) => grant.decide(domain.as_bytes(), name.as_bytes()),
-        (None, _) => Decision { allowed: grant.is_any(), rule: grant.rule() },
-    };
-    let verdict = if decision.allowed { "allowed" } else { "denied" };
-    let some_event_types = of.is_none() && matches!(grant, Grant::Some(_));
-    let text = match grant {
-        Grant::Some(scope) if some_event_types => {
-            let lines = scope.rules().iter().map(|rule| format!("\n  {}", described(rules, *rule)));
-            format!("allowed for some event types; in this order decide:{}", lines.collect::<String>())
+    let of = of.map(|(domain, name)| (domain.as_bytes(), name.as_bytes()));
+    let why = grant.scope().why(of);
+    let verdict = |allowed| if allowed { "allowed" } else { "denied" };
+    match why {
+        Why::Rule(rule) => {
+            let allowed = of.map_or(grant.is_any(), |(domain, name)| grant.decide(domain, name).allowed);
+            let text = format!("{} by {}", verdict(allowed), described(rules, rule));
+            Checked { allowed, some_event_types: false, rule: number_of(rule), parts: Vec::new(), text }
         }
-        _ => format!("{verdict} by {}", described(rules, decision.rule)),
-    };
-    let rule = (decision.rule != RuleNumber::NONE && !some_event_types).then_some(decision.rule.0);
-    Checked { allowed: decision.allowed, some_event_types, rule, text }
+        Why::Parts(scope) => {
+            let reach = match grant {
+                Grant::All(_) => "allowed for all event types",
+                Grant::Some(_) => "allowed for some event types",
+                Grant::Nothing(_) => "denied for all event types",
+            };
+            let parts: Vec<CheckedPart> = scope.parts().map(CheckedPart::of).collect();
+            let line = |part: &CheckedPart| {
+                let types = part.types.as_ref().map_or_else(|| "all others".to_owned(), |types| types.join(", "));
+                let rule = described(rules, RuleNumber(part.rule.unwrap_or_default()));
+                format!("\n  {types}: {} by {rule}", verdict(part.allowed))
+            };
+            let lines: String = parts.iter().map(line).collect();
+            let text = format!("{reach}; in this order decide:{lines}");
+            let some_event_types = matches!(grant, Grant::Some(_));
+            Checked { allowed: grant.is_any(), some_event_types, rule: None, parts, text }
+        }
+    }
+}
+
+fn number_of(rule: RuleNumber) -> Option<u32> {
+    (rule != RuleNumber::NONE).then_some(rule.0)
 }
 
 fn described(rules: &Rules, rule: RuleNumber) -> String {

@@ -24,7 +24,7 @@ mod topology;
 mod undoing;
 
 use self::access::Guard;
-pub use self::access::{Access, Denied};
+pub use self::access::{Access, Act, ActOutcome, Denied};
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
 use self::charges::Ledger;
@@ -466,10 +466,13 @@ impl Door {
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
-        self.authorize(target, operation.name)?;
-        (operation.handler)(self, target, call.args.clone(), reply)?;
-        self.audit(target, operation.name);
-        Ok(())
+        let act = self.act(target, operation.name);
+        let done = self.authorize(target, operation.name);
+        let done = done.and_then(|()| (operation.handler)(self, target, call.args.clone(), reply));
+        if let Some(what) = act {
+            self.note_act(what, done.as_ref().copied());
+        }
+        done
     }
 
     pub(super) fn references(&self) -> &References {

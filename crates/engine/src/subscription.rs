@@ -188,6 +188,17 @@ impl Permitted {
         Self::new(Vec::new(), false)
     }
 
+    /// The parts in their order: event types, and whether it may have these.
+    pub fn parts(&self) -> impl ExactSizeIterator<Item = (&[EventType], bool)> {
+        self.parts.iter().map(|(types, may)| (&**types, *may))
+    }
+
+    /// Whether it may have what is in none of the parts.
+    #[must_use]
+    pub const fn rest(&self) -> bool {
+        self.rest
+    }
+
     /// The part that decides about a type, which is one behind the last where none does, and whether it may have that.
     #[must_use]
     pub fn find(&self, domain: &[u8], name: &[u8]) -> (usize, bool) {

@@ -8,6 +8,7 @@
 //! [`client_lines`] and [`refusals`] that it is not too much; [`drain`] ends the service.
 
 pub(crate) mod analyses;
+pub(crate) mod audit;
 pub(crate) mod client_lines;
 pub(crate) mod drain;
 pub(crate) mod effects;

@@ -127,6 +127,8 @@ counters! {
     DeniedAdminister = "access_denied_administer",
     /// Tokens that clients showed and that are none.
     DeniedTokens = "access_denied_tokens",
+    /// Audit lines that were left out because one principal did, or was refused, more in a second than is told of it.
+    AuditLeftOut = "audit_left_out",
     /// Times that a client was not called because of the address at which it is (`outgoing.allow`).
     OutgoingRefused = "outgoing_refused",
     /// Connections accepted.

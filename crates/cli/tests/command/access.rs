@@ -46,7 +46,15 @@ fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
             1,
             "denied by access rule 1 \"no secrets\": * may not publish, subscribe",
         ),
-        (&["10.2.2.3", "publish", "3"], 1, "denied by access rule 1"),
+        // A rule on some event types says nothing of the others: of these none speaks.
+        (
+            &["10.2.2.3", "publish", "3"],
+            1,
+            "denied for all event types; in this order decide:\n  */Secret*: denied by access rule 1 \"no secrets\": * may \
+             not publish, subscribe on *, event types */Secret*\n  all others: denied by no rule: what none speaks of is denied",
+        ),
+        (&["10.2.2.3", "publish", "3", "A/B"], 1, "publish on channel 3: denied by no rule"),
+        (&["10.2.2.3", "publish", "3", "A/Secret"], 1, "publish on channel 3: denied by access rule 1"),
         (&["10.2.2.3,token:sensor", "publish", "7", "A/B", "--name", "Plant"], 0, "allowed by access rule 2"),
         (
             &["certificate:console", "administer", "*"],
@@ -56,7 +64,7 @@ fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
         (
             &["certificate:console", "subscribe", "0"],
             0,
-            "allowed for some event types; in this order decide:\n  access rule 1",
+            "allowed for some event types; in this order decide:\n  */Secret*: denied by access rule 1",
         ),
         (&["anonymous", "administer", "*"], 1, "denied by no rule"),
     ] {
@@ -68,6 +76,14 @@ fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
     let output = access("check", &config, &["10.1.2.3", "publish", "3", "A/B", "--json"]);
     let told: Json = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["allowed"], &told["rule"]), (&true.into(), &2.into()));
+    let output = access("check", &config, &["10.1.2.3", "publish", "3", "--json"]);
+    let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["allowed"], &told["some_event_types"], &told["rule"]), (&true.into(), &true.into(), &Json::Null));
+    let parts = serde_json::json!([
+        {"types": ["*/Secret*"], "allowed": false, "rule": 1},
+        {"types": null, "allowed": true, "rule": 2},
+    ]);
+    assert_eq!(told["parts"], parts);
 }
 
 #[test]

@@ -6,13 +6,15 @@
 //!
 //! Pushes that lanes know how to serve do not come here: they are held against the same rules there, by [`Access`].
 
+mod acts;
 mod needs;
 
+pub use self::acts::{Act, ActOutcome};
 use self::needs::{Needs, needs};
 use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
-use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who};
+use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
 use engine::{ChannelId, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::Ior;
@@ -55,15 +57,15 @@ impl Access {
         Arc::ptr_eq(&self.rules, &other.rules) && Arc::ptr_eq(&self.names, &other.names)
     }
 
-    /// A line about something that was not allowed, which names the rule.
+    /// A line about something that was not allowed, which names the rule, or the rules where each decides of some event types.
     #[must_use]
-    pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, rule: RuleNumber) -> String {
-        if rule == RuleNumber::NONE {
-            return format!("denied {who}: {what} on {on}: no access rule allows it");
-        }
-        let (title, text) = (self.rules.title(rule), self.rules.text(rule));
-        format!("denied {who}: {what} on {on}: {title} decides ({text})")
+    pub fn denial(&self, who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: Why<'_>) -> String {
+        told(who, what, on, &self.rules.denial(why))
     }
+}
+
+fn told(who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: &str) -> String {
+    format!("denied {who}: {what} on {on}: {why}")
 }
 
 /// Something that a client asked for and may not do.
@@ -92,6 +94,9 @@ pub(super) struct Guard {
     declared: BTreeMap<ChannelId, Arc<str>>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
     denied: VecDeque<Denied>,
+    /// Which rules did not allow what was denied last.
+    why: Option<String>,
+    acts: VecDeque<Act>,
     /// Where nobody is called.
     outgoing: Arc<OutgoingPolicy>,
     /// The rules, or the names of channels, are others than those published.
@@ -143,7 +148,8 @@ impl Guard {
     fn permitted(&mut self, grant: &Grant) -> Option<Arc<Permitted>> {
         let (rules, types) = match grant {
             Grant::All(_) => return None,
-            Grant::Nothing(rule) => (vec![*rule], &Permitted::nothing()),
+            // Whichever rules say so. Where it depends on the type there are two at least.
+            Grant::Nothing(_) => (vec![RuleNumber::NONE], &Permitted::nothing()),
             Grant::Some(scope) => (scope.rules().to_vec(), scope.types()),
         };
         if self.permitted.len() >= PERMITTED_MAX {
@@ -216,9 +222,10 @@ impl Door {
         let address = SocketAddr::new(ip, profile.port);
         match (self.guard.outgoing.refuses(address, |ip| Some(ip) == here), &self.principal) {
             (Some(why), Some(account)) => {
-                let text = format!("denied {}: {address} is not called: {why}", Who::of(account));
+                let why = format!("{address} is not called: {why}");
+                let text = format!("denied {}: {why}", Who::of(account));
                 let ip = account.ip();
-                Err(self.deny(Denied { right: None, ip, text }))
+                Err(self.deny(Denied { right: None, ip, text }, why))
             }
             _ => Ok(()),
         }
@@ -274,8 +281,8 @@ impl Door {
             Needs::Nothing => return Ok(()),
             Needs::KnowsAny if rules.knows_any(&who) => return Ok(()),
             Needs::Knows if rules.knows(&who, on) => return Ok(()),
-            Needs::KnowsAny | Needs::Knows => (Right::Administer, Grant::Nothing(grant(Right::Administer).rule())),
-            Needs::Administers => (Right::Administer, grant(Right::Administer)),
+            // Each right would do, and it has none: the highest is named.
+            Needs::KnowsAny | Needs::Knows | Needs::Administers => (Right::Administer, grant(Right::Administer)),
             Needs::Uses(side) => (right_to(side), grant(right_to(side))),
             Needs::Owns(side) => {
                 let is_own = self.is_own(target, account);
@@ -296,9 +303,9 @@ impl Door {
             return Ok(());
         }
         let what = format!("{operation} ({right})");
-        let text = access.denial(&who, &what, on, verdict.rule());
-        let ip = account.ip();
-        Err(self.deny(Denied { right: Some(right), ip, text }))
+        let why = access.rules.denial(verdict.scope().why(None));
+        let (ip, text) = (account.ip(), told(&who, &what, on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
     }
 
     /// Whether whoever asks may make a channel of that name.
@@ -313,9 +320,9 @@ impl Door {
             let grant = access.grant(account, right, channel);
             if !matches!(grant, Grant::All(_)) {
                 let what = format!("a channel that supplies another ({right}, whatever the event type)");
-                let text = access.denial(&Who::of(account), &what, access.channel(channel), grant.rule());
-                let ip = account.ip();
-                return Err(self.deny(Denied { right: Some(right), ip, text }));
+                let why = access.rules.denial(grant.scope().why(None));
+                let (ip, text) = (account.ip(), told(&Who::of(account), &what, access.channel(channel), &why));
+                return Err(self.deny(Denied { right: Some(right), ip, text }, why));
             }
         }
         Ok(())
@@ -343,12 +350,14 @@ impl Door {
         if grant.is_any() {
             return Ok(());
         }
-        let text = access.denial(&who, &format!("{what} ({right})"), on, grant.rule());
-        let ip = account.ip();
-        Err(self.deny(Denied { right: Some(right), ip, text }))
+        let why = access.rules.denial(grant.scope().why(None));
+        let (ip, text) = (account.ip(), told(&who, &format!("{what} ({right})"), on, &why));
+        Err(self.deny(Denied { right: Some(right), ip, text }, why))
     }
 
-    fn deny(&mut self, denied: Denied) -> Raised {
+    /// Refuses something, because of these rules.
+    fn deny(&mut self, denied: Denied, why: String) -> Raised {
+        self.guard.why = Some(why);
         if self.guard.denied.len() < DENIED_MAX {
             self.guard.denied.push_back(denied);
         }
@@ -365,24 +374,6 @@ impl Door {
         match (&self.guard.access, &self.principal) {
             (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
             _ => true,
-        }
-    }
-
-    /// Says who did something that changes what others have, for those who keep account of that.
-    pub(super) fn audit(&self, target: Target, operation: &str) {
-        let is_change = matches!(needs(target, operation), Needs::Administers)
-            || matches!(operation, "create_channel" | "create_named_channel" | "create_object");
-        let Some(account) = self.principal.as_ref().filter(|_| is_change) else { return };
-        if log::log_enabled!(target: "audit", log::Level::Info) && crate::remarks::may_be_logged() {
-            let who = Who::of(account);
-            match self.channel_of(target) {
-                Some(channel) => {
-                    let name = self.name_for_rules(channel);
-                    let on = Channel { id: Some(channel), name: name.as_deref() };
-                    log::info!(target: "audit", "{who}: {operation} on {on}");
-                }
-                None => log::info!(target: "audit", "{who}: {operation}"),
-            }
         }
     }
 

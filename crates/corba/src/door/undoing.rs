@@ -15,6 +15,11 @@ impl Creations {
         self.0.is_empty()
     }
 
+    /// All of it.
+    pub(super) fn things(&self) -> impl Iterator<Item = &Thing> {
+        self.0.iter()
+    }
+
     /// This was made, too.
     pub(crate) fn note(&mut self, thing: Thing) {
         self.0.push(thing);

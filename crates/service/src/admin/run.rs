@@ -16,6 +16,7 @@ use std::time::Instant;
 use engine::{DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Time};
 
 use crate::admin::analyses::Analyses;
+use crate::admin::audit::{Audit, outcome_of};
 use crate::admin::client_lines::ClientLines;
 use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
@@ -30,7 +31,7 @@ use crate::admin::waiting::{Instead, Sending, Waiting};
 use crate::asked_to_stop::AskedToStop;
 use crate::counters::{Block, Counter, Counters};
 use crate::doors::{
-    ANSWER_BYTES_MAX, Answered, Creations, Declared, Denied, Farewell, Fault, Objects, Request, Settable,
+    ANSWER_BYTES_MAX, Act, ActOutcome, Answered, Creations, Denied, Farewell, Fault, Objects, Request,
     SupplierStanding, Unpublished, Wish,
 };
 use crate::lane::io::net::Bell;
@@ -111,6 +112,7 @@ pub(crate) struct Log {
     pub(crate) refusals: Refusals,
     pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
     pub(crate) remarks: Allowance,
+    pub(crate) audit: Audit,
 }
 
 impl Log {
@@ -121,23 +123,13 @@ impl Log {
             refusals: Refusals::default(),
             denials: Episodes::default(),
             remarks: Allowance::new("clients that come and go", LINES),
+            audit: Audit::new(),
         }
     }
 }
 
 /// Names that are told at once.
 const NAMES_MAX: usize = 1_024;
-
-/// Whose quality of service is set to what, for the log.
-fn told_on(on: Settable, properties: &[(String, Declared)]) -> String {
-    let whose = match on {
-        Settable::Channel(channel) => format!("channel {}", channel.0),
-        Settable::Admin { channel, admin, .. } => format!("admin {} of channel {}", admin.0, channel.0),
-        Settable::Proxy(key) => format!("proxy {} of channel {}", key.proxy.0, key.channel.0),
-    };
-    let set = properties.iter().map(|(name, value)| format!("{}={value}", name.escape_debug()));
-    format!("{whose}: {}", set.collect::<Vec<_>>().join(", "))
-}
 
 /// What was found when letters were taken.
 #[derive(PartialEq, Eq)]
@@ -254,7 +246,10 @@ impl Administration {
         for sum in [self.log.lines.sum_up(now), self.log.client_lines.sum_up(now)].into_iter().flatten() {
             log::warn!("{sum}");
         }
-        self.log.lines.owes() || self.log.client_lines.owes()
+        for sum in self.log.audit.sum_up(now) {
+            log::info!(target: "audit", "{sum}");
+        }
+        self.log.lines.owes() || self.log.client_lines.owes() || self.log.audit.owes()
     }
 
     /// Takes so many letters at most. Requests get in line; what else there is is served at once.
@@ -317,6 +312,11 @@ impl Administration {
         if let Some(what) = wish.operation()
             && !self.objects.may_operate(request.account(), what)
         {
+            if let Wish::Command(command) = &wish {
+                let why = self.objects.take_why().unwrap_or_default();
+                let what = self.told_command(command);
+                self.audit(&Principal::Client(Arc::clone(request.account())), &what, &ActOutcome::Denied(why));
+            }
             self.note_denials();
             return answers.push(self.answered(Waiting::Client(request), Err(Declined::NotPermitted)));
         }
@@ -350,6 +350,9 @@ impl Administration {
         self.counters.add(Counter::FilterCallsCut, self.objects.take_filter_cuts());
         while let Some(refused) = self.objects.poll_refused() {
             self.note_refused(&refused);
+        }
+        while let Some(Act { by, what, outcome }) = self.objects.poll_act() {
+            self.audit(&Principal::Client(by), &what, &outcome);
         }
         self.note_denials();
         answered
@@ -405,6 +408,8 @@ impl Administration {
     fn obey(&mut self, command: &Command, waiting: Waiting) {
         self.objects.handle_time(self.now());
         let by = waiting.principal();
+        // Whoever is disconnected has no name afterwards.
+        let what = self.told_command(command);
         let answer = match command {
             Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
@@ -417,31 +422,12 @@ impl Administration {
                 Answer::Applied(Ok(()))
             }
             Command::DeclareChannel(channel) => Answer::Applied(self.objects.declare_channel(channel)),
-            Command::Suspend { key, suspended } => {
-                let done = self.objects.set_suspended(*key, *suspended);
-                self.note_operator(
-                    &by,
-                    done.is_ok(),
-                    if *suspended { "suspended" } else { "resumed" },
-                    &self.name(*key),
-                );
-                Answer::Done(done)
-            }
-            Command::SetQos { on, properties } => {
-                let done = self.objects.set_declared(*on, properties);
-                self.note_operator(&by, done.is_ok(), "changed the quality of service of", &told_on(*on, properties));
-                Answer::Done(done)
-            }
+            Command::Suspend { key, suspended } => Answer::Done(self.objects.set_suspended(*key, *suspended)),
+            Command::SetQos { on, properties } => Answer::Done(self.objects.set_declared(*on, properties)),
         };
+        self.audit(&by, &what, &outcome_of(&answer));
         let answer = self.answered(waiting, Ok(answer));
         self.send_when_told(answer);
-    }
-
-    /// Logs what somebody had done who is named in no other line.
-    fn note_operator(&self, by: &Principal, done: bool, what: &str, whom: &str) {
-        if done {
-            log::info!("{by} has {what} {whom}");
-        }
     }
 
     /// An answer of administration's as whoever waits for it gets it.
@@ -481,7 +467,7 @@ impl Administration {
     }
 
     /// The time since it was begun with.
-    fn now(&self) -> Time {
+    pub(super) fn now(&self) -> Time {
         Time(u64::try_from(time::since(self.origin).as_nanos()).unwrap_or(u64::MAX))
     }
 
@@ -638,7 +624,7 @@ impl Administration {
     }
 
     /// A consumer as an operator would call it.
-    fn name(&self, key: ProxyKey) -> String {
+    pub(super) fn name(&self, key: ProxyKey) -> String {
         self.name_of("consumer", key)
     }
 

@@ -13,7 +13,7 @@ use crate::counters::Counter;
 use crate::doors::{Access, Denied};
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::run::Core;
-use access::{Decision, Grant, Right, RuleNumber, Scope, Who};
+use access::{Decision, Grant, Right, RuleNumber, Scope, Who, Why};
 use accounts::Account;
 
 /// Connections and channels of which is remembered what they may.
@@ -41,9 +41,9 @@ impl Limited {
         self.scope.types()
     }
 
-    /// The rule that speaks of it first.
-    pub(crate) fn rule(&self) -> RuleNumber {
-        self.scope.rules().first().copied().unwrap_or_default()
+    /// The event types, with the rules that decide of them.
+    pub(crate) const fn scope(&self) -> &Arc<Scope> {
+        &self.scope
     }
 }
 
@@ -52,7 +52,7 @@ struct Known {
     account: Arc<Account>,
     channel: ChannelId,
     right: Right,
-    may: Result<Permit, RuleNumber>,
+    may: Result<Permit, Arc<Scope>>,
 }
 
 /// See the module.
@@ -109,18 +109,18 @@ impl Guard {
     /// What a client may do on a channel.
     ///
     /// # Errors
-    /// Nothing: this rule says so.
+    /// Nothing: these rules say so.
     #[inline]
     pub(crate) fn may(
         &mut self,
         account: &Arc<Account>,
         right: Right,
         channel: ChannelId,
-    ) -> Result<Permit, RuleNumber> {
+    ) -> Result<Permit, Arc<Scope>> {
         if self.access.is_none() { Ok(None) } else { self.look_up(account, right, channel) }
     }
 
-    fn look_up(&mut self, account: &Arc<Account>, right: Right, channel: ChannelId) -> Result<Permit, RuleNumber> {
+    fn look_up(&mut self, account: &Arc<Account>, right: Right, channel: ChannelId) -> Result<Permit, Arc<Scope>> {
         let at = (Arc::as_ptr(account).addr() >> 5) ^ (channel.0 as usize).rotate_left(3) ^ right as usize;
         let at = at % PLACES;
         if let Some(Some(known)) = self.known.get(at)
@@ -138,11 +138,11 @@ impl Guard {
     }
 
     #[cold]
-    fn find_out(&mut self, account: &Arc<Account>, right: Right, channel: ChannelId) -> Result<Permit, RuleNumber> {
+    fn find_out(&mut self, account: &Arc<Account>, right: Right, channel: ChannelId) -> Result<Permit, Arc<Scope>> {
         let Some(access) = &self.access else { return Ok(None) };
         let scope = match access.grant(account, right, channel) {
             Grant::All(_) => return Ok(None),
-            Grant::Nothing(rule) => return Err(rule),
+            Grant::Nothing(scope) => return Err(Arc::new(scope)),
             Grant::Some(scope) => scope,
         };
         if self.scopes.len() >= SCOPES_MAX {
@@ -192,9 +192,9 @@ impl Guard {
     }
 
     /// A line about something that was not allowed.
-    fn denial(&self, account: &Account, what: &dyn core::fmt::Display, channel: ChannelId, rule: RuleNumber) -> String {
+    fn denial(&self, account: &Account, what: &dyn core::fmt::Display, channel: ChannelId, why: Why<'_>) -> String {
         let Some(access) = &self.access else { return String::new() };
-        access.denial(&Who::of(account), what, access.channel(channel), rule)
+        access.denial(&Who::of(account), what, access.channel(channel), why)
     }
 }
 
@@ -227,7 +227,7 @@ impl Core {
             let shown = |text: &[u8]| crate::lane::reports::printable(&String::from_utf8_lossy(text));
             format!("an event of type {}/{} (publish)", shown(domain), shown(name))
         };
-        self.deny(&limited.account, Right::Publish, limited.channel, (rule, &what));
+        self.deny(&limited.account, Right::Publish, limited.channel, (Why::Rule(rule), &what));
         self.lane.abandon_event(draft);
     }
 
@@ -238,12 +238,12 @@ impl Core {
         account: &Account,
         right: Right,
         channel: ChannelId,
-        (rule, what): (RuleNumber, &dyn core::fmt::Display),
+        (why, what): (Why<'_>, &dyn core::fmt::Display),
     ) {
         self.counters.add(Counter::of_denied(right), 1);
         let guard = &self.access;
         let denied =
-            || Denied { right: Some(right), ip: account.ip(), text: guard.denial(account, what, channel, rule) };
+            || Denied { right: Some(right), ip: account.ip(), text: guard.denial(account, what, channel, why) };
         let said = self.office.reports.denied(denied, self.clock.now);
         self.counters.add(Counter::LogLinesLeftOut, u64::from(!said));
     }
@@ -284,8 +284,10 @@ mod tests {
         let first = guard.may(&one, Right::Publish, channel).unwrap().unwrap();
         let again = guard.may(&one, Right::Publish, channel).unwrap().unwrap();
         assert!(Arc::ptr_eq(&first, &again));
-        assert_eq!(guard.may(&one, Right::Subscribe, channel).err(), Some(RuleNumber::NONE));
-        assert_eq!(guard.may(&other, Right::Publish, channel).err(), Some(RuleNumber::NONE));
+        for (who, right) in [(&one, Right::Subscribe), (&other, Right::Publish)] {
+            let why = guard.may(who, right, channel).unwrap_err();
+            assert_eq!(why.why(None), Why::Rule(RuleNumber::NONE));
+        }
         other.identity().show_token("t".into());
         guard.forget_known();
         assert!(matches!(guard.may(&other, Right::Publish, channel), Ok(None)));

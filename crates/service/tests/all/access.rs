@@ -21,19 +21,19 @@ use crate::peers::{Bare, await_count, start_with, wait_until};
 use crate::persistent::Folder;
 use crate::tempo::peers::{Datagrams, EndPoint, announcement};
 
-fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allow: bool) -> AccessRule {
+pub(crate) fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allow: bool) -> AccessRule {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
     AccessRule { name: None, who: list(who), may: list(may), on: list(on), types: list(types), allow }
 }
 
-const ALL: [&str; 3] = ["publish", "subscribe", "administer"];
+pub(crate) const ALL: [&str; 3] = ["publish", "subscribe", "administer"];
 
 /// Channels 1 to 4; beside them there is the default channel.
 const DECLARED: [&str; 4] = ["Weather", "Radar-1", "Radar-2", "Secret"];
 
-const WRITER: &str = "127.0.0.2";
+pub(crate) const WRITER: &str = "127.0.0.2";
 const READER: &str = "127.0.0.3";
-const OPERATOR: &str = "127.0.0.4";
+pub(crate) const OPERATOR: &str = "127.0.0.4";
 const STRANGER: &str = "127.0.0.5";
 
 /// Rules of every kind. The tokens are other names for the same principals, from another address.
@@ -85,7 +85,7 @@ fn hash(secret: &str) -> String {
     access::digest_of(secret.as_bytes()).iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
-fn start(access: Vec<AccessRule>) -> Service {
+pub(crate) fn start(access: Vec<AccessRule>) -> Service {
     start_with(config(access))
 }
 
@@ -93,28 +93,28 @@ fn options(who: &str) -> OrbOptions {
     OrbOptions { from: Some(who.parse::<IpAddr>().unwrap()), ..OrbOptions::default() }
 }
 
-fn orb(who: &str) -> Orb {
+pub(crate) fn orb(who: &str) -> Orb {
     Orb::new(options(who))
 }
 
-fn url(service: &Service) -> String {
+pub(crate) fn url(service: &Service) -> String {
     service.corbaloc("NotificationService")
 }
 
 /// A channel as somebody has its reference, whoever gave that.
-fn channel_of(service: &Service, orb: &Orb, id: i32) -> EventChannel {
+pub(crate) fn channel_of(service: &Service, orb: &Orb, id: i32) -> EventChannel {
     let operator = orb_of_operator();
     let (channel, _) = find_channel(&operator.resolve(&url(service)).unwrap(), Some(id)).unwrap();
     EventChannel::unchecked(orb.object(channel.object().ior().clone()))
 }
 
-fn orb_of_operator() -> Orb {
+pub(crate) fn orb_of_operator() -> Orb {
     orb(OPERATOR)
 }
 
 /// Whether something was done. If not, it was not permitted, and no other reason.
 #[track_caller]
-fn permitted<T>(result: Result<T, InvokeError>) -> bool {
+pub(crate) fn permitted<T>(result: Result<T, InvokeError>) -> bool {
     match result {
         Ok(_) => true,
         Err(InvokeError::System { exception, .. }) => {
@@ -129,12 +129,12 @@ fn read(service: &Service, counter: Counter) -> u64 {
     service.counters().read(counter)
 }
 
-fn event(domain: &str, name: &str) -> StructuredEvent {
+pub(crate) fn event(domain: &str, name: &str) -> StructuredEvent {
     StructuredEvent::new(domain, name, "")
 }
 
 /// A supplier's proxy of somebody's.
-fn proxy_for(channel: &EventChannel) -> Result<StructuredProxyPushConsumer, InvokeError> {
+pub(crate) fn proxy_for(channel: &EventChannel) -> Result<StructuredProxyPushConsumer, InvokeError> {
     let admin = client::notify::SupplierAdmin::unchecked(channel.default_supplier_admin()?.object().clone());
     let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured)?;
     let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());

@@ -5,6 +5,7 @@
 mod access;
 mod acknowledgements;
 mod administering;
+mod audit;
 mod clients;
 mod consumers;
 mod delivery;
@@ -16,6 +17,7 @@ mod json_pools;
 mod kinds;
 mod lanes;
 mod limits;
+mod logged;
 mod minor_codes;
 mod monitor;
 mod overflow;

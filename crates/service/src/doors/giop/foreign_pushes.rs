@@ -181,15 +181,15 @@ impl Core {
         let header = Header::parse(bytes).ok()?;
         let request = Request::parse(bytes, &header).ok()?;
         let mut push = self.find_push(&request)?;
+        let body = request.body(bytes, &header, chars);
         if self.access.is_on() {
             // There were no rules where it came from: it is let in by what held there.
-            let permit = by.map(|account| self.permit_push(account, &push)).unwrap_or(Ok(None));
+            let permit = by.map(|account| self.permit_push(account, &push, &body)).unwrap_or(Ok(None));
             match permit {
                 Ok(permit) => push.permit = permit,
                 Err(_) => return Some(Err(Refused::NotPermitted)),
             }
         }
-        let body = request.body(bytes, &header, chars);
         let mut submission =
             Submission::new(push.source, crate::doors::Claim::Giop(Claim::Guest(guest)), answer.priority)
                 .permitted(push.permit.clone());

@@ -29,7 +29,7 @@ use access::Rules;
 use accounts::{Account, Principal, Refused};
 use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
-use corba::{ACCESS_DENIED, Denied};
+use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
     AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Creations, Declared, Door, Exception, Farewell, Guest,
     ListedChannel, OBJECT_NOT_EXIST, Question, RestoredStanding, Settable, SupplierStanding, Unpublished, Unwelcome,
@@ -205,6 +205,16 @@ impl Objects {
     /// Whether a client may do what concerns the whole service. It is noted if it may not.
     pub(crate) fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
         self.door.may_operate(account, what)
+    }
+
+    /// Which rules did not allow what was denied last.
+    pub(crate) fn take_why(&mut self) -> Option<String> {
+        self.door.take_why()
+    }
+
+    /// What clients did of what concerns others, or wanted to do, since this was last asked.
+    pub(crate) fn poll_act(&mut self) -> Option<Act> {
+        self.door.poll_act()
     }
 
     /// What a client asked for and may not do, since this was last asked.

@@ -112,18 +112,18 @@ impl Core {
         if !self.access.is_on() {
             return Ok(());
         }
-        let rule = match self.access.may(account, Right::Subscribe, key.channel) {
+        let scope = match self.access.may(account, Right::Subscribe, key.channel) {
             Ok(None) => return Ok(()),
-            Ok(Some(limited)) => {
+            Ok(Some(permit)) => {
                 let of_proxy = self.consumer(key).and_then(|route| route.interest.permitted());
-                if of_proxy.is_some_and(|permitted| **permitted == *limited.types()) {
+                if of_proxy.is_some_and(|permitted| **permitted == *permit.types()) {
                     return Ok(());
                 }
-                limited.rule()
+                Arc::clone(permit.scope())
             }
-            Err(rule) => rule,
+            Err(scope) => scope,
         };
-        self.deny(account, Right::Subscribe, key.channel, (rule, &"a pull (subscribe)"));
+        self.deny(account, Right::Subscribe, key.channel, (scope.why(None), &"a pull (subscribe)"));
         Err(ACCESS_DENIED)
     }
 

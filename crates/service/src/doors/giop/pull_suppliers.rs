@@ -295,8 +295,9 @@ impl Core {
         let peer = self.doors.giop.pullers.all.get(token).map(|puller| puller.peer);
         let address = peer.and_then(|peer| self.doors.giop.outgoing.peers.get(peer));
         let Some(account) = address.and_then(|address| address.by.clone()) else { return Ok(None) };
-        self.access.may(&account, Right::Publish, key.channel).map_err(|rule| {
-            self.deny(&account, Right::Publish, key.channel, (rule, &"events that are pulled (publish)"));
+        self.access.may(&account, Right::Publish, key.channel).map_err(|scope| {
+            let why = scope.why(None);
+            self.deny(&account, Right::Publish, key.channel, (why, &"events that are pulled (publish)"));
             "its rules of access do not let its events in".to_owned()
         })
     }

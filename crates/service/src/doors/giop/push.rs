@@ -28,7 +28,7 @@ use crate::lane::intake::Submission;
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::run::Core;
-use access::Right;
+use access::{Right, Why};
 use accounts::{Account, Resource};
 use corba::event::{self, FORM_ANY, FORM_STRUCTURED};
 use corba::keys::ObjectKey;
@@ -138,7 +138,8 @@ impl Core {
         }
         caller.speech.chars = told.unwrap_or(caller.speech.chars);
         if let Some(mut push) = self.find_push(&request) {
-            match self.permit_push(caller.account(), &push) {
+            let body = message::body_at(message.bytes, &message.header, request.body_offset, caller.speech.chars);
+            match self.permit_push(caller.account(), &push, &body) {
                 Ok(permit) => push.permit = permit,
                 Err(exception) => {
                     answer_exception(caller, answer, exception);
@@ -201,12 +202,47 @@ impl Core {
     }
 
     /// What limits the event types that a client may push, if it may push at all.
-    pub(crate) fn permit_push(&mut self, account: &Arc<Account>, push: &Push) -> Result<Permit, SystemException> {
+    pub(crate) fn permit_push(
+        &mut self,
+        account: &Arc<Account>,
+        push: &Push,
+        body: &Reader<'_>,
+    ) -> Result<Permit, SystemException> {
         let channel = push.source.channel;
-        self.access.may(account, Right::Publish, channel).map_err(|rule| {
-            self.deny(account, Right::Publish, channel, (rule, &"a push (publish)"));
+        self.access.may(account, Right::Publish, channel).map_err(|scope| {
+            let mut why = scope.why(None);
+            // Several rules say so: that of the first event's type is named.
+            if matches!(why, Why::Parts(_)) {
+                self.with_first_type(push, body, |of| why = scope.why(of));
+            }
+            self.deny(account, Right::Publish, channel, (why, &"a push (publish)"));
             ACCESS_DENIED
         })
+    }
+
+    /// Shows the type of a push's event, or of the first of a sequence, where it can be read.
+    #[cold]
+    fn with_first_type(&mut self, push: &Push, body: &Reader<'_>, show: impl FnOnce(Option<(&[u8], &[u8])>)) {
+        let mut batch = core::mem::take(&mut self.doors.giop.batch_in);
+        let mut work = event::work_for(body.remaining());
+        let event = if !push.batches {
+            Some(body.clone())
+        } else if batch.read(body, &mut work).is_ok() {
+            batch.events(body).next().map(|(event, _)| event)
+        } else {
+            None
+        };
+        let header = event.and_then(|event| {
+            let mut work = event::work_for(event.remaining());
+            let header = if push.form == FORM_ANY {
+                event::read_any(event, &mut work)
+            } else {
+                event::read_header(event, &mut work)
+            };
+            header.ok()
+        });
+        show(header.as_ref().map(|header| (header.domain, header.type_name)));
+        self.doors.giop.batch_in = batch;
     }
 
     /// Takes a push in, or hands it to the lane that it is for.

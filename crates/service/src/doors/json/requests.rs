@@ -110,7 +110,7 @@ impl Core {
         let peer = connection.proxies.suppliers.get(&channel).copied();
         let open = peer.and_then(|peer| self.doors.json.open_proxy(peer));
         match open {
-            Some(proxy) => match self.permit_json(token, channel) {
+            Some(proxy) => match self.permit_json(token, channel, &publish) {
                 Ok(permit) => self.take_in_json(token, (proxy, permit), &publish, bytes),
                 Err(()) => self.refuse_json(token, publish.id, NOT_PERMITTED),
             },
@@ -119,14 +119,15 @@ impl Core {
     }
 
     /// What limits the event types that a client may publish in a channel, if it may publish there at all.
-    fn permit_json(&mut self, token: Token, channel: ChannelId) -> Result<Permit, ()> {
+    fn permit_json(&mut self, token: Token, channel: ChannelId, publish: &Publish) -> Result<Permit, ()> {
         if !self.access.is_on() {
             return Ok(None);
         }
         let Some(connection) = self.doors.json.connections.get(token) else { return Err(()) };
         let account = Arc::clone(connection.account());
-        self.access.may(&account, Right::Publish, channel).map_err(|rule| {
-            self.deny(&account, Right::Publish, channel, (rule, &"an event in JSON (publish)"));
+        self.access.may(&account, Right::Publish, channel).map_err(|scope| {
+            let why = scope.why(Some((publish.domain.as_bytes(), publish.type_name.as_bytes())));
+            self.deny(&account, Right::Publish, channel, (why, &"an event in JSON (publish)"));
         })
     }
 

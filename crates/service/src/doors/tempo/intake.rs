@@ -298,8 +298,10 @@ impl Core {
         let sessions = &self.doors.tempo.sessions;
         let session = sessions.part(claim.part).and_then(|part| sessions.get(part.session)).ok_or(())?;
         let account = Arc::clone(&session.account);
-        self.access.may(&account, Right::Publish, source.channel).map_err(|rule| {
-            self.deny(&account, Right::Publish, source.channel, (rule, &"a message of Tempo (publish)"));
+        self.access.may(&account, Right::Publish, source.channel).map_err(|scope| {
+            let of = self.doors.tempo.topics.get(claim.topic).map(|topic| topic.name().event_type());
+            let why = scope.why(of.map(|(domain, name)| (domain.as_bytes(), name.as_bytes())));
+            self.deny(&account, Right::Publish, source.channel, (why, &"a message of Tempo (publish)"));
         })
     }
 

@@ -1,0 +1,277 @@
+//! Lines about what was done, or refused, of what concerns others: so many as each who does it may cause.
+//!
+//! One line for each act says who did what, on what, and what came of it. Those of one principal are bounded by themselves, apart from
+//! all other lines of the log, so that nobody acts unseen because somebody else has used lines up; what was refused counts apart from what
+//! was done. What is left out is counted, and said in the principal's next line, or a second later.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use engine::Time;
+use hashbrown::HashMap;
+
+use crate::admin::run::Administration;
+use crate::admin::values::{Answer, Command};
+use crate::counters::Counter;
+use crate::doors::{ActOutcome, Declared, Settable};
+use crate::lane::reports::Allowance;
+use access::Who;
+use accounts::Principal;
+
+/// Lines about what a principal has done, in a second. A script that sets up a plant does that in a few.
+const DONE_LINES: u32 = 100;
+/// Lines about what it was refused: whoever has no right can ask as often as it likes.
+const REFUSED_LINES: u32 = 5;
+/// Principals that have an allowance of their own, among those that did something in the last second, and among those that were refused
+/// something. All others share one.
+const PRINCIPALS_MAX: usize = 64;
+
+/// Characters that are told of what somebody wants.
+const WHAT_CHARS: usize = 400;
+
+/// See the module.
+pub(crate) struct Audit {
+    done: Allowances,
+    refused: Allowances,
+}
+
+/// The allowances of principals.
+struct Allowances {
+    per_second: u32,
+    own: HashMap<Key, Entry>,
+    /// That of those who have none of their own.
+    shared: Entry,
+}
+
+/// A principal as far as it cannot choose who it is: the address that is charged, and what was shown.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key(Option<IpAddr>, String);
+
+struct Entry {
+    lines: Allowance,
+    /// Who it is, for the line about what was left out.
+    who: String,
+    left_out: u64,
+}
+
+impl Entry {
+    const fn new(who: String, per_second: u32) -> Self {
+        Self { lines: Allowance::new("", per_second), who, left_out: 0 }
+    }
+
+    /// The text of a line, if there may be one.
+    fn take(&mut self, who: &str, text: &str, now: Time) -> Option<String> {
+        if !self.lines.take(now, true) {
+            self.left_out += 1;
+            return None;
+        }
+        let behind = match core::mem::take(&mut self.left_out) {
+            0 => String::new(),
+            count => format!(" ({count} acts before it were left out)"),
+        };
+        Some(format!("audit: {who}: {text}{behind}"))
+    }
+
+    fn sum_up(&mut self, now: Time) -> Option<String> {
+        self.lines.sum_up(now)?;
+        let count = core::mem::take(&mut self.left_out);
+        (count > 0).then(|| format!("audit: {}: {count} more acts were left out", self.who))
+    }
+}
+
+impl Allowances {
+    fn new(per_second: u32) -> Self {
+        Self { per_second, own: HashMap::new(), shared: Entry::new("others".to_owned(), per_second) }
+    }
+
+    fn entry(&mut self, key: Key, who: &str, now: Time) -> &mut Entry {
+        if self.own.len() >= PRINCIPALS_MAX && !self.own.contains_key(&key) {
+            // Those of a second that is over have all their lines again.
+            let per_second = self.per_second;
+            self.own.retain(|_, entry| entry.left_out > 0 || entry.lines.left(now) < per_second);
+            if self.own.len() >= PRINCIPALS_MAX {
+                return &mut self.shared;
+            }
+        }
+        let per_second = self.per_second;
+        self.own.entry(key).or_insert_with(|| Entry::new(who.to_owned(), per_second))
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Entry> {
+        self.own.values_mut().chain([&mut self.shared])
+    }
+}
+
+impl Audit {
+    pub(crate) fn new() -> Self {
+        Self { done: Allowances::new(DONE_LINES), refused: Allowances::new(REFUSED_LINES) }
+    }
+
+    /// The line about an act; nothing if it is left out.
+    pub(crate) fn line(&mut self, by: &Principal, what: &str, outcome: &ActOutcome, now: Time) -> Option<String> {
+        let who = match by {
+            Principal::Client(account) => Who::of(account).to_string(),
+            other => other.to_string(),
+        };
+        let allowances = match outcome {
+            ActOutcome::Done(_) => &mut self.done,
+            ActOutcome::Denied(_) | ActOutcome::Failed(_) => &mut self.refused,
+        };
+        allowances.entry(Key::of(by), &who, now).take(&who, &format!("{}: {outcome}", shortened(what)), now)
+    }
+
+    /// The lines about what was left out, a second after the first of it.
+    pub(crate) fn sum_up(&mut self, now: Time) -> Vec<String> {
+        self.done.all().chain(self.refused.all()).filter_map(|entry| entry.sum_up(now)).collect()
+    }
+
+    /// Whether there is something to sum up.
+    pub(crate) fn owes(&mut self) -> bool {
+        self.done.all().chain(self.refused.all()).any(|entry| entry.lines.owes())
+    }
+}
+
+impl Key {
+    fn of(by: &Principal) -> Self {
+        let shown = match by {
+            Principal::Client(account) => Who { address: None, ..Who::of(account) }.to_string(),
+            other => other.to_string(),
+        };
+        Self(by.address(), shown)
+    }
+}
+
+impl Administration {
+    /// Logs what somebody has done, or was refused, of what concerns others.
+    pub(crate) fn audit(&mut self, by: &Principal, what: &str, outcome: &ActOutcome) {
+        let now = self.now();
+        match self.log.audit.line(by, what, outcome, now) {
+            Some(line) => log::info!(target: "audit", "{line}"),
+            None => self.counters.add(Counter::AuditLeftOut, 1),
+        }
+    }
+
+    /// What a command is called in a line about it. To be asked before it is carried out: whoever it is about may be gone then.
+    pub(crate) fn told_command(&self, command: &Command) -> String {
+        match command {
+            Command::Disconnect(key) => format!("disconnect on {}", self.name(*key)),
+            Command::DisconnectIdle(idle) => {
+                format!("disconnect suppliers idle for {} ms on the service", idle.as_millis())
+            }
+            Command::ApplyTopology(_) => "make a topology on the service".to_owned(),
+            Command::SetAccess(None) => "drop the rules of access on the service".to_owned(),
+            Command::SetAccess(Some(rules)) => {
+                format!("set {} rules of access on the service", rules.numbers().count())
+            }
+            Command::DeclareChannel(channel) => format!("declare on channel \"{}\"", channel.name.escape_debug()),
+            Command::Suspend { key, suspended } => {
+                format!("{} on {}", if *suspended { "suspend" } else { "resume" }, self.name(*key))
+            }
+            Command::SetQos { on, properties } => format!("set_qos on {}", told_on(*on, properties)),
+        }
+    }
+}
+
+/// What came of a command.
+pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
+    match answer {
+        Answer::Applied(Err(why)) | Answer::Done(Err(why)) => ActOutcome::Failed(why.clone()),
+        Answer::Disconnected(0) => ActOutcome::Failed("there is nobody to disconnect".to_owned()),
+        Answer::Disconnected(count) => ActOutcome::Done(Some(format!("{count} disconnected"))),
+        _ => ActOutcome::Done(None),
+    }
+}
+
+/// Whose quality of service is set to what.
+fn told_on(on: Settable, properties: &[(String, Declared)]) -> String {
+    let whose = match on {
+        Settable::Channel(channel) => format!("channel {}", channel.0),
+        Settable::Admin { channel, admin, .. } => format!("admin {} of channel {}", admin.0, channel.0),
+        Settable::Proxy(key) => format!("proxy {} of channel {}", key.proxy.0, key.channel.0),
+    };
+    let set = properties.iter().map(|(name, value)| format!("{}={value}", name.escape_debug()));
+    format!("{whose}: {}", set.collect::<Vec<_>>().join(", "))
+}
+
+/// What somebody wants, as far as it is told: it may have chosen how long that is.
+fn shortened(what: &str) -> Cow<'_, str> {
+    match what.char_indices().nth(WHAT_CHARS) {
+        None => what.into(),
+        Some((end, _)) => format!("{}…", what.get(..end).unwrap_or_default()).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use accounts::{Accounts, Ceilings};
+    use std::sync::Arc;
+
+    fn at(millis: u64) -> Time {
+        Time(millis * 1_000_000)
+    }
+
+    fn client(accounts: &Arc<Accounts>, address: [u8; 4]) -> Principal {
+        Principal::Client(accounts.account_of(address.into()))
+    }
+
+    fn denied() -> ActOutcome {
+        ActOutcome::Denied("no access rule allows it".to_owned())
+    }
+
+    /// Audit lines shared their allowance with all other lines that a client causes: whoever used that up acted unseen.
+    #[test]
+    fn nobody_uses_up_anothers_lines_and_what_was_refused_none_of_what_is_done() {
+        let accounts = Accounts::new(Ceilings::new(75));
+        let (one, other) = (client(&accounts, [10, 0, 0, 1]), client(&accounts, [10, 0, 0, 2]));
+        let mut audit = Audit::new();
+        let mut lines = |by: &Principal, outcome: &ActOutcome, count: usize, millis| -> Vec<String> {
+            (0..count).filter_map(|_| audit.line(by, "destroy on channel 3", outcome, at(millis))).collect()
+        };
+        let done = ActOutcome::Done(None);
+        let refused = lines(&one, &denied(), 1_000, 10);
+        assert_eq!(refused.len(), 5);
+        assert_eq!(refused[0], "audit: 10.0.0.1: destroy on channel 3: denied, no access rule allows it");
+        assert_eq!(lines(&other, &denied(), 1, 10).len(), 1);
+        assert_eq!(lines(&one, &done, 1, 10), ["audit: 10.0.0.1: destroy on channel 3: done"]);
+        assert_eq!(lines(&one, &done, 200, 20).len(), 99);
+        assert_eq!(lines(&other, &done, 100, 20).len(), 100);
+        let next = lines(&one, &denied(), 1, 1_011);
+        assert_eq!(next[0].split_once(" (").unwrap().1, "995 acts before it were left out)");
+    }
+
+    #[test]
+    fn what_was_left_out_is_said_a_second_later_where_no_other_line_says_it() {
+        let accounts = Accounts::new(Ceilings::new(75));
+        let by = client(&accounts, [10, 0, 0, 1]);
+        let mut audit = Audit::new();
+        assert!(!audit.owes());
+        (0..12).for_each(|_| drop(audit.line(&by, "destroy on channel 3", &denied(), at(10))));
+        assert!(audit.owes() && audit.sum_up(at(1_009)).is_empty());
+        assert_eq!(audit.sum_up(at(1_010)), ["audit: 10.0.0.1: 7 more acts were left out"]);
+        assert!(!audit.owes() && audit.sum_up(at(3_000)).is_empty());
+        // What the next line has said already is not said again.
+        (0..12).for_each(|_| drop(audit.line(&by, "destroy on channel 3", &denied(), at(4_000))));
+        assert!(audit.line(&by, "set_qos on channel 3", &denied(), at(5_000)).unwrap().contains("7 acts before"));
+        assert!(audit.sum_up(at(6_000)).is_empty() && !audit.owes());
+    }
+
+    #[test]
+    fn very_many_principals_share_what_there_is_and_are_forgotten_when_a_second_is_over() {
+        let accounts = Accounts::new(Ceilings::new(75));
+        let mut audit = Audit::new();
+        let mut ask = |first: u8, millis| {
+            let one = |last| audit.line(&client(&accounts, [10, 0, first, last]), "destroy", &denied(), at(millis));
+            (0..=255).filter_map(one).count()
+        };
+        assert_eq!(ask(1, 10), PRINCIPALS_MAX + 5);
+        assert_eq!(ask(2, 20), 0);
+        assert_eq!(ask(3, 1_020), PRINCIPALS_MAX + 5);
+        assert!(audit.refused.own.len() <= PRINCIPALS_MAX);
+        assert_eq!(
+            audit.sum_up(at(3_000)),
+            ["audit: others: 187 more acts were left out"],
+            "the rest the first line said"
+        );
+    }
+}
