@@ -45,6 +45,6 @@ pub(crate) fn lines(texts: &[&str]) -> Vec<String> {
 /// Waits for a line that has all of these texts in it.
 #[track_caller]
 pub(crate) fn await_line(texts: &[&str]) -> String {
-    wait_until(&format!("a log line with {texts:?}"), || !lines(texts).is_empty());
+    wait_until(format_args!("a log line with {texts:?}"), || !lines(texts).is_empty());
     lines(texts).swap_remove(0)
 }
