@@ -7,8 +7,10 @@
 //! Pushes that lanes know how to serve do not come here: they are held against the same rules there, by [`Access`].
 
 mod needs;
+mod operators;
 
 use self::needs::{Needs, needs};
+pub use self::operators::Forbidden;
 use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};

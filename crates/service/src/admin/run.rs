@@ -4,6 +4,7 @@
 //! and only then lets the replies go: a client that has been told "connected" is.
 
 mod answers;
+mod permissions;
 mod standing;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -359,6 +360,9 @@ impl Administration {
 
     /// Answers a query, at once or when the lanes have told how they stand.
     fn answer_query(&mut self, query: Query, waiting: Waiting, answers: &mut Answers) {
+        if let Some(forbidden) = self.forbids_query(&query, &waiting.principal()) {
+            return answers.push(self.answered(waiting, Ok(Answer::Denied(forbidden))));
+        }
         let answer = match query {
             Query::Counters => Answer::Counters(self.registry.snapshot()),
             Query::Lanes => Answer::Lanes(self.registry.lanes()),
@@ -405,6 +409,10 @@ impl Administration {
     fn obey(&mut self, command: &Command, waiting: Waiting) {
         self.objects.handle_time(self.now());
         let by = waiting.principal();
+        if let Some(forbidden) = self.forbids_command(command, &by) {
+            let answer = self.answered(waiting, Ok(Answer::Denied(forbidden)));
+            return self.answers.done.push(answer);
+        }
         let answer = match command {
             Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
@@ -496,6 +504,7 @@ impl Administration {
             }
             ToAdministration::Query(query, to, by) => self.answer_query(query, Waiting::Program(to, by), answers),
             ToAdministration::Command(command, to, by) => self.obey(&command, Waiting::Program(to, by)),
+            ToAdministration::Visit(visit) => self.receive_visit(*visit, answers),
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),
