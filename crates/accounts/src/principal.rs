@@ -11,13 +11,8 @@ use crate::Account;
 pub enum Principal {
     /// Nobody outside: the service itself, or the program that it is part of. Nothing is charged.
     Service,
-    /// Somebody who asks over HTTP, from this address.
-    Operator {
-        /// The address that the connection came from.
-        address: IpAddr,
-        /// Whether the token was shown.
-        has_token: bool,
-    },
+    /// Somebody who asks over HTTP: an account of its own, which has the address and what was shown, and is charged for nothing.
+    Operator(Arc<Account>),
     /// A client, known by the account of the connection on which it asks: that has the address that the connection came from,
     /// and is charged.
     Client(Arc<Account>),
@@ -29,7 +24,7 @@ impl Principal {
     pub fn address(&self) -> Option<IpAddr> {
         match self {
             Self::Service => None,
-            Self::Operator { address, .. } => Some(*address),
+            Self::Operator(account) => Some(account.from()),
             Self::Client(account) => Some(account.ip()),
         }
     }
@@ -38,7 +33,7 @@ impl Principal {
     #[must_use]
     pub const fn account(&self) -> Option<&Arc<Account>> {
         match self {
-            Self::Service | Self::Operator { .. } => None,
+            Self::Service | Self::Operator(_) => None,
             Self::Client(account) => Some(account),
         }
     }
@@ -48,8 +43,14 @@ impl core::fmt::Display for Principal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::Service => f.write_str("the service itself"),
-            Self::Operator { address, has_token: true } => write!(f, "{address} over HTTP, with the token"),
-            Self::Operator { address, has_token: false } => write!(f, "{address} over HTTP"),
+            Self::Operator(account) => {
+                write!(f, "{} over HTTP", account.from())?;
+                let shown = account.identity();
+                if let Some(name) = shown.certified() {
+                    write!(f, ", with the certificate {}", name.to_string().escape_debug())?;
+                }
+                shown.token().map_or(Ok(()), |name| write!(f, ", with the token \"{}\"", name.escape_debug()))
+            }
             Self::Client(account) => account.ip().fmt(f),
         }
     }
@@ -58,7 +59,7 @@ impl core::fmt::Display for Principal {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Accounts, Ceilings};
+    use crate::{Accounts, Ceilings, CertifiedName};
 
     #[test]
     fn a_client_is_known_by_its_address_and_the_service_has_none() {
@@ -67,8 +68,19 @@ mod tests {
         assert_eq!((client.address(), client.account()), (Some([10, 0, 0, 1].into()), Some(&account)));
         assert_eq!(client.to_string(), "10.0.0.1");
         assert_eq!((Principal::Service.address(), Principal::Service.account()), (None, None));
-        let operator = Principal::Operator { address: [127, 0, 0, 1].into(), has_token: true };
+    }
+
+    #[test]
+    fn an_operator_is_known_by_its_address_and_by_what_it_has_shown() {
+        let account = Accounts::new(Ceilings::new(75)).account_of([127, 0, 0, 1].into());
+        let operator = Principal::Operator(Arc::clone(&account));
         assert_eq!((operator.address(), operator.account()), (Some([127, 0, 0, 1].into()), None));
-        assert_eq!(operator.to_string(), "127.0.0.1 over HTTP, with the token");
+        assert_eq!(operator.to_string(), "127.0.0.1 over HTTP");
+        account.identity().show_token("ops".into());
+        assert_eq!(operator.to_string(), "127.0.0.1 over HTTP, with the token \"ops\"");
+        let name = CertifiedName { subject: "CN=plant 7".into(), sans: Vec::new() };
+        account.identity().certify(Arc::new(name));
+        let shown = "127.0.0.1 over HTTP, with the certificate CN=plant 7, with the token \"ops\"";
+        assert_eq!(operator.to_string(), shown);
     }
 }

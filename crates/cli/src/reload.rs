@@ -2,12 +2,18 @@
 
 use crate::failure::Failure;
 use crate::logger;
+use console::Console;
 use serde_json::Value as Json;
 use service::{Answer, Command, Config, Service};
 use std::collections::BTreeMap;
 
 /// Has what can change in a running service be as it is read now, and logs what that is and what needs a restart.
-pub(crate) fn reload(service: &Service, running: &mut Config, read: Result<Config, Failure>) {
+pub(crate) fn reload(
+    service: &Service,
+    console: Option<&Console>,
+    running: &mut Config,
+    read: Result<Config, Failure>,
+) {
     let read = match read {
         Ok(read) => read,
         Err(Failure::Message(why) | Failure::Usage(why)) => {
@@ -27,6 +33,9 @@ pub(crate) fn reload(service: &Service, running: &mut Config, read: Result<Confi
         done.push("[log]".to_owned());
     }
     reload_access(service, running, &read, &mut done);
+    if let Some(console) = console {
+        reload_token(console, running, &read, &mut done);
+    }
     let mut kept = Vec::new();
     for channel in &read.channels {
         if running.channels.contains(channel) {
@@ -73,6 +82,19 @@ fn reload_access(service: &Service, running: &mut Config, read: &Config, done: &
             }
         }
         Err(why) => log::error!("SIGHUP: the rules of access are left as they were: {why}"),
+    }
+}
+
+/// Has HTTP's token be the one that is in its file now.
+fn reload_token(console: &Console, running: &mut Config, read: &Config, done: &mut Vec<String>) {
+    match console.reload(read) {
+        Ok(is_new) => {
+            running.http.token_file.clone_from(&read.http.token_file);
+            if is_new {
+                done.push("http.token_file".to_owned());
+            }
+        }
+        Err(why) => log::error!("SIGHUP: HTTP's token is left as it was: {why}"),
     }
 }
 

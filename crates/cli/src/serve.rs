@@ -124,7 +124,7 @@ fn serve_on(
                     true
                 });
                 match again() {
-                    Some(read) => reload(&service, &mut running, read),
+                    Some(read) => reload(&service, console.as_ref(), &mut running, read),
                     None if has_certificates => {}
                     None => log::info!("SIGHUP changes nothing: the service was started without a configuration file"),
                 }

@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
-use service::Http;
+use service::{Http, Principal};
 
 use crate::ConsoleError;
 
@@ -13,11 +16,21 @@ use crate::ConsoleError;
 pub(crate) struct Access {
     /// By which names, lower case and without ports, this host may be called.
     hosts: Vec<String>,
-    token: Option<String>,
-    /// Everything needs the token, since others than programs of this host can connect.
-    is_closed: bool,
-    /// Events need the token, since there are rules for who may have which: to these, whoever watches is the service itself.
-    guards_events: bool,
+    /// HTTP's own; it may be another one after SIGHUP.
+    token: Arc<Token>,
+}
+
+/// HTTP's own token, if there is one.
+pub(crate) type Token = ArcSwapOption<String>;
+
+/// Who asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Asking {
+    pub(crate) by: Principal,
+    /// It has shown HTTP's own token.
+    pub(crate) has_token: bool,
+    /// Whether the rules of access give it any right; nothing where there are no rules.
+    pub(crate) has_right: Option<bool>,
 }
 
 /// Why something is not allowed.
@@ -29,33 +42,35 @@ pub(crate) enum Forbidden {
     CrossSite,
     /// The token is missing or wrong.
     Token,
+    /// A token was shown that nobody has.
+    NoSuchToken,
     /// There is no token that would allow it.
     ReadOnly,
 }
 
+/// Reads the file of HTTP's own token.
+///
+/// # Errors
+/// It cannot be read, or has none.
+pub(crate) fn read_token(path: &Path) -> Result<String, ConsoleError> {
+    let failed = |why: String| ConsoleError::Token { path: path.to_owned(), why };
+    let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
+    let token = text.lines().next().unwrap_or_default().trim();
+    let is_fit = (16..=256).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
+    let why = "its first line is to have 16 to 256 visible characters of ASCII, for example what `openssl rand -hex 32` prints";
+    if is_fit { Ok(token.to_owned()) } else { Err(failed(why.to_owned())) }
+}
+
 impl Access {
-    pub(crate) fn new(http: &Http, address: SocketAddr, has_rules: bool) -> Result<Self, ConsoleError> {
-        let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), host_of(address.ip())];
-        let hosts = own.into_iter().chain(http.hosts.iter().map(|host| host.to_ascii_lowercase())).collect();
-        let token = http.token_file.as_deref().map(|path| {
-            let failed = |why: String| ConsoleError::Token { path: path.to_owned(), why };
-            let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-            let token = text.lines().next().unwrap_or_default().trim();
-            let is_fit = (16..=256).contains(&token.len()) && token.bytes().all(|byte| byte.is_ascii_graphic());
-            let why = "its first line is to have 16 to 256 visible characters of ASCII, for example what `openssl rand -hex 32` prints";
-            if is_fit { Ok(token.to_owned()) } else { Err(failed(why.to_owned())) }
-        });
-        Ok(Self { hosts, token: token.transpose()?, is_closed: !address.ip().is_loopback(), guards_events: has_rules })
+    pub(crate) fn new(http: &Http, addresses: impl Iterator<Item = SocketAddr>, token: Arc<Token>) -> Self {
+        let own = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned).into_iter();
+        let own = own.chain(addresses.map(|address| host_of(address.ip())));
+        Self { hosts: own.chain(http.hosts.iter().map(|host| host.to_ascii_lowercase())).collect(), token }
     }
 
     /// Whether there is a token.
-    pub(crate) const fn has_token(&self) -> bool {
-        self.token.is_some()
-    }
-
-    /// Whether everything needs it.
-    pub(crate) const fn is_closed(&self) -> bool {
-        self.is_closed
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.load().is_some()
     }
 
     /// Whether a request was sent to this host: a name that another site's owner has lead here says otherwise.
@@ -71,35 +86,25 @@ impl Access {
         self.hosts.contains(&host)
     }
 
-    /// Whether the token was shown.
-    pub(crate) fn shows_token(&self, headers: &HeaderMap) -> bool {
-        let given = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let given = given.and_then(|value| value.strip_prefix("Bearer "));
-        let (Some(token), Some(given)) = (&self.token, given) else { return false };
-        is_same(token.as_bytes(), given.trim().as_bytes())
+    /// Whether a token is HTTP's own.
+    pub(crate) fn is_token(&self, shown: &[u8]) -> bool {
+        self.token.load().as_ref().is_some_and(|token| is_same(token.as_bytes(), shown))
     }
 
-    /// Whether something may be told.
-    pub(crate) fn check_reading(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
-        if self.is_closed && !self.shows_token(headers) { Err(Forbidden::Token) } else { Ok(()) }
+    /// Whether something may be told; `is_closed` where others than programs of this host can connect.
+    pub(crate) fn check_reading(asking: &Asking, is_closed: bool) -> Result<(), Forbidden> {
+        let may = !is_closed || asking.has_right.unwrap_or(asking.has_token);
+        if may { Ok(()) } else { Err(Forbidden::Token) }
     }
 
-    /// Whether a channel's events may be watched.
-    pub(crate) fn check_watching(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
-        if self.guards_events && !self.shows_token(headers) {
-            Err(Forbidden::Token)
-        } else {
-            self.check_reading(headers)
-        }
-    }
-
-    /// Whether something may be changed: never by a page of another site, whatever it knows.
-    pub(crate) fn check_changing(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
-        if self.token.is_none() {
+    /// Whether something may be changed: never by a page of another site, whatever it knows. Where there are rules, administration decides by
+    /// them.
+    pub(crate) fn check_changing(&self, headers: &HeaderMap, asking: &Asking) -> Result<(), Forbidden> {
+        if asking.has_right.is_none() && !self.has_token() {
             return Err(Forbidden::ReadOnly);
         }
         self.check_site(headers)?;
-        if self.shows_token(headers) { Ok(()) } else { Err(Forbidden::Token) }
+        if asking.has_token || asking.has_right.is_some() { Ok(()) } else { Err(Forbidden::Token) }
     }
 
     /// Whether a page of another site has a browser ask, as far as that says so.
@@ -113,6 +118,11 @@ impl Access {
         let site_is_own = text("sec-fetch-site").is_none_or(|site| ["same-origin", "none"].contains(&site));
         if origin_is_own && site_is_own { Ok(()) } else { Err(Forbidden::CrossSite) }
     }
+}
+
+/// The token that a request shows.
+pub(crate) fn shown_token(headers: &HeaderMap) -> Option<&[u8]> {
+    Some(headers.get(AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")?.trim_ascii())
 }
 
 fn host_of(ip: IpAddr) -> String {
@@ -151,8 +161,19 @@ mod tests {
 
     fn access(token: Option<&str>, address: &str) -> Access {
         let http = Http { hosts: vec!["Gateway.example".into()], ..Http::default() };
-        let access = Access::new(&http, address.parse().unwrap(), false).unwrap();
-        Access { token: token.map(str::to_owned), ..access }
+        let token = Arc::new(Token::from_pointee(token.map(str::to_owned)));
+        Access::new(&http, [address.parse().unwrap()].into_iter(), token)
+    }
+
+    /// Who asks with these headers, where there are no rules.
+    fn asking(access: &Access, headers: &HeaderMap) -> Asking {
+        let has_token = shown_token(headers).is_some_and(|shown| access.is_token(shown));
+        Asking { by: Principal::Service, has_token, has_right: None }
+    }
+
+    fn change(access: &Access, fields: &[(&'static str, &str)]) -> Result<(), Forbidden> {
+        let headers = headers(fields);
+        access.check_changing(&headers, &asking(access, &headers))
     }
 
     #[test]
@@ -183,9 +204,9 @@ mod tests {
         let (token, host) = ("0123456789abcdef", ("host", "localhost:2812"));
         let access = access(Some(token), "127.0.0.1:2812");
         let shown = ("authorization", "Bearer 0123456789abcdef");
-        assert_eq!(access.check_changing(&headers(&[host, shown])), Ok(()));
-        assert_eq!(access.check_changing(&headers(&[host, shown, ("origin", "http://localhost:2812")])), Ok(()));
-        assert_eq!(access.check_changing(&headers(&[host])), Err(Forbidden::Token));
+        assert_eq!(change(&access, &[host, shown]), Ok(()));
+        assert_eq!(change(&access, &[host, shown, ("origin", "http://localhost:2812")]), Ok(()));
+        assert_eq!(change(&access, &[host]), Err(Forbidden::Token));
         for wrong in [
             "Bearer 0123456789abcdeg",
             "Bearer 0123456789abcde",
@@ -193,47 +214,49 @@ mod tests {
             "Basic 0123456789abcdef",
             "0123456789abcdef",
         ] {
-            assert_eq!(access.check_changing(&headers(&[host, ("authorization", wrong)])), Err(Forbidden::Token));
+            assert_eq!(change(&access, &[host, ("authorization", wrong)]), Err(Forbidden::Token));
         }
         for origin in ["http://evil.example", "null", "http://localhost:2813", "http://localhost", "localhost:2812"] {
-            assert_eq!(access.check_changing(&headers(&[host, shown, ("origin", origin)])), Err(Forbidden::CrossSite));
+            assert_eq!(change(&access, &[host, shown, ("origin", origin)]), Err(Forbidden::CrossSite));
         }
         for site in ["cross-site", "same-site", ""] {
-            assert_eq!(
-                access.check_changing(&headers(&[host, shown, ("sec-fetch-site", site)])),
-                Err(Forbidden::CrossSite)
-            );
+            assert_eq!(change(&access, &[host, shown, ("sec-fetch-site", site)]), Err(Forbidden::CrossSite));
         }
-        assert_eq!(access.check_reading(&headers(&[host])), Ok(()), "programs of this host may look");
+        let stranger = asking(&access, &headers(&[host]));
+        assert_eq!(Access::check_reading(&stranger, false), Ok(()), "programs of this host may look");
     }
 
     #[test]
     fn without_a_token_nothing_can_be_changed_and_other_hosts_are_told_nothing() {
         let open = access(None, "127.0.0.1:2812");
-        assert_eq!(open.check_changing(&headers(&[("authorization", "Bearer ")])), Err(Forbidden::ReadOnly));
+        assert_eq!(change(&open, &[("authorization", "Bearer ")]), Err(Forbidden::ReadOnly));
         let closed = access(Some("0123456789abcdef"), "0.0.0.0:2812");
-        assert_eq!(closed.check_reading(&headers(&[])), Err(Forbidden::Token));
-        assert_eq!(closed.check_reading(&headers(&[("authorization", "Bearer 0123456789abcdef")])), Ok(()));
+        let reading = |fields: &[(&'static str, &str)]| Access::check_reading(&asking(&closed, &headers(fields)), true);
+        assert_eq!(reading(&[]), Err(Forbidden::Token));
+        assert_eq!(reading(&[("authorization", "Bearer 0123456789abcdef")]), Ok(()));
     }
 
     #[test]
-    fn where_there_are_rules_events_need_the_token_on_this_host_too() {
-        let token = "0123456789abcdef";
-        let open = access(Some(token), "127.0.0.1:2812");
-        assert!(open.check_watching(&headers(&[])).is_ok());
-        let guarded = Access { guards_events: true, ..open };
-        assert!(guarded.check_reading(&headers(&[])).is_ok());
-        assert!(matches!(guarded.check_watching(&headers(&[])), Err(Forbidden::Token)));
-        let shown = format!("Bearer {token}");
-        assert!(guarded.check_watching(&headers(&[("authorization", &shown)])).is_ok());
-        let without = Access { token: None, ..guarded };
-        assert!(without.check_watching(&headers(&[("authorization", &shown)])).is_err());
+    fn where_there_are_rules_they_decide_but_not_for_a_page_of_another_site() {
+        let (host, evil) = (("host", "localhost"), ("origin", "http://evil.example"));
+        for token in [None, Some("0123456789abcdef")] {
+            let access = access(token, "127.0.0.1:2812");
+            let ruled = |has_right| Asking { by: Principal::Service, has_token: false, has_right: Some(has_right) };
+            assert_eq!(access.check_changing(&headers(&[host]), &ruled(false)), Ok(()), "administration is asked");
+            let crossed = access.check_changing(&headers(&[host, evil]), &ruled(true));
+            assert_eq!(crossed, Err(Forbidden::CrossSite));
+            assert_eq!(Access::check_reading(&ruled(true), true), Ok(()));
+            assert_eq!(Access::check_reading(&ruled(false), true), Err(Forbidden::Token));
+            assert_eq!(Access::check_reading(&ruled(false), false), Ok(()));
+            // A token that no rule speaks of is one more stranger's.
+            let shown = Asking { has_token: true, ..ruled(false) };
+            assert_eq!(Access::check_reading(&shown, true), Err(Forbidden::Token));
+        }
     }
 
     #[test]
     fn a_token_that_is_none_is_refused() {
         let path = std::env::temp_dir().join(format!("campanile-token-{}", std::process::id()));
-        let http = Http { token_file: Some(path.clone()), ..Http::default() };
         for (text, is_fit) in [
             ("", false),
             ("short\n", false),
@@ -242,9 +265,9 @@ mod tests {
             ("0123456789 abcdef", false),
         ] {
             fs::write(&path, text).unwrap();
-            assert_eq!(Access::new(&http, "127.0.0.1:1".parse().unwrap(), false).is_ok(), is_fit, "{text:?}");
+            assert_eq!(read_token(&path).is_ok(), is_fit, "{text:?}");
         }
         fs::remove_file(&path).unwrap();
-        assert!(Access::new(&http, "127.0.0.1:1".parse().unwrap(), false).is_err());
+        assert!(read_token(&path).is_err());
     }
 }

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use service::{Answer as Told, Command, Declared, Declined, Principal, Query, Settable, SupplierStanding, reason_name};
 
+use crate::access::Asking;
 use crate::http::{self, Answer};
 use crate::metrics::state_of;
 use crate::routes::{Failure, Routes};
@@ -81,12 +82,22 @@ fn decoded(text: &str) -> Option<String> {
 }
 
 /// Answers what changes nothing.
-pub(crate) async fn tell(routes: &Routes, path: &str, query: &str, by: Principal) -> Result<Answer, Failure> {
+pub(crate) async fn tell(
+    routes: &Routes,
+    path: &str,
+    query: &str,
+    asking: Asking,
+    is_outside: bool,
+) -> Result<Answer, Failure> {
     let shared = &routes.shared;
+    let by = asking.by;
     let arguments = Arguments::read(query)?;
     let parts: Vec<&str> = path.split('/').collect();
     Ok(match parts.as_slice() {
-        ["service"] => http::json(&service(routes, &*shared.standing(by).await?)),
+        ["service"] => {
+            let is_ruled = asking.has_right.is_some();
+            http::json(&service(routes, &*shared.standing(by).await?, (is_ruled, is_outside)))
+        }
         ["counters"] => http::json(&counters(&shared.standing(by).await?.counters)),
         ["lanes"] => http::json(&lanes(&*shared.standing(by).await?)),
         ["channels"] => http::json(&channels(&*shared.standing(by).await?, &arguments)?),
@@ -99,12 +110,20 @@ pub(crate) async fn tell(routes: &Routes, path: &str, query: &str, by: Principal
         ["suppliers"] => suppliers(shared, &arguments, by).await?,
         ["constraint"] => constraint(arguments.text("text").unwrap_or_default()),
         ["drops"] => drops(shared, by).await?,
-        ["topology"] => match shared.ask(by, Query::Topology).await? {
+        ["topology"] => match allowed(shared.ask(by, Query::Topology).await?)? {
             Told::Topology(text) => http::whole(http::JSON, text),
             _ => return Err(Failure::NotFound),
         },
         _ => return Err(Failure::NotFound),
     })
+}
+
+/// What was answered, unless it is that the rules of access do not allow it.
+pub(crate) fn allowed(told: Told) -> Result<Told, Failure> {
+    match told {
+        Told::Denied(why) => Err(Failure::Denied(why)),
+        told => Ok(told),
+    }
 }
 
 /// Whether a text is a constraint; if not, what is wrong at which column, counted from 1.
@@ -128,7 +147,7 @@ fn millis(at: SystemTime) -> u128 {
     at.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()
 }
 
-fn service(routes: &Routes, standing: &Standing) -> Value {
+fn service(routes: &Routes, standing: &Standing, (is_ruled, is_outside): (bool, bool)) -> Value {
     let about = &routes.shared.service;
     let behind = standing.consumers.iter().filter(|outbox| state_of(outbox, standing.now) != "keeping_up").count();
     json!({
@@ -145,8 +164,9 @@ fn service(routes: &Routes, standing: &Standing) -> Value {
         "consumers": standing.consumers.len(),
         "consumers_not_keeping_up": behind,
         "lanes": standing.lanes.len(),
-        "can_change": routes.access.has_token(),
-        "needs_token": routes.access.is_closed(),
+        "can_change": is_ruled || routes.access.has_token(),
+        "has_rules": is_ruled,
+        "needs_token": is_outside,
     })
 }
 
@@ -220,7 +240,7 @@ pub(crate) fn latency(latency: &engine::Latency) -> Value {
 async fn channel(shared: &Shared, id: u32, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
     let standing = shared.standing(by.clone()).await?;
     let query = Query::Channel { channel: ChannelId(id), behind: behind.map(ProxyId) };
-    let Told::Channel(Some(text)) = shared.ask(by, query).await? else { return Err(Failure::NotFound) };
+    let Told::Channel(Some(text)) = allowed(shared.ask(by, query).await?)? else { return Err(Failure::NotFound) };
     let configured: Value = serde_json::from_str(&text).unwrap_or_default();
     let found = standing.channels.iter().find(|channel| channel.listed.id.0 == id);
     let stands = found.map(|channel| channel_json(channel, standing.now));
@@ -379,7 +399,7 @@ pub(crate) async fn change(routes: &Routes, path: &str, body: &[u8], by: Princip
         "qos" => qos(read(body)?)?,
         _ => return Err(Failure::NotFound),
     };
-    match routes.shared.command(by, command).await? {
+    match allowed(routes.shared.command(by, command).await?)? {
         Told::Disconnected(0) if path == "disconnect" => Err(Failure::Refused("there is no such proxy".to_owned())),
         Told::Disconnected(count) => Ok(http::json(&json!({ "disconnected": count }))),
         Told::Done(Ok(())) => Ok(http::json(&json!({ "done": true }))),

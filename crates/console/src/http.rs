@@ -154,6 +154,12 @@ pub(crate) fn refused(status: StatusCode, why: &str) -> Answer {
     answer(status, JSON, Body::Whole(Some(text.into())))
 }
 
+/// That the rules of access do not allow it, and which of them says so: `{"error": "…", "rule": "…"}`.
+pub(crate) fn denied(why: &str, rule: &str) -> Answer {
+    let text = serde_json::json!({ "error": why, "rule": rule }).to_string();
+    answer(StatusCode::FORBIDDEN, JSON, Body::Whole(Some(text.into())))
+}
+
 /// Reads the body of a request, if it is not too large.
 pub(crate) async fn read(mut body: Incoming) -> Option<Vec<u8>> {
     let mut all = Vec::new();

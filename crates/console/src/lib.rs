@@ -24,18 +24,20 @@ use core::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use service::{Config, ConfigError, Service};
 use tokio::sync::watch;
 
-use crate::access::Access;
+use crate::access::{Access, Token, read_token};
 use crate::server::Plan;
 use crate::shared::Shared;
 
 /// Serves HTTP. Dropping it ends that.
 pub struct Console {
     address: SocketAddr,
+    token: Arc<Token>,
     ends: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -102,8 +104,9 @@ impl Console {
         let listener = TcpListener::bind(address).map_err(listening)?;
         listener.set_nonblocking(true).map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
-        let has_rules = config.access_rules().map_err(ConsoleError::Config)?.is_some();
-        let access = Access::new(&config.http, address, has_rules)?;
+        let token = config.http.token_file.as_deref().map(read_token).transpose()?;
+        let token = Arc::new(Token::from_pointee(token));
+        let access = Access::new(&config.http, [address].into_iter(), Arc::clone(&token));
         let shared = Shared::new(config, service);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -113,14 +116,25 @@ impl Console {
             .build()
             .map_err(ConsoleError::Resources)?;
         let (ends, ended) = watch::channel(false);
-        let server = Plan::new(&config.http, access, shared, service.counters().of_http());
+        let server = Plan::new(&config.http, access, service.operators(), shared, service.counters().of_http());
         let serve = move || {
             tokio::task::LocalSet::new().block_on(&runtime, server.run(listener, ended));
             // Whoever asks administration yet is not waited for.
             runtime.shutdown_background();
         };
         let thread = Builder::new().name("http".into()).spawn(serve).map_err(ConsoleError::Resources)?;
-        Ok(Some(Self { address, ends, thread: Some(thread) }))
+        Ok(Some(Self { address, token, ends, thread: Some(thread) }))
+    }
+
+    /// Reads the file of HTTP's token again, which is the one that counts from now on; or there is none, where the configuration names no
+    /// such file. Says whether it is another one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or has none; then it stays as it was.
+    pub fn reload(&self, config: &Config) -> Result<bool, ConsoleError> {
+        let token = config.http.token_file.as_deref().map(read_token).transpose()?.map(Arc::new);
+        let before = self.token.swap(token.clone());
+        Ok(before != token)
     }
 
     /// The address it listens on, with the real port.

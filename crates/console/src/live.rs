@@ -3,19 +3,19 @@
 use core::time::Duration;
 use std::rc::Rc;
 
-use engine::OutboxStats;
+use engine::{ChannelId, OutboxStats};
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 use service::{Counter, Principal};
 use tokio::sync::mpsc;
 
-use crate::api::{Arguments, channel_json, consumer_json, latency};
+use crate::api::{Arguments, allowed, channel_json, consumer_json, latency};
 use crate::http::{self, Answer, Body, Live};
 use crate::metrics::{STATES, state_of};
 use crate::routes::{Client, Failure, Routes};
-use crate::shared::{Channel, Standing};
-use crate::watching::{self, Wanted};
+use crate::shared::{ANSWERS_WITHIN, Channel, Standing, on_a_thread};
+use crate::watching::Watching;
 
 /// What the text is.
 const KIND: &str = "text/event-stream";
@@ -70,12 +70,12 @@ pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Ans
 }
 
 /// Tells of a channel's events as they come, until the client has enough.
-pub(crate) async fn watch(routes: &Routes, client: Client, query: &str) -> Result<Answer, Failure> {
+pub(crate) async fn watch(routes: &Routes, client: Client, query: &str, by: Principal) -> Result<Answer, Failure> {
     let arguments = Arguments::read(query)?;
-    let channel = arguments.number("channel")?.unwrap_or(0);
-    let constraint = arguments.text("constraint").filter(|text| !text.trim().is_empty()).map(str::to_owned);
-    if let Some(Err(error)) =
-        constraint.as_deref().map(|text| filter::Constraint::parse(text, &filter::Limits::default()))
+    let channel = ChannelId(arguments.number("channel")?.unwrap_or(0));
+    let constraint = arguments.text("constraint").unwrap_or_default().trim().to_owned();
+    if !constraint.is_empty()
+        && let Err(error) = filter::Constraint::parse(&constraint, &filter::Limits::default())
     {
         return Err(Failure::Bad(format!("not a constraint: {error}")));
     }
@@ -84,18 +84,13 @@ pub(crate) async fn watch(routes: &Routes, client: Client, query: &str) -> Resul
         Failure::Busy(format!("{WATCHERS_MAX} watch events already, and no more can"))
     })?;
     let (to, from) = stream(routes, EVENTS_WAITING_MAX)?;
-    let wanted = Wanted { service: routes.shared.service.listens, channel, constraint };
-    let (events, gone) = (to.clone(), to);
-    let connected = tokio::task::spawn_blocking(move || watching::begin(wanted, events)).await;
-    let consumer = connected.map_err(|error| Failure::Refused(error.to_string()))?.map_err(Failure::Refused)?;
+    let (operators, address) = (routes.operators.clone(), client.from);
+    let visit = move || operators.visit(&by, address, channel, ANSWERS_WITHIN);
+    let (connection, told) = on_a_thread(visit).await?;
+    allowed(told)?;
+    let watching = Watching::begin(connection, channel, &constraint).await.map_err(Failure::Refused)?;
     tokio::task::spawn_local(async move {
-        while !gone.is_closed() && !consumer.has_ended() {
-            // Something now and then, so that a client that is gone is noticed.
-            let _ = tokio::time::timeout(EVERY, gone.closed()).await;
-            let _ = gone.try_send(Bytes::from_static(b": still here\n\n"));
-        }
-        // It takes leave of the service, which may take a moment.
-        let _ = tokio::task::spawn_blocking(move || drop(consumer)).await;
+        watching.run(to, EVERY).await;
         drop(seat);
     });
     Ok(answer(routes, from, client))
@@ -116,7 +111,7 @@ fn answer(routes: &Routes, from: mpsc::Receiver<Bytes>, client: Client) -> Answe
 }
 
 /// A message of a stream.
-fn message(event: &str, data: &Value) -> Bytes {
+pub(crate) fn message(event: &str, data: &Value) -> Bytes {
     Bytes::from(format!("event: {event}\ndata: {data}\n\n"))
 }
 

@@ -1,15 +1,16 @@
 //! Which request is answered by what.
 
 use core::time::Duration;
-use std::net::IpAddr;
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, ALLOW, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
-use service::{Counter, Declined, HttpTally, Principal};
+use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpTally, Operators};
 
-use crate::access::{Access, Forbidden};
+use crate::access::{Access, Asking, Forbidden, shown_token};
 use crate::api;
 use crate::http::{self, Answer, Open};
 use crate::live;
@@ -21,13 +22,18 @@ use crate::stream::Watch;
 /// Who asks.
 #[derive(Clone)]
 pub(crate) struct Client {
-    pub(crate) from: IpAddr,
+    pub(crate) from: SocketAddr,
+    /// Others than programs of this host can connect as it did.
+    pub(crate) is_outside: bool,
+    /// By the certificate that it has shown.
+    pub(crate) certified: Option<Arc<CertifiedName>>,
     pub(crate) watch: Rc<Watch>,
 }
 
 /// What answers.
 pub(crate) struct Routes {
     pub(crate) access: Access,
+    pub(crate) operators: Operators,
     pub(crate) shared: Rc<Shared>,
     pub(crate) tally: HttpTally,
     pub(crate) open: Rc<Open>,
@@ -39,6 +45,8 @@ pub(crate) struct Routes {
 pub(crate) enum Failure {
     /// It is not allowed.
     Forbidden(Forbidden),
+    /// The rules of access do not allow it, as administration has noted.
+    Denied(service::Forbidden),
     /// There is no such thing.
     NotFound,
     /// There is, but not by this method; by which it is.
@@ -89,10 +97,10 @@ impl Routes {
         if is_reading && let Some(file) = pages::find(&path) {
             return Ok(file);
         }
-        let has_token = self.access.shows_token(request.headers());
-        let by = Principal::Operator { address: client.from, has_token };
+        let asking = self.recognize(request.headers(), &client)?;
         if path == "/metrics" {
-            self.access.check_reading(request.headers())?;
+            Access::check_reading(&asking, client.is_outside)?;
+            let by = asking.by;
             let standing = self.shared.standing(by).await?;
             let accepts = request.headers().get(ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
             let (is_former, kind) = metrics::format(accepts);
@@ -100,23 +108,23 @@ impl Routes {
         }
         let Some(path) = path.strip_prefix("/api/v1/") else { return Err(Failure::NotFound) };
         if is_reading {
-            self.access.check_reading(request.headers())?;
+            Access::check_reading(&asking, client.is_outside)?;
             // A page of another site could not read it, and is to occupy nothing.
             self.access.check_site(request.headers())?;
             match path {
-                "live" => return live::tell(self, client, by),
+                "live" => return live::tell(self, client, asking.by),
                 "events" => {
-                    self.access.check_watching(request.headers())?;
-                    return live::watch(self, client, request.uri().query().unwrap_or_default()).await;
+                    return live::watch(self, client, request.uri().query().unwrap_or_default(), asking.by).await;
                 }
                 _ => {}
             }
-            return api::tell(self, path, request.uri().query().unwrap_or_default(), by).await;
+            let query = request.uri().query().unwrap_or_default();
+            return api::tell(self, path, query, asking, client.is_outside).await;
         }
         if request.method() != Method::POST {
             return Err(Failure::Method("GET, HEAD, POST"));
         }
-        self.access.check_changing(request.headers())?;
+        self.access.check_changing(request.headers(), &asking)?;
         let is_json = request
             .headers()
             .get("content-type")
@@ -127,9 +135,24 @@ impl Routes {
         let body = tokio::time::timeout(self.request_within, http::read(request.into_body()));
         let body = body.await.map_err(|_| Failure::Slow)?;
         let body = body.ok_or_else(|| Failure::Bad("the body is more than 64 KiB, or ends early".to_owned()))?;
-        let answer = api::change(self, path, &body, by).await?;
+        let answer = api::change(self, path, &body, asking.by).await?;
         self.tally.add(Counter::HttpCommands, 1);
         Ok(answer)
+    }
+
+    /// Who asks. Where there are rules, whoever shows a token that nobody has is told so, whatever it asks for.
+    fn recognize(&self, headers: &HeaderMap, client: &Client) -> Result<Asking, Forbidden> {
+        let shown = shown_token(headers);
+        let has_token = shown.is_some_and(|shown| self.access.is_token(shown));
+        let is_ruled = self.operators.are_ruled();
+        let token = match shown {
+            Some(_) if has_token => Some(HTTP_TOKEN_NAME.into()),
+            Some(shown) if is_ruled => Some(self.operators.find_token(shown).ok_or(Forbidden::NoSuchToken)?),
+            _ => None,
+        };
+        let by = self.operators.principal(client.from.ip(), token, client.certified.clone());
+        let has_right = is_ruled.then(|| self.operators.has_any_right(&by));
+        Ok(Asking { by, has_token, has_right })
     }
 
     /// Whether administration and all lanes go on; and, for whoever wants to send events, whether the store writes.
@@ -160,6 +183,10 @@ impl Routes {
                 StatusCode::UNAUTHORIZED,
                 "this needs the token: Authorization: Bearer TOKEN".to_owned(),
             ),
+            Failure::Forbidden(Forbidden::NoSuchToken) => {
+                (Counter::DeniedTokens, StatusCode::UNAUTHORIZED, "there is no such token".to_owned())
+            }
+            Failure::Denied(why) => (Counter::HttpUnauthorized, StatusCode::FORBIDDEN, why.why.clone()),
             Failure::Forbidden(Forbidden::ReadOnly) => (
                 Counter::HttpUnauthorized,
                 StatusCode::FORBIDDEN,
@@ -178,10 +205,13 @@ impl Routes {
             Failure::Declined(why) => (Counter::HttpDeclined, StatusCode::SERVICE_UNAVAILABLE, why.to_string()),
         };
         self.tally.add(counter, 1);
-        let mut answer = http::refused(status, &why);
+        let mut answer = match failure {
+            Failure::Denied(denied) => http::denied(&why, &denied.rule),
+            _ => http::refused(status, &why),
+        };
         match failure {
             Failure::Method(allowed) => drop(answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed))),
-            Failure::Forbidden(Forbidden::Token) => {
+            Failure::Forbidden(Forbidden::Token | Forbidden::NoSuchToken) => {
                 answer.headers_mut().insert("www-authenticate", HeaderValue::from_static("Bearer realm=\"Campanile\""));
             }
             // The rest of it is not read.

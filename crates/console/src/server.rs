@@ -1,14 +1,14 @@
 //! Takes connections, and ends those that take too long.
 
 use core::convert::Infallible;
-use std::net::{IpAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use service::{Counter, Http, HttpTally};
+use service::{Counter, Http, HttpTally, Operators};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
@@ -40,6 +40,7 @@ struct Server {
 /// What a server is made of, on its thread.
 pub(crate) struct Plan {
     access: Access,
+    operators: Operators,
     shared: Shared,
     tally: HttpTally,
     patience: Patience,
@@ -47,20 +48,21 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    pub(crate) fn new(http: &Http, access: Access, shared: Shared, tally: HttpTally) -> Self {
+    pub(crate) fn new(http: &Http, access: Access, operators: Operators, shared: Shared, tally: HttpTally) -> Self {
         let patience = Patience {
             request: Duration::from_millis(http.request_within_ms.into()),
             answer: Duration::from_millis(http.answer_within_ms.into()),
             idle: IDLE,
         };
-        Self { access, shared, tally, patience, connections_max: http.connections_max as usize }
+        Self { access, operators, shared, tally, patience, connections_max: http.connections_max as usize }
     }
 
     /// Serves until it is told to end.
     pub(crate) async fn run(self, listener: TcpListener, mut ended: watch::Receiver<bool>) {
-        let Self { access, shared, tally, patience, connections_max } = self;
+        let Self { access, operators, shared, tally, patience, connections_max } = self;
         let open = Open::new(tally.clone());
-        let routes = Routes { access, shared: Rc::new(shared), tally, open, request_within: patience.request };
+        let shared = Rc::new(shared);
+        let routes = Routes { access, operators, shared, tally, open, request_within: patience.request };
         let server = Server { routes: Rc::new(routes), patience, connections_max };
         match tokio::net::TcpListener::from_std(listener) {
             Ok(listener) => {
@@ -76,6 +78,8 @@ impl Plan {
 impl Server {
     async fn accept(self, listener: tokio::net::TcpListener) {
         let connections = Rc::new(());
+        // Where it is not known, it is the one of which less is told.
+        let is_outside = !listener.local_addr().is_ok_and(|here| here.ip().is_loopback());
         loop {
             let Ok((socket, from)) = listener.accept().await else {
                 tokio::time::sleep(PAUSE).await;
@@ -91,7 +95,7 @@ impl Server {
             tally.set(Counter::HttpConnectionsOpen, open as u64 + 1);
             let (routes, patience, connection) = (Rc::clone(&self.routes), self.patience, Rc::clone(&connections));
             tokio::task::spawn_local(async move {
-                serve(&routes, socket, from.ip(), patience).await;
+                serve(&routes, socket, (from, is_outside), patience).await;
                 let left = Rc::strong_count(&connection) - 2;
                 drop(connection);
                 routes.tally.set(Counter::HttpConnectionsOpen, left as u64);
@@ -101,12 +105,12 @@ impl Server {
 }
 
 /// Serves a connection until it ends or has to.
-async fn serve(routes: &Rc<Routes>, socket: TcpStream, from: IpAddr, patience: Patience) {
+async fn serve(routes: &Rc<Routes>, socket: TcpStream, (from, is_outside): (SocketAddr, bool), patience: Patience) {
     let _ = socket.set_nodelay(true);
     // What a client does not read is to be seen here, and not by the system alone.
     let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
     let watch = Watch::new();
-    let client = Client { from, watch: Rc::clone(&watch) };
+    let client = Client { from, is_outside, certified: None, watch: Rc::clone(&watch) };
     let answering = service_fn(|request| {
         client.watch.begin_answer();
         let (routes, client) = (Rc::clone(routes), client.clone());

@@ -103,7 +103,6 @@ pub(crate) struct Shared {
 
 /// What does not change of a service.
 pub(crate) struct About {
-    pub(crate) listens: std::net::SocketAddr,
     pub(crate) address: String,
     pub(crate) json_address: Option<String>,
     pub(crate) tempo_address: Option<String>,
@@ -122,7 +121,6 @@ impl Shared {
             counters: service.counters().clone(),
             liveness: service.liveness(),
             service: About {
-                listens: service.address(),
                 address: service.address().to_string(),
                 json_address: service.json_address().map(|address| address.to_string()),
                 tempo_address: service.tempo_address().map(|address| address.to_string()),

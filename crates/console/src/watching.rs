@@ -1,102 +1,239 @@
 //! A channel's events as they come, for people who look: a consumer like any other, which takes what it has room for and never holds
 //! suppliers.
 //!
-//! It is connected as clients are, to the service's own port: so its constraint is evaluated where everybody's is, it is seen in the
-//! hierarchy, and it is gone when the browser is.
+//! It is connected through no port, as a client that speaks lines of JSON and is whoever asked over HTTP: so its constraint is evaluated where
+//! everybody's is, rules of access hold for it as for everybody, it is seen in the hierarchy, and it is gone when the browser is.
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use core::time::Duration;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use client::notify::{Property, StructuredEvent};
-use client::{ConsumerOptions, OrbOptions, Received, ServantError, SimpleConsumer};
+use engine::ChannelId;
 use hyper::body::Bytes;
-use json::write;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
 
-/// Events that wait in the service for a browser; older ones are dropped.
-const WAITING_MAX: i32 = 256;
-/// Octets of an event that are shown; of a longer one, that it is longer.
+use crate::live::message;
+
+/// Octets of an event's line that are shown; of a longer one, how long it is.
 const SHOWN_BYTES_MAX: usize = 16 << 10;
+/// Octets that are read at once.
+const READ_BYTES: usize = 64 << 10;
 /// How long the service may take to make a consumer.
 const WITHIN: Duration = Duration::from_secs(5);
+/// What is around what is told of an event.
+const BEFORE: &[u8] = b"{\"event\":{";
+const BEHIND: &[u8] = b"}}";
 
-/// What is looked at.
-pub(crate) struct Wanted {
-    pub(crate) service: SocketAddr,
-    pub(crate) channel: i32,
-    pub(crate) constraint: Option<String>,
+/// Somebody who looks. It ends when this is dropped.
+pub(crate) struct Watching {
+    stream: tokio::net::UnixStream,
+    lines: Lines,
 }
 
-/// Connects; it ends when what is returned is dropped. Events go to the stream as far as there is room, and how many did not with those that
-/// do.
-///
-/// # Errors
-/// Why the service does not let it connect.
-pub(crate) fn begin(wanted: Wanted, to: mpsc::Sender<Bytes>) -> Result<SimpleConsumer, String> {
-    let orb = OrbOptions { connect_timeout: WITHIN, reply_timeout: Some(WITHIN), ..OrbOptions::default() };
-    let options = ConsumerOptions {
-        orb,
-        constraint: wanted.constraint,
-        qos: vec![
-            Property::new("MaxEventsPerConsumer", WAITING_MAX),
-            Property::new("FullOutbox", "Discard"),
-            Property::new("DiscardPolicy", 2_i16),
-            Property::new("ConnectionReliability", 0_i16),
-        ],
-        check_every: None,
-        ends_when_disconnected: true,
-        ..ConsumerOptions::default()
-    };
-    let mut left_out = 0_u64;
-    let take = move |received: Received<'_>| {
-        match to.try_send(message(&received, left_out)) {
-            Ok(()) => left_out = 0,
-            Err(mpsc::error::TrySendError::Full(_)) => left_out += 1,
-            // Nobody looks any more.
-            Err(mpsc::error::TrySendError::Closed(_)) => {}
+/// What has arrived of lines, of each no more than is shown.
+#[derive(Default)]
+struct Lines {
+    arrived: Vec<u8>,
+    /// How much of it was looked at.
+    at: usize,
+    line: Line,
+}
+
+/// A line without its end.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Line {
+    text: Vec<u8>,
+    /// How long it is, which may be more than is kept of it.
+    bytes: usize,
+}
+
+impl Line {
+    fn add(&mut self, bytes: &[u8]) {
+        let room = SHOWN_BYTES_MAX.saturating_sub(self.text.len());
+        self.text.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        self.bytes += bytes.len();
+    }
+
+    /// What it says, if it is no event.
+    fn answer(&self) -> Value {
+        serde_json::from_slice(&self.text).unwrap_or_default()
+    }
+}
+
+impl Lines {
+    /// The next line that has arrived.
+    fn next(&mut self) -> Option<Line> {
+        let rest = self.arrived.get(self.at..).unwrap_or_default();
+        let end = rest.iter().position(|byte| *byte == b'\n');
+        self.line.add(rest.get(..end.unwrap_or(rest.len())).unwrap_or_default());
+        match end {
+            Some(end) => {
+                self.at += end + 1;
+                Some(core::mem::take(&mut self.line))
+            }
+            None => {
+                self.arrived.clear();
+                self.at = 0;
+                None
+            }
         }
-        Ok::<(), ServantError>(())
-    };
-    let at = local(wanted.service);
-    SimpleConsumer::connect(&format!("corbaloc::1.2@{at}/NotificationService"), Some(wanted.channel), options, take)
-        .map_err(|error| error.to_string())
-}
-
-/// Where a service on this host is reached that listens there.
-fn local(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
     }
-    address
 }
 
-fn message(received: &Received<'_>, left_out: u64) -> Bytes {
+impl Watching {
+    /// Asks for a channel's events.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) async fn begin(
+        connection: UnixStream,
+        ChannelId(channel): ChannelId,
+        constraint: &str,
+    ) -> Result<Self, String> {
+        let failed = |error: io::Error| error.to_string();
+        let stream = tokio::net::UnixStream::from_std(connection).map_err(failed)?;
+        let mut watching = Self { stream, lines: Lines::default() };
+        let request = json!({ "op": "subscribe", "id": 1, "channel": channel, "where": constraint });
+        watching.write(format!("{request}\n").as_bytes()).await.map_err(failed)?;
+        let answer = tokio::time::timeout(WITHIN, watching.next()).await;
+        let answer = answer.map_err(|_| "the service has not answered in time")?.map_err(failed)?;
+        let answer = answer.ok_or("there is no room for another connection from there")?.answer();
+        match answer.get("reason").and_then(Value::as_str) {
+            Some(reason) => Err(reason.to_owned()),
+            None => Ok(watching),
+        }
+    }
+
+    /// Sends events to the stream as far as there is room, and how many did not go with those that do; something every so often, so that a
+    /// client that is gone is noticed.
+    pub(crate) async fn run(mut self, to: mpsc::Sender<Bytes>, every: Duration) {
+        let mut left_out = 0_u64;
+        while !to.is_closed() {
+            let told = match tokio::time::timeout(every, self.next()).await {
+                Ok(Ok(Some(line))) => told(&line, left_out),
+                Ok(Ok(None) | Err(_)) => return,
+                Err(_) => Told::Event(Bytes::from_static(b": still here\n\n")),
+            };
+            match told {
+                Told::Event(event) => match to.try_send(event) {
+                    Ok(()) => left_out = 0,
+                    Err(TrySendError::Full(_)) => left_out += 1,
+                    Err(TrySendError::Closed(_)) => return,
+                },
+                // The stream ends with it, whenever there is room.
+                Told::End(why) => return drop(to.send(why).await),
+            }
+        }
+    }
+
+    async fn write(&self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            self.stream.writable().await?;
+            match self.stream.try_write(bytes) {
+                Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next line; nothing at the end. It may be given up while it waits: nothing is lost.
+    async fn next(&mut self) -> io::Result<Option<Line>> {
+        loop {
+            if let Some(line) = self.lines.next() {
+                return Ok(Some(line));
+            }
+            self.stream.readable().await?;
+            let arrived = &mut self.lines.arrived;
+            arrived.resize(READ_BYTES, 0);
+            let read = self.stream.try_read(arrived);
+            arrived.truncate(*read.as_ref().unwrap_or(&0));
+            match read {
+                Ok(0) => return Ok(None),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// What a line is told as.
+enum Told {
+    Event(Bytes),
+    /// There are no more.
+    End(Bytes),
+}
+
+fn told(line: &Line, left_out: u64) -> Told {
     let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    let mut text = format!("event: event\ndata: {{\"at_ms\":{at},\"left_out\":{left_out}");
-    match received.event() {
-        _ if received.bytes().len() > SHOWN_BYTES_MAX => text += &format!(",\"bytes\":{}", received.bytes().len()),
-        Ok(event) => write_event(&mut text, &event),
-        Err(error) => text += &format!(",\"error\":{}", json!(error.to_string())),
+    let Some(rest) = line.text.strip_prefix(BEFORE) else {
+        let why = line.answer().get("reason").cloned().unwrap_or_default();
+        return Told::End(message("ended", &json!({ "error": why })));
+    };
+    let mut text = format!("event: event\ndata: {{\"at_ms\":{at},\"left_out\":{left_out},").into_bytes();
+    match rest.strip_suffix(BEHIND).filter(|_| line.bytes <= SHOWN_BYTES_MAX) {
+        Some(members) => text.extend_from_slice(members),
+        None => text.extend_from_slice(format!("\"bytes\":{}", line.bytes).as_bytes()),
     }
-    text.push_str("}\n\n");
-    Bytes::from(text)
+    text.extend_from_slice(b"}\n\n");
+    Told::Event(Bytes::from(text))
 }
 
-fn write_event(out: &mut String, event: &StructuredEvent) {
-    let StructuredEvent { domain, type_name, event_name, variable_header, filterable_data, remainder } = event;
-    for (key, member) in [(",\"domain\":", domain), (",\"type\":", type_name), (",\"name\":", event_name)] {
-        out.push_str(key);
-        write::text(out, member);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(pieces: &[&[u8]]) -> Vec<(String, usize)> {
+        let mut lines = Lines::default();
+        let mut all = Vec::new();
+        for piece in pieces {
+            lines.arrived.extend_from_slice(piece);
+            while let Some(line) = lines.next() {
+                all.push((String::from_utf8(line.text).unwrap(), line.bytes));
+            }
+        }
+        all
     }
-    for (key, properties) in [(",\"header\":", variable_header), (",\"fields\":", filterable_data)] {
-        out.push_str(key);
-        let members = properties.iter().map(|property| (property.name.as_str(), &property.value.value));
-        write::object(out, members, write::value);
+
+    #[test]
+    fn lines_are_the_same_however_they_arrive_and_no_more_of_them_is_kept_than_is_shown() {
+        let long = vec![b'x'; 3 * SHOWN_BYTES_MAX];
+        let text = [b"one\n\n".as_slice(), &long, b"\nlast\nrest"].concat();
+        let expected = [
+            ("one".to_owned(), 3),
+            (String::new(), 0),
+            ("x".repeat(SHOWN_BYTES_MAX), long.len()),
+            ("last".to_owned(), 4),
+        ];
+        for at in [1, 3, 7, 1_000, text.len()] {
+            assert_eq!(lines(&text.chunks(at).collect::<Vec<_>>()), expected, "{at} at once");
+        }
     }
-    out.push_str(",\"body\":");
-    write::any(out, remainder);
+
+    #[test]
+    fn an_event_is_told_as_its_line_has_it_and_what_is_no_event_ends_the_stream() {
+        let line = |text: &str| {
+            let mut line = Line::default();
+            line.add(text.as_bytes());
+            line
+        };
+        let event = |line: &Line, left_out| match told(line, left_out) {
+            Told::Event(bytes) | Told::End(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
+        };
+        let short = line(r#"{"event":{"channel":0,"type":"A/B","name":"","fields":{"x":{}},"body":null}}"#);
+        let text = event(&short, 3);
+        let data = text.strip_prefix("event: event\ndata: ").and_then(|data| data.strip_suffix("\n\n")).unwrap();
+        let data: Value = serde_json::from_str(data).unwrap();
+        assert_eq!((&data["type"], &data["left_out"], &data["fields"]["x"]), (&json!("A/B"), &json!(3), &json!({})));
+        let long = line(&format!(r#"{{"event":{{"channel":0,"type":"A/B","name":"{}"}}}}"#, "x".repeat(20_000)));
+        assert!(event(&long, 0).ends_with(&format!("\"left_out\":0,\"bytes\":{}}}\n\n", long.bytes)));
+        let end = line(r#"{"error":1,"reason":"the channel is gone"}"#);
+        assert!(matches!(told(&end, 0), Told::End(_)));
+        assert_eq!(event(&end, 0), "event: ended\ndata: {\"error\":\"the channel is gone\"}\n\n");
+    }
 }

@@ -24,7 +24,7 @@ mod topology;
 mod undoing;
 
 use self::access::Guard;
-pub use self::access::{Access, Act, ActOutcome, Denied};
+pub use self::access::{Access, Act, ActOutcome, Denied, Forbidden};
 use self::changes::Changes;
 pub(super) use self::changes::{InfoMode, code_set, difference};
 use self::charges::Ledger;

@@ -44,7 +44,7 @@ mod tests;
 
 pub use door::{
     AT_ONCE_MAX, Access, Act, ActOutcome, CALLBACKS_MAX, ChangedPart, ClientAnswer, Compatibility, Creations, Denied,
-    Directory, Door, DoorSettings, Effect, Farewell, Guest, ListedChannel, NotRestored, ObjectRequest, Part,
+    Directory, Door, DoorSettings, Effect, Farewell, Forbidden, Guest, ListedChannel, NotRestored, ObjectRequest, Part,
     PeerAddress, Published, Question, RestoredStanding, Settable, SupplierStanding, Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;

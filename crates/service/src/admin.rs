@@ -15,6 +15,7 @@ pub(crate) mod effects;
 pub(crate) mod inquiry;
 pub(crate) mod keeping;
 mod notices;
+pub(crate) mod operators;
 pub(crate) mod program;
 pub(crate) mod publishing;
 pub(crate) mod refusals;

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use engine::ChannelId;
 use serde::{Deserialize, Serialize};
 
-pub use self::access::{AccessRule, OutgoingConfig};
+pub use self::access::{AccessRule, HTTP_TOKEN_NAME, OutgoingConfig};
 pub use self::dds::{Dds, DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue};
 pub use self::error::{ConfigError, IdlError, Undeclarable, Unfit};
 pub use self::log::{LogConfig, LogFormat, LogLevel};
@@ -214,7 +214,8 @@ pub struct Http {
     /// Address and port to listen on; a port alone means the loopback address. Default: none, and nothing is served. Another address than
     /// a loopback one needs a token, without which nothing is told there.
     pub listen: Option<String>,
-    /// File whose first line is the token: 16 to 256 visible characters of ASCII. Default: none, and nothing can be changed over HTTP.
+    /// File whose first line is the token: 16 to 256 visible characters of ASCII. Default: none, and nothing can be changed over HTTP. Where
+    /// there are rules of access, these decide, and call it `token:http`.
     pub token_file: Option<PathBuf>,
     /// Names by which browsers and scrapers may call this host, beside those of the loopback address and the listening address: a request
     /// for another name is refused, since a page of another site may have a browser send it. Default: none.

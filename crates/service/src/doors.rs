@@ -43,8 +43,8 @@ use corba::remarks::with_lines;
 /// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
 /// log lines a request caused; how a supplier stands; what a property is set to, and whose; a channel in a list.
 pub(crate) use corba::{
-    ANSWER_BYTES_MAX, Access, Act, ActOutcome, Creations, Declared, Denied, Farewell, ListedChannel, RestoredStanding,
-    Settable, SupplierStanding, Unpublished, remarks::Remarks,
+    ANSWER_BYTES_MAX, Access, Act, ActOutcome, Creations, Declared, Denied, Farewell, Forbidden, ListedChannel,
+    RestoredStanding, Settable, SupplierStanding, Unpublished, remarks::Remarks,
 };
 
 /// What is published of rules of access.

@@ -32,8 +32,9 @@ mod start;
 mod store;
 mod time;
 
-pub use accounts::Principal;
+pub use accounts::{CertifiedName, Principal};
 pub use admin::drain::Undone;
+pub use admin::operators::Operators;
 pub use admin::program::{Asker, Liveness, NotReloaded};
 pub use admin::statistics::{reason_name, state_name};
 pub use admin::values::{
@@ -42,10 +43,11 @@ pub use admin::values::{
 pub use config::{
     AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
     DdsDirection, DdsJoin, DdsMulticast, DdsPreset, DdsType, DdsValue, DeclaredChannel, DeclaredLane, DeclaredValue,
-    Delivery, Discipline, Http, IdlError, Json, Lanes, Limits, LogConfig, LogFormat, LogLevel, Naming, NarrowCodeSet,
-    OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls, Undeclarable, Unfit,
+    Delivery, Discipline, HTTP_TOKEN_NAME, Http, IdlError, Json, Lanes, Limits, LogConfig, LogFormat, LogLevel, Naming,
+    NarrowCodeSet, OutgoingConfig, PriorityMapping, Scheduling, StoreConfig, Tempo, TempoType, TimeDriven, Tls,
+    Undeclarable, Unfit,
 };
-pub use corba::{Declared, ListedChannel, RestoredStanding, Settable, SupplierStanding};
+pub use corba::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, SupplierStanding};
 pub use counters::{Counter, Counters, HttpTally, LaneCounters};
 pub use lane::scheduling::run_at_fifo;
 pub use start::{Service, Sockets, StartError, Stopper};

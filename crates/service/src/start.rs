@@ -33,6 +33,7 @@ use crate::admin::analyses::Analyses;
 use crate::admin::drain::Undone;
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
+use crate::admin::operators::Known;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::run::{Administration, Ending, Log, Withheld};
@@ -95,8 +96,7 @@ pub struct Service {
     _dds: dds::Threads,
     stopper: Stopper,
     asked_to_stop: Arc<AskedToStop>,
-    /// The tokens that clients may show.
-    pub(crate) tokens: Arc<ArcSwap<Tokens>>,
+    pub(crate) known: Known,
 }
 
 /// Has a service that [delivers what it has taken](Service::drain) end at once.
@@ -203,7 +203,7 @@ impl Service {
         let place = Place { host: &host, port, secure };
         let assembled = assemble(&config, listeners, place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
-        let (is_outside, store_directory, tokens) = (assembled.is_outside, assembled.store_directory, assembled.tokens);
+        let Assembled { is_outside, store_directory, known, dds, .. } = assembled;
         remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
         remarks.extend(tempo_address.and_then(|address| remark_on_door("tempo.listen", address)));
         let asked_to_stop = Arc::clone(&administrator.ending.asked);
@@ -224,10 +224,10 @@ impl Service {
             announcement,
             administration: Arc::new(Mutex::new(administration)),
             administration_thread: None,
-            _dds: assembled.dds,
+            _dds: dds,
             stopper,
             asked_to_stop,
-            tokens,
+            known,
         };
         service.administration_thread = Some(begin(administrator)?);
         service.announce(is_outside)?;
@@ -397,7 +397,7 @@ pub(crate) struct Assembled {
     /// Where things are kept.
     store_directory: Option<PathBuf>,
     dds: dds::Threads,
-    tokens: Arc<ArcSwap<Tokens>>,
+    known: Known,
 }
 
 /// Where a service is reached, as references say it.
@@ -457,7 +457,8 @@ fn assemble(
     let types = Arc::new(config.tempo_types()?);
     let start = |(kept, directory)| start_keepers(kept, directory, (config, &types), (&bell, &counters), origin);
     let (store, keepers) = kept.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
-    let guarding = (policy, Arc::clone(&tokens));
+    let known = Known { accounts: Arc::clone(&accounts), tokens, published: Arc::clone(&published) };
+    let guarding = (policy, Arc::clone(&known.tokens));
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
@@ -496,7 +497,7 @@ fn assemble(
         is_outside,
         store_directory,
         dds,
-        tokens,
+        known,
     })
 }
 

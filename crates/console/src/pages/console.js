@@ -2,7 +2,7 @@
 
 import { el, show, toast } from "/dom.js";
 import { askToken, tellToken } from "/dialogs.js";
-import { get, setToken, stream, token } from "/service.js";
+import { get, setRuled, setToken, stream, token } from "/service.js";
 import * as overview from "/overview.js";
 import { view as consumers } from "/consumers.js";
 import { view as channels } from "/channels.js";
@@ -51,6 +51,7 @@ async function live() {
 async function introduce() {
   try {
     const service = await get("service");
+    setRuled(service.has_rules);
     document.getElementById("where").textContent = `${service.address}  version ${service.version}`;
     if (!service.can_change) {
       const button = document.getElementById("token");

@@ -28,7 +28,7 @@ export function askToken(why) {
   asking ??= (async () => {
     const input = el("input", { type: "password", autocomplete: "off", name: "token", autofocus: true });
     const how = await ask("Token", [
-      el("p", {}, `${why}, show the token: the first line of the file that http.token_file names. It is kept until this tab is closed.`),
+      el("p", {}, `${why}, show a token: the first line of the file that http.token_file names, or another one that the service knows. It is kept until this tab is closed.`),
       el("label", {}, "Token", input),
     ], [{ text: "Use it", value: "yes" }, { text: "Cancel", value: "" }]);
     const given = input.value.trim();

@@ -45,12 +45,13 @@ export const view = {
     if (this.constraint.value.trim()) parameters.constraint = this.constraint.value;
     try {
       await stream("events", parameters, this.reading.signal, (kind, event) => {
+        if (kind === "ended") throw new Error(event.error ?? "the service has ended this");
         if (kind !== "event") return;
         seen += 1; left += event.left_out;
         this.counted.textContent = `${count(seen)} seen${left ? `, ${count(left)} left out: too many to show` : ""}`;
-        const { at_ms, domain, type, name, header, fields, body, bytes, error } = event;
-        const text = bytes ? `${count(bytes)} octets, too long to show` : error ?? JSON.stringify({ ...fields, ...(Object.keys(header).length ? { header } : {}), ...(body === null ? {} : { body }) });
-        this.list.prepend(el("li", {}, el("time", {}, new Date(at_ms).toISOString().slice(11, 23)), el("b", {}, domain === undefined ? "event" : `${domain}/${type}`), name ? `${name}  ` : "", text));
+        const { at_ms, type, name, header, fields, body, bytes } = event;
+        const text = bytes ? `${count(bytes)} octets, too long to show` : JSON.stringify({ ...fields, ...(header ? { header } : {}), ...(body === null ? {} : { body }) });
+        this.list.prepend(el("li", {}, el("time", {}, new Date(at_ms).toISOString().slice(11, 23)), el("b", {}, type ?? "event"), name ? `${name}  ` : "", text));
         while (this.list.children.length > SHOWN) this.list.lastElementChild.remove();
       });
     } catch (error) { if (error.name !== "AbortError") toast(error.message, true); }

@@ -1,6 +1,6 @@
 //! A service with HTTP beside it, and clients of both.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -13,6 +13,7 @@ use console::Console;
 use giop::cdr::Writer;
 use giop::ior::Ior;
 use giop::url::Corbaloc;
+use rustix::net::{AddressFamily, SocketType};
 use serde_json::Value;
 use service::{Config, Counter, Http, Service};
 use testing::{patient, wait_until};
@@ -23,7 +24,8 @@ pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
 pub(crate) struct Rig {
     pub(crate) service: Service,
     pub(crate) console: Console,
-    token: PathBuf,
+    pub(crate) config: Config,
+    pub(crate) token: PathBuf,
 }
 
 impl Drop for Rig {
@@ -37,15 +39,35 @@ pub(crate) fn start() -> Rig {
 }
 
 pub(crate) fn start_with(http: Http) -> Rig {
+    start_by(Config { http, ..Config::default() })
+}
+
+pub(crate) fn start_by(config: Config) -> Rig {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let token = std::env::temp_dir().join(format!("campanile-http-{}-{number}", std::process::id()));
     std::fs::write(&token, TOKEN).unwrap();
-    let http = Http { listen: Some("0".into()), token_file: Some(token.clone()), ..http };
-    let config = Config { listen: "127.0.0.1:0".into(), http, ..Config::default() };
+    let http = Http { listen: config.http.listen.or(Some("0".into())), token_file: Some(token.clone()), ..config.http };
+    let config = Config { listen: "127.0.0.1:0".into(), http, ..config };
     let service = Service::start(config.clone()).unwrap();
     let console = Console::start(&config, &service).unwrap().unwrap();
-    Rig { service, console, token }
+    Rig { service, console, config, token }
+}
+
+/// Who asks: from where, and with which token.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Who<'a> {
+    pub(crate) from: [u8; 4],
+    pub(crate) token: &'a str,
+}
+
+/// From 127.0.0.1, and with no token.
+pub(crate) const NOBODY: Who<'static> = Who { from: [127, 0, 0, 1], token: "" };
+
+impl Who<'_> {
+    fn fields(self) -> String {
+        if self.token.is_empty() { String::new() } else { format!("Authorization: Bearer {}\r\n", self.token) }
+    }
 }
 
 /// An answer.
@@ -56,7 +78,37 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
+/// A channel's events, as somebody sees them.
+pub(crate) struct Watched(BufReader<TcpStream>);
+
+impl Watched {
+    /// The next message that is no sign of life only: its name, and what it says. Nothing at the end.
+    pub(crate) fn next(&mut self) -> Option<(String, Value)> {
+        let mut name = String::new();
+        loop {
+            let mut line = String::new();
+            if testing::unless_closed(self.0.read_line(&mut line)).unwrap_or(0) == 0 {
+                return None;
+            }
+            if let Some(event) = line.strip_prefix("event: ") {
+                event.trim_end().clone_into(&mut name);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                return Some((name, serde_json::from_str(data).unwrap()));
+            } else if line.starts_with("0\r\n") {
+                return None;
+            }
+        }
+    }
+}
+
 impl Answer {
+    fn of(all: Vec<u8>) -> Self {
+        let text = String::from_utf8(all).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Self { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
@@ -73,16 +125,63 @@ impl Rig {
         stream
     }
 
+    /// A connection from an address of this host.
+    pub(crate) fn connect_from(&self, from: [u8; 4]) -> TcpStream {
+        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
+        rustix::net::connect(&socket, &self.address()).unwrap();
+        let stream = TcpStream::from(socket);
+        patient(&stream);
+        stream
+    }
+
+    /// What somebody is told.
+    pub(crate) fn get_as(&self, who: Who<'_>, path: &str) -> Answer {
+        let (address, shown) = (self.address(), who.fields());
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{shown}\r\n");
+        self.send_on(self.connect_from(who.from), &request)
+    }
+
+    /// What somebody has done.
+    pub(crate) fn post_as(&self, who: Who<'_>, path: &str, body: &str) -> Answer {
+        let (address, shown, length) = (self.address(), who.fields(), body.len());
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\
+             Content-Type: application/json\r\n{shown}\r\n{body}"
+        );
+        self.send_on(self.connect_from(who.from), &request)
+    }
+
+    /// Looks at events.
+    pub(crate) fn watch_as(&self, who: Who<'_>, arguments: &str) -> Result<Watched, Answer> {
+        let (address, shown) = (self.address(), who.fields());
+        let request = format!("GET /api/v1/events?{arguments} HTTP/1.1\r\nHost: {address}\r\n{shown}\r\n");
+        let mut stream = self.connect_from(who.from);
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut reader = BufReader::new(stream);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        if head.starts_with("HTTP/1.1 200") {
+            return Ok(Watched(reader));
+        }
+        let length = head.to_ascii_lowercase().split_once("content-length: ").unwrap().1.to_owned();
+        let mut body = vec![0; length.split_once("\r\n").unwrap().0.parse().unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        Err(Answer::of([head.as_bytes(), &body].concat()))
+    }
+
     /// Sends a request as it is, and reads until the end.
     pub(crate) fn send(&self, request: &str) -> Answer {
-        let mut stream = self.connect();
+        self.send_on(self.connect(), request)
+    }
+
+    fn send_on(&self, mut stream: TcpStream, request: &str) -> Answer {
         stream.write_all(request.as_bytes()).unwrap();
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
-        let text = String::from_utf8(all).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+        Answer::of(all)
     }
 
     pub(crate) fn get(&self, path: &str) -> Answer {

@@ -8,9 +8,11 @@
 
 mod acts;
 mod needs;
+mod operators;
 
 pub use self::acts::{Act, ActOutcome};
 use self::needs::{Needs, needs};
+pub use self::operators::Forbidden;
 use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};

@@ -9,11 +9,12 @@ use super::{Door, Effect, Thing, octets_of_types, weights};
 use crate::proxy_kind::{Events, ProxyKind};
 use accounts::{Account, Resource};
 use engine::{
-    AdminId, ChannelId, EventType, FilterId, Peer, ProxyKey, Refusal, Removed, SettingsPatch, Side, StartFrom,
-    SubscriptionTarget, Want,
+    AdminId, ChannelId, DiscardPolicy, EventType, FilterId, FullOutbox, Peer, ProxyKey, Refusal, Removed,
+    SettingsPatch, Side, StartFrom, SubscriptionTarget, Want,
 };
 use filter::{Constraint, ConstraintError, Limits};
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 /// What a client of another door wants.
@@ -49,8 +50,13 @@ pub enum Part {
         want: Want,
         /// Where it begins in the channel's past. Its events say their numbers then.
         start: Option<StartFrom>,
+        /// It only looks: it never holds suppliers, and of what it has no room for it loses the oldest.
+        looks_on: bool,
     },
 }
+
+/// Events that wait for somebody who only looks.
+const EVENTS_OF_ONLOOKER_MAX: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 
 /// Why a client of another door may not take part.
 #[derive(Clone, Debug, PartialEq)]
@@ -171,7 +177,7 @@ impl Door {
     fn connect_guest(&mut self, key: ProxyKey, peer: Peer, part: Part) -> Result<(), Unwelcome> {
         let (want, side) = match part {
             Part::Supplier => (Want::default(), Side::Suppliers),
-            Part::Consumer { types, constraint, want, start } => {
+            Part::Consumer { types, constraint, want, start, looks_on } => {
                 if !types.is_empty() {
                     let claim = self.claim_types(Thing::Proxy(key), &types).map_err(|_| Unwelcome::Spent)?;
                     self.hierarchy.subscribe(SubscriptionTarget::Proxy(key), &types, &[])?;
@@ -184,7 +190,12 @@ impl Door {
                     }
                 }
                 // It is known to have an event when its socket has it.
-                let patch = SettingsPatch { one_way: Some(true), start_from: start, ..SettingsPatch::default() };
+                let mut patch = SettingsPatch { one_way: Some(true), start_from: start, ..SettingsPatch::default() };
+                if looks_on {
+                    patch.max_events_per_consumer = Some(Some(EVENTS_OF_ONLOOKER_MAX));
+                    patch.full_outbox = Some(FullOutbox::Discard);
+                    patch.discard_policy = Some(DiscardPolicy::Fifo);
+                }
                 self.hierarchy.set_proxy_settings(key, patch)?;
                 (want, Side::Consumers)
             }

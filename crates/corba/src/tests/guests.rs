@@ -5,7 +5,9 @@ use super::dialogue::{Dialogue, STYLES, settings, somebody};
 use super::objects::new_channel;
 use crate::{Door, Effect, Guest, Part, Unwelcome};
 use accounts::{Accounts, Ceilings, Resource};
-use engine::{ChannelId, DisconnectReason, EventType, Peer, Place, ProxyState, Refusal, Side, Want};
+use engine::{
+    ChannelId, DiscardPolicy, DisconnectReason, EventType, FullOutbox, Peer, Place, ProxyState, Refusal, Side, Want,
+};
 
 const DEFAULT: ChannelId = ChannelId(0);
 
@@ -15,7 +17,8 @@ fn peer(number: u64) -> Peer {
 
 fn consumer(channel: ChannelId, constraint: &str) -> Guest {
     let types = vec![EventType::new("Weather", "*")];
-    let part = Part::Consumer { types, constraint: constraint.to_owned(), want: Want(3 << 8), start: None };
+    let constraint = constraint.to_owned();
+    let part = Part::Consumer { types, constraint, want: Want(3 << 8), start: None, looks_on: false };
     Guest { channel, peer: peer(1), name: "somebody's socket".to_owned(), part }
 }
 
@@ -48,6 +51,22 @@ fn a_guest_has_a_proxy_that_the_event_path_knows_and_everybody_sees() {
     assert!(door.hierarchy().proxy(key).is_err());
     assert_eq!(gone(&mut door), []);
     assert_eq!(door.hierarchy().proxy(other).unwrap().state, ProxyState::Active);
+}
+
+#[test]
+fn whoever_only_looks_loses_the_oldest_instead_of_holding_suppliers() {
+    let mut door = Door::new(settings(1));
+    let mut guest = consumer(DEFAULT, "");
+    if let Part::Consumer { looks_on, .. } = &mut guest.part {
+        *looks_on = true;
+    }
+    let key = door.welcome(guest, somebody()).unwrap();
+    let published = door.publish().unwrap();
+    let channel = published.routing.channel(DEFAULT).unwrap();
+    let routed: Vec<_> = channel.consumers().filter(|consumer| consumer.key == key).collect();
+    let settings = &routed[0].settings;
+    assert_eq!((settings.full_outbox, settings.discard_policy), (Some(FullOutbox::Discard), DiscardPolicy::Fifo));
+    assert_eq!(settings.max_events_per_consumer.map(std::num::NonZeroU32::get), Some(256));
 }
 
 #[test]

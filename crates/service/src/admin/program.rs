@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::admin::operators::Operators;
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::config::{Config, ConfigError};
 use crate::lane::links::mail::ToAdministration;
@@ -47,8 +48,14 @@ impl Service {
     pub fn reload_access(&self, config: &Config) -> Result<Vec<String>, NotReloaded> {
         let (rules, tokens) = (config.access_rules()?, config.read_tokens()?);
         self.command(Command::SetAccess(rules)).map_err(NotReloaded::Declined)?;
-        self.tokens.store(Arc::new(tokens));
+        self.known.tokens.store(Arc::new(tokens));
         Ok(config.access_remarks())
+    }
+
+    /// What knows those who ask over HTTP, and what lets them look at events.
+    #[must_use]
+    pub fn operators(&self) -> Operators {
+        Operators { known: self.known.clone(), administration: Arc::clone(&self.administration) }
     }
 
     /// What asks administration as this does, for whomever: on any thread, also while the service ends.
@@ -90,15 +97,24 @@ impl Asker {
         within: Option<Duration>,
         letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
     ) -> Result<Answer, Declined> {
-        let told = post(&self.0, letter)?;
-        // Administration has ended if there is no answer and none to come.
-        match within {
-            None => told.recv().unwrap_or(Err(Declined::Stopping)),
-            Some(within) => told.recv_timeout(within).unwrap_or_else(|error| match error {
-                RecvTimeoutError::Timeout => Err(Declined::NotInTime),
-                RecvTimeoutError::Disconnected => Err(Declined::Stopping),
-            }),
-        }
+        consult(&self.0, within, letter)
+    }
+}
+
+/// Posts a letter and waits for its answer.
+pub(crate) fn consult(
+    administration: &Mutex<Post<ToAdministration>>,
+    within: Option<Duration>,
+    letter: impl FnOnce(SyncSender<Result<Answer, Declined>>) -> ToAdministration,
+) -> Result<Answer, Declined> {
+    let told = post(administration, letter)?;
+    // Administration has ended if there is no answer and none to come.
+    match within {
+        None => told.recv().unwrap_or(Err(Declined::Stopping)),
+        Some(within) => told.recv_timeout(within).unwrap_or_else(|error| match error {
+            RecvTimeoutError::Timeout => Err(Declined::NotInTime),
+            RecvTimeoutError::Disconnected => Err(Declined::Stopping),
+        }),
     }
 }
 

@@ -4,6 +4,7 @@
 //! and only then lets the replies go: a client that has been told "connected" is.
 
 mod answers;
+mod permissions;
 mod standing;
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -362,6 +363,9 @@ impl Administration {
 
     /// Answers a query, at once or when the lanes have told how they stand.
     fn answer_query(&mut self, query: Query, waiting: Waiting, answers: &mut Answers) {
+        if let Some(forbidden) = self.forbids_query(&query, &waiting.principal()) {
+            return answers.push(self.answered(waiting, Ok(Answer::Denied(forbidden))));
+        }
         let answer = match query {
             Query::Counters => Answer::Counters(self.registry.snapshot()),
             Query::Lanes => Answer::Lanes(self.registry.lanes()),
@@ -410,6 +414,11 @@ impl Administration {
         let by = waiting.principal();
         // Whoever is disconnected has no name afterwards.
         let what = self.told_command(command);
+        if let Some(forbidden) = self.forbids_command(command, &by) {
+            self.audit(&by, &what, &ActOutcome::Denied(forbidden.rule.clone()));
+            let answer = self.answered(waiting, Ok(Answer::Denied(forbidden)));
+            return self.answers.done.push(answer);
+        }
         let answer = match command {
             Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
@@ -482,6 +491,7 @@ impl Administration {
             }
             ToAdministration::Query(query, to, by) => self.answer_query(query, Waiting::Program(to, by), answers),
             ToAdministration::Command(command, to, by) => self.obey(&command, Waiting::Program(to, by)),
+            ToAdministration::Visit(visit) => self.receive_visit(*visit, answers),
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),

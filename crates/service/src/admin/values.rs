@@ -12,7 +12,7 @@ use engine::{ChannelId, ChannelStats, OutboxStats, ProxyId, ProxyKey, Time};
 
 use crate::admin::statistics;
 use crate::counters::LaneCounters;
-use crate::doors::{Declared, ListedChannel, RestoredStanding, Settable, SupplierStanding};
+use crate::doors::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, SupplierStanding};
 
 /// What somebody wants to know. It changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,6 +142,8 @@ pub enum Answer {
     Channel(Option<String>),
     /// It is done, or why not; then nothing was changed.
     Done(Result<(), String>),
+    /// The rules of access do not allow it to whoever asked. Nothing was done.
+    Denied(Forbidden),
 }
 
 /// How consumers and channels stand.

@@ -44,6 +44,9 @@ pub struct OutgoingConfig {
     pub allow: Option<Vec<String>>,
 }
 
+/// What rules call the token of `http.token_file`: no token of `[tokens]` has that name beside it.
+pub const HTTP_TOKEN_NAME: &str = "http";
+
 impl Config {
     /// The rules of access; nothing if there are none, and everything is allowed.
     ///
@@ -63,7 +66,9 @@ impl Config {
     pub fn access_remarks(&self) -> Vec<String> {
         let mut remarks = self.access_rules().ok().flatten().map(|rules| rules.remarks()).unwrap_or_default();
         let tokens = self.access.iter().flat_map(|rule| &rule.who).filter_map(|who| who.strip_prefix("token:"));
-        for token in tokens.filter(|token| !token.contains('*') && !self.tokens.contains_key(*token)) {
+        let is_there =
+            |token: &str| self.tokens.contains_key(token) || token == HTTP_TOKEN_NAME && self.http.token_file.is_some();
+        for token in tokens.filter(|token| !token.contains('*') && !is_there(token)) {
             remarks.push(format!("access: a rule speaks of the token \"{token}\", and [tokens] has none of that name"));
         }
         remarks
@@ -91,6 +96,11 @@ impl Config {
     pub(super) fn check_access(&self) -> Result<(), ConfigError> {
         self.access_rules()?;
         self.outgoing_policy()?;
+        if self.http.token_file.is_some() && self.tokens.contains_key(HTTP_TOKEN_NAME) {
+            let why =
+                format!("the token \"{HTTP_TOKEN_NAME}\" is that of http.token_file: give the other one another name");
+            return Err(ConfigError::BadToken { why });
+        }
         tokens(&self.tokens, false).map(drop)
     }
 }

@@ -317,7 +317,8 @@ impl Core {
         let Some(join) = self.doors.dds.joins.get(at) else { return };
         if join.consumer == Proxy::Wanted {
             let constraint = join.seat.to_dds.clone().unwrap_or_default();
-            let part = corba::Part::Consumer { types: Vec::new(), constraint, want: WANT, start: None };
+            let part =
+                corba::Part::Consumer { types: Vec::new(), constraint, want: WANT, start: None, looks_on: false };
             let guest = Guest { channel, peer: Peer(0), name: join.seat.name.clone(), part };
             let asked = self.ask_for_dds_proxy(at, guest);
             if let Some(join) = self.doors.dds.joins.get_mut(at) {

@@ -547,6 +547,7 @@ impl Worker {
                     self.core.call_client(call, what);
                     self.core.clock.plan_sweep();
                 }
+                ToLane::Visitor(visitor) => self.let_in_visitor(*visitor),
                 ToLane::Survey(asked) => self.core.begin_survey(asked),
                 ToLane::Part(lane) => self.core.links.lanes.part(lane),
                 ToLane::Retire => {

@@ -4,7 +4,7 @@ use client::InvokeError;
 use client::notify::{
     ClientType, EventChannel, EventChannelFactory, StructuredProxyPushConsumer, StructuredProxyPushSupplier,
 };
-use service::{Answer, Command, Counter, Declared, Principal, Query, Service, Settable};
+use service::{Answer, Command, Counter, Declared, Query, Service, Settable};
 
 use crate::access::{ALL, channel_of, event, orb, orb_of_operator, permitted, proxy_for, rule, start, url};
 use crate::logged::{await_line, begin, lines};
@@ -97,8 +97,8 @@ fn what_operators_do_over_http_and_by_statistics_has_the_same_lines() {
     let (_kept, _other) = (consumer_of(&service, worker, &bare), consumer_of(&service, worker, &bare));
     let Answer::Consumers(consumers) = service.ask(Query::Consumers).unwrap() else { panic!() };
     let key = consumers[0].outbox.key;
-    let by = Principal::Operator { address: chief.parse().unwrap(), has_token: true };
-    let who = "audit: 127.0.9.4 over HTTP, with the token: ";
+    let by = service.operators().principal(chief.parse().unwrap(), Some("ops".into()), None);
+    let who = "audit: 127.0.9.4 over HTTP, with the token \"ops\": ";
     let command = |command| service.asker().command(&by, command, None).unwrap();
     let told = format!("proxy {} of channel 0 (", key.proxy.0);
     for suspended in [true, false] {
@@ -106,6 +106,10 @@ fn what_operators_do_over_http_and_by_statistics_has_the_same_lines() {
     }
     await_line(&[who, "suspend on consumer ", &told, ": done"]);
     await_line(&[who, "resume on consumer ", &told, ": done"]);
+    let other = service.operators().principal(worker.parse().unwrap(), None, None);
+    let refused = service.asker().command(&other, Command::Disconnect(key), None).unwrap();
+    assert!(matches!(refused, Answer::Denied(_)));
+    await_line(&["audit: 127.0.9.5 over HTTP: disconnect on consumer ", &told, ": denied, no rule"]);
     let properties = vec![("MaxQueueLength".to_owned(), Declared::Text("many".to_owned()))];
     let on = Settable::Channel(ChannelId(0));
     assert!(matches!(command(Command::SetQos { on, properties }), Answer::Done(Err(_))));

@@ -163,7 +163,7 @@ impl Clients {
 
 impl Incoming {
     pub(crate) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice } = arrival;
+        let Arrival { stream, address, place, slice, .. } = arrival;
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {

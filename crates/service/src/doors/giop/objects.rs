@@ -25,14 +25,15 @@ use crate::doors::giop::statistics;
 use crate::doors::{Answered, Call, ToDoor, Wish};
 use crate::lane::reports::printable;
 use crate::published::Published;
-use access::Rules;
+use access::{Right, Rules};
 use accounts::{Account, Principal, Refused};
 use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
-    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Creations, Declared, Door, Exception, Farewell, Guest,
-    ListedChannel, OBJECT_NOT_EXIST, Question, RestoredStanding, Settable, SupplierStanding, Unpublished, Unwelcome,
+    AT_ONCE_MAX, ChangedPart, ChannelFigures, ClientAnswer, Creations, Declared, Door, Exception, Farewell, Forbidden,
+    Guest, ListedChannel, OBJECT_NOT_EXIST, Question, RestoredStanding, Settable, SupplierStanding, Unpublished,
+    Unwelcome,
 };
 
 /// Longest wait for a client to answer a call of ours, such as `disconnect_push_consumer`.
@@ -215,6 +216,18 @@ impl Objects {
     /// What clients did of what concerns others, or wanted to do, since this was last asked.
     pub(crate) fn poll_act(&mut self) -> Option<Act> {
         self.door.poll_act()
+    }
+
+    /// Whether somebody who asks over no object may do something on a channel or, without one, what concerns the whole service; with no right,
+    /// whether it may know of the channel. It is noted if it may not.
+    pub(crate) fn permits(
+        &mut self,
+        account: &Account,
+        right: Option<Right>,
+        channel: Option<ChannelId>,
+        what: &str,
+    ) -> Result<(), Forbidden> {
+        self.door.permits(account, right, channel, what)
     }
 
     /// What a client asked for and may not do, since this was last asked.

@@ -29,6 +29,8 @@ const UNCHARGED: usize = 16 << 10;
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
+    /// Its subscriptions are somebody's who only looks.
+    pub(super) looks_on: bool,
     /// Its place among the connections, and with that who it is.
     place: Charge,
     pub(crate) input: Input,
@@ -87,10 +89,11 @@ impl Proxies {
 
 impl Connection {
     pub(super) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice } = arrival;
+        let Arrival { stream, address, place, slice, looks_on } = arrival;
         Self {
             stream,
             address,
+            looks_on,
             place,
             input: Input {
                 session: Session::new(limits),

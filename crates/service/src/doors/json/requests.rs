@@ -198,7 +198,7 @@ impl Core {
     fn subscribe_json(&mut self, token: Token, subscribe: Subscribe) {
         let Subscribe { id, channel, types, constraint, from } = subscribe;
         let Some(connection) = self.doors.json.connections.get(token) else { return };
-        let subscriptions = &connection.proxies.subscriptions;
+        let (subscriptions, looks_on) = (&connection.proxies.subscriptions, connection.looks_on);
         if subscriptions.contains_key(&id) {
             return self.refuse_json(token, Some(id), "there is a subscription with this id");
         }
@@ -214,7 +214,7 @@ impl Core {
             }
             place => place.flatten(),
         };
-        let part = corba::Part::Consumer { types, constraint, want: WANT, start };
+        let part = corba::Part::Consumer { types, constraint, want: WANT, start, looks_on };
         match self.ask_for_proxy(token, Part::Subscription(id), ChannelId(channel), part) {
             Ok(peer) => {
                 if let Some(connection) = self.doors.json.connections.get_mut(token) {
@@ -254,7 +254,8 @@ impl Core {
     ) -> Result<Peer, &'static str> {
         let door = &mut self.doors.json;
         let Some(connection) = door.connections.get(token) else { return Err(NO_ROOM) };
-        let name = format!("JSON client at {}", connection.address);
+        let kind = if connection.looks_on { "Onlooker over HTTP" } else { "JSON client" };
+        let name = format!("{kind} at {}", connection.address);
         let octets = match &wanted {
             corba::Part::Supplier => 0,
             corba::Part::Consumer { types, constraint, .. } => {

@@ -78,7 +78,13 @@ impl Core {
             Is::Subscriber(_) => {
                 let types = vec![EventType::new(domain, of_type)];
                 let octets = domain.len() + of_type.len() + 64;
-                let wanted = corba::Part::Consumer { types, constraint: String::new(), want: WANT, start: None };
+                let wanted = corba::Part::Consumer {
+                    types,
+                    constraint: String::new(),
+                    want: WANT,
+                    start: None,
+                    looks_on: false,
+                };
                 (Purpose::Consumer(part), wanted, octets)
             }
         };

@@ -80,7 +80,7 @@ impl Clients {
 
 impl Connection {
     fn new(arrival: Arrival) -> Self {
-        let Arrival { stream, address, place, slice } = arrival;
+        let Arrival { stream, address, place, slice, .. } = arrival;
         Self {
             stream,
             address,

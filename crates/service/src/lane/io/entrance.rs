@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 
 use crate::counters::Counter;
@@ -38,6 +38,18 @@ pub(crate) struct Arrival {
     pub(crate) place: Charge,
     /// Whom what is done for it is charged to: its address, among those of the lane.
     pub(crate) slice: Token,
+    /// It only looks at events.
+    pub(crate) looks_on: bool,
+}
+
+/// Somebody who looks at events over HTTP: a connection for lines of JSON that came through no port.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    pub(crate) tcp: TcpStream,
+    /// Where the HTTP connection came from.
+    pub(crate) address: SocketAddr,
+    /// What was shown there.
+    pub(crate) account: Arc<Account>,
 }
 
 impl Entrance {
@@ -103,7 +115,9 @@ impl Worker {
             let Some(place) = self.place_for(door, layer, address) else { continue };
             let slice = self.core.io.slices.arrive(place.account().ip());
             let is_in = match layer {
-                Layer::Plain => self.greet(door, Arrival { stream: tcp.into(), address, place, slice }).is_some(),
+                Layer::Plain => {
+                    self.greet(door, Arrival { stream: tcp.into(), address, place, slice, looks_on: false }).is_some()
+                }
                 Layer::Tls => {
                     self.begin_handshake(door, tcp, address, place);
                     false
@@ -167,12 +181,29 @@ impl Worker {
                     place.account().identity().certify(name);
                 }
                 let slice = self.core.io.slices.arrive(place.account().ip());
-                if self.greet(door, Arrival { stream, address, place, slice }).is_none() {
+                if self.greet(door, Arrival { stream, address, place, slice, looks_on: false }).is_none() {
                     return self.core.io.slices.leave(slice);
                 }
                 self.clients.entrance(door, Layer::Tls).refusing = false;
             }
             Whose::Called(connection, _) => self.core.handle_secured(connection, stream),
+        }
+    }
+
+    /// Lets somebody in who looks at events over HTTP, as whoever it is there. Its connection counts as one from its address.
+    #[cold]
+    pub(crate) fn let_in_visitor(&mut self, visitor: Visitor) {
+        let Visitor { tcp, address, account } = visitor;
+        if self.core.office.draining.has_begun() {
+            return;
+        }
+        let Some(place) = self.place_for(Tag::Json, Layer::Plain, address) else { return };
+        let (shown, identity) = (account.identity(), place.account().identity());
+        shown.certified().map(|name| identity.certify(Arc::clone(name)));
+        shown.token().map(|name| identity.show_token(Arc::clone(name)));
+        let slice = self.core.io.slices.arrive(place.account().ip());
+        if self.greet(Tag::Json, Arrival { stream: tcp.into(), address, place, slice, looks_on: true }).is_none() {
+            self.core.io.slices.leave(slice);
         }
     }
 

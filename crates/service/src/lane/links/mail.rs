@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Instant;
 
-use engine::{ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
+use engine::{ChannelId, ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
 use crate::admin::values::{Answer, Command, Declined, Query};
 use crate::doors::{Call, Denied, Request, Returned, ToDoor};
 use crate::lane::draining::LookedAt;
+use crate::lane::io::entrance::Visitor;
 use crate::lane::io::slots::Token;
 use crate::lane::pulse::Finding;
 use accounts::{Charge, Principal};
@@ -34,6 +35,8 @@ pub(crate) enum ToAdministration {
     /// The program that the service is part of asks something, or wants something done, for whomever, and waits to be told.
     Query(Query, SyncSender<Result<Answer, Declined>>, Principal),
     Command(Command, SyncSender<Result<Answer, Declined>>, Principal),
+    /// Somebody who is known by HTTP wants to look at a channel's events, and waits to be told whether it may.
+    Visit(Box<Visit>),
     /// Something the engine wants known; of a consumer that begins to fail, why.
     Notice(Notice, Option<String>),
     /// A call that administration asked for has ended.
@@ -66,6 +69,14 @@ pub(crate) enum ToAdministration {
     Ended,
     /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
     Stop(Option<Duration>),
+}
+
+/// See [`ToAdministration::Visit`].
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pub(crate) visitor: Visitor,
+    pub(crate) channel: ChannelId,
+    pub(crate) to: SyncSender<Result<Answer, Declined>>,
 }
 
 /// How things stand on a lane, or on all of them.
@@ -166,6 +177,8 @@ pub(crate) enum ToLane {
     Door(ToDoor),
     /// Call a client, and tell how that ended.
     Call { call: u64, what: Call },
+    /// Somebody comes in who is known by HTTP.
+    Visitor(Box<Visitor>),
     /// Tell what is asked.
     Survey(Asked),
     /// A lane ends: nothing more is posted to it.

@@ -1,0 +1,50 @@
+//! Those who ask over no object: what they may is decided by the same rules.
+
+use super::{Denied, Door};
+use access::{Channel, Right, Who, Why};
+use accounts::Account;
+use engine::ChannelId;
+
+/// What somebody may not do, for whoever asked for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    /// Who may not do what on which channel, in a sentence.
+    pub why: String,
+    /// The rule that says so, by number and name, or the rules where each decides of some event types; `no rule` if none speaks of it.
+    pub rule: String,
+}
+
+impl Door {
+    /// Whether somebody may do something on a channel, or, without one, what concerns the whole service. With no right, whether it may know
+    /// that the channel is there. It is noted if it may not.
+    ///
+    /// # Errors
+    /// What it may not, and which rule says so.
+    pub fn permits(
+        &mut self,
+        account: &Account,
+        right: Option<Right>,
+        channel: Option<ChannelId>,
+        what: &str,
+    ) -> Result<(), Forbidden> {
+        let Some(access) = &self.guard.access else { return Ok(()) };
+        let who = Who::of(account);
+        let on = channel.map_or(Channel::SERVICE, |id| access.channel(id));
+        let needed = right.unwrap_or(Right::Administer);
+        let grant = access.rules.grant(&who, needed, on);
+        if grant.is_any() || right.is_none() && access.rules.knows(&who, on) {
+            return Ok(());
+        }
+        let reason = grant.scope().why(None);
+        let text = access.denial(&who, &format!("{what} ({needed})"), on, reason);
+        let rule = match reason {
+            Why::Rule(rule) => access.rules.title(rule),
+            Why::Parts(_) => access.rules.denial(reason),
+        };
+        let why = format!("{who} is not permitted {what} ({needed}) on {on}: {}", access.rules.denial(reason));
+        let _ = self.deny(Denied { right: Some(needed), ip: account.ip(), text }, String::new());
+        // Whoever asked is told by the answer.
+        self.guard.why = None;
+        Err(Forbidden { why, rule })
+    }
+}

@@ -1,0 +1,68 @@
+//! What those who ask over HTTP may: the rules of access say so, as of clients. Where there are none, HTTP has asked for its token before.
+
+use engine::ChannelId;
+
+use crate::admin::run::{Administration, Answers};
+use crate::admin::values::{Answer, Command, Query};
+use crate::admin::waiting::Sending;
+use crate::doors::{Forbidden, Settable};
+use crate::lane::links::mail::{LaneThread, ToLane, Visit};
+use access::Right;
+use accounts::Principal;
+
+impl Administration {
+    /// Why somebody may not be told something, if so. What is only counted or listed is told to whoever HTTP lets look.
+    pub(super) fn forbids_query(&mut self, query: &Query, by: &Principal) -> Option<Forbidden> {
+        let (right, channel, what) = match query {
+            Query::Topology => (Some(Right::Administer), None, "a look at all that is configured"),
+            Query::Channel { channel, .. } => (None, Some(*channel), "a look at what is configured"),
+            _ => return None,
+        };
+        self.forbids(by, right, channel, what)
+    }
+
+    /// Why somebody may not have something done, if so.
+    pub(super) fn forbids_command(&mut self, command: &Command, by: &Principal) -> Option<Forbidden> {
+        let (channel, what) = match command {
+            Command::Disconnect(key) => (Some(key.channel), "disconnect"),
+            Command::Suspend { key, suspended } => (Some(key.channel), if *suspended { "suspend" } else { "resume" }),
+            Command::SetQos { on, .. } => {
+                let (Settable::Channel(channel)
+                | Settable::Admin { channel, .. }
+                | Settable::Proxy(engine::ProxyKey { channel, .. })) = on;
+                (Some(*channel), "to set the quality of service")
+            }
+            Command::DisconnectIdle(_) => (None, "disconnect-idle"),
+            Command::ApplyTopology(_) | Command::SetAccess(_) | Command::DeclareChannel(_) => {
+                (None, "to configure the service")
+            }
+        };
+        self.forbids(by, Some(Right::Administer), channel, what)
+    }
+
+    /// Lets somebody in who looks at a channel's events, if it may.
+    pub(super) fn receive_visit(&mut self, visit: Visit, answers: &mut Answers) {
+        let Visit { visitor, channel, to } = visit;
+        let by = Principal::Operator(visitor.account.clone());
+        let forbidden = self.forbids(&by, Some(Right::Subscribe), Some(channel), "to look at events");
+        let answer = forbidden.map_or(Answer::Done(Ok(())), Answer::Denied);
+        if let Answer::Done(_) = answer {
+            self.roster.post(LaneThread::MAIN, ToLane::Visitor(Box::new(visitor)));
+        }
+        answers.push(Sending::ToProgram(to, Ok(answer)));
+    }
+
+    fn forbids(
+        &mut self,
+        by: &Principal,
+        right: Option<Right>,
+        channel: Option<ChannelId>,
+        what: &str,
+    ) -> Option<Forbidden> {
+        // Clients were asked when their requests came, and the service may everything.
+        let Principal::Operator(account) = by else { return None };
+        let forbidden = self.objects.permits(account, right, channel, what).err();
+        self.note_denials();
+        forbidden
+    }
+}
