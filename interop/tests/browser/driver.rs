@@ -3,9 +3,11 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use testing::{patient, wait_until};
 
@@ -27,8 +29,11 @@ impl Browser {
             Path::new(CHROMEDRIVER).exists(),
             "{CHROMEDRIVER} is not there; run `make test` (or interop/install.sh)"
         );
-        let mut driver =
-            Command::new(CHROMEDRIVER).arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        // A group of its own, with all that Chromium starts: one that stayed would ask for events at the ports of services that are gone, where
+        // another test is by then.
+        let mut driver = Command::new(CHROMEDRIVER);
+        let driver = driver.arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        let mut driver = driver.spawn().unwrap();
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let said =
             lines.find_map(|line| Some(line.unwrap().split_once("successfully on port ")?.1.to_owned())).unwrap();
@@ -72,7 +77,7 @@ impl Browser {
     fn attempt(&self, method: &str, path: &str, body: &Value) -> Result<Value, String> {
         let mut stream = TcpStream::connect(self.address).unwrap();
         patient(&stream);
-        let body = if method == "GET" { String::new() } else { body.to_string() };
+        let body = if body.is_null() { String::new() } else { body.to_string() };
         let length = body.len();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
@@ -230,7 +235,9 @@ impl Drop for Browser {
         if !self.session.is_empty() {
             let _ = self.attempt("DELETE", &format!("/session/{}", self.session), &Value::Null);
         }
-        let _ = self.driver.kill();
+        if let Some(group) = i32::try_from(self.driver.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
         let _ = self.driver.wait();
         let _ = fs::remove_dir_all(&self.profile);
     }
