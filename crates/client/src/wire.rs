@@ -5,6 +5,7 @@
 
 use crate::lock;
 use core::time::Duration;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::io::{self, ErrorKind, Read, Write};
@@ -96,29 +97,17 @@ struct Writer {
 impl Wire {
     /// Makes the handshake of a connection, within that time for each answer.
     pub(crate) fn secure(tcp: TcpStream, session: Session, limit: Option<Duration>) -> io::Result<Self> {
-        tcp.set_read_timeout(limit)?;
-        tcp.set_write_timeout(limit)?;
-        let mut state = State { session, surplus: Vec::new(), answers: Vec::new() };
-        let mut arrived = [0; AT_ONCE];
-        let mut count = 0;
-        loop {
-            let State { session, surplus, answers } = &mut state;
-            let octets = arrived.get_mut(..count).unwrap_or_default();
-            let result = session.take_in(octets, |plain| surplus.extend_from_slice(plain), answers);
-            (&tcp).write_all(answers)?;
-            answers.clear();
-            result.map_err(invalid)?;
-            if !session.is_handshaking() {
-                break;
-            }
-            count = (&tcp).read(&mut arrived)?;
-            if count == 0 {
-                return Err(broken_off());
+        let wire = Self::to_secure(tcp, session)?;
+        while !wire.try_handshake()? {
+            let out = if wire.has_unsent() { PollFlags::OUT } else { PollFlags::empty() };
+            let left = limit.and_then(|limit| Timespec::try_from(limit).ok());
+            match poll(&mut [PollFd::new(wire.tcp(), PollFlags::IN | out)], left.as_ref()) {
+                Ok(0) => return Err(io::Error::new(ErrorKind::TimedOut, "the TLS handshake was not over in time")),
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
             }
         }
-        tcp.set_read_timeout(None)?;
-        tcp.set_write_timeout(None)?;
-        Ok(Self::Tls(Box::new(Secure { tcp, state: Mutex::new(state), writer: Mutex::default() })))
+        Ok(wire)
     }
 
     /// A connection whose handshake has yet to be made, with [`try_handshake`](Self::try_handshake).

@@ -327,7 +327,7 @@ impl Driver {
         self.topics.learn(&state);
         let is_understood = number == CHANNEL && begin > 0;
         if is_understood {
-            state.note_trouble(None);
+            state.outputs.note_trouble(number, None);
         }
         drop(state);
         self.inbox.hand_on(&self.topics.handlers, input.octets());
@@ -335,7 +335,6 @@ impl Driver {
         let has_more = input.has_more();
         if is_understood && let Some(channel) = &mut self.channel {
             channel.backoff.succeeded();
-            self.streams.note_trouble(number, None);
         }
         let why = match (is_open, unreadable) {
             (Ok(()), None) => return has_more,
@@ -394,8 +393,7 @@ impl Driver {
         match self.streams.connect(*to, now, &mut state.outputs) {
             Ok(()) => channel.is_tried = true,
             Err(error) => {
-                self.streams.note_trouble(CHANNEL, Some(&error));
-                state.note_trouble(self.streams.trouble());
+                state.outputs.note_trouble(CHANNEL, Some(&error));
                 channel.failed(now);
             }
         }
@@ -403,9 +401,6 @@ impl Driver {
 
     /// Tells the state machine what has become of streams.
     fn apply_changes(&mut self, state: &mut State, now: Nanos) {
-        if self.changes.iter().any(|change| matches!(change, Change::Opened(CHANNEL) | Change::Closed(CHANNEL))) {
-            state.note_trouble(self.streams.trouble());
-        }
         for change in self.changes.drain(..) {
             match change {
                 Change::Opened(number) => state.core.stream_opened(now, number),

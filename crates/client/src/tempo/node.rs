@@ -116,7 +116,7 @@ impl Node {
     /// known yet, and over UDP.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
-        self.inner.shared.state().trouble.clone()
+        self.inner.shared.state().outputs.trouble().map(str::to_owned)
     }
 
     /// A publisher on a topic, whose name is by convention `Domain/Name`.

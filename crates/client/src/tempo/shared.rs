@@ -40,8 +40,6 @@ pub(super) struct State {
     pub(super) topics: Vec<(TopicId, Handler)>,
     /// Counts up when topics are added or removed.
     pub(super) topics_version: u64,
-    /// Why the peer that is turned to is not connected.
-    pub(super) trouble: Option<String>,
     /// When the end point's thread wakes by itself.
     pub(super) wakes_at: Nanos,
     /// Which thread that is, if it has one.
@@ -58,7 +56,6 @@ impl Shared {
             gather: Gather::new(),
             topics: Vec::new(),
             topics_version: 0,
-            trouble: None,
             wakes_at: 0,
             thread: None,
             waiting_for_room: 0,
@@ -242,11 +239,6 @@ impl Shared {
 }
 
 impl State {
-    /// Keeps why the peer that is turned to is not connected, if it is not.
-    pub(super) fn note_trouble(&mut self, trouble: Option<&str>) {
-        self.trouble = trouble.map(str::to_owned);
-    }
-
     /// Sends what there is to send, as far as sockets take it. Says whether the end point's thread has to wait for other sockets than
     /// before.
     pub(super) fn transmit(&mut self, now: Nanos, datagrams: Option<&Datagrams>) -> bool {

@@ -50,6 +50,8 @@ pub(super) struct Outputs {
     fresh: Vec<usize>,
     /// Whether a stream has failed, or is to be waited for until it takes more.
     is_changed: bool,
+    /// Why the channel's stream is not there: why the last attempt failed, or how it ended.
+    trouble: Option<String>,
 }
 
 #[derive(Debug)]
@@ -69,7 +71,7 @@ struct Output {
 impl Outputs {
     /// So many octets may wait for each stream; at least the largest frame has room.
     pub(super) fn new(room: usize) -> Self {
-        Self { streams: Vec::new(), room: room.max(2 * FRAME), fresh: Vec::new(), is_changed: false }
+        Self { streams: Vec::new(), room: room.max(2 * FRAME), fresh: Vec::new(), is_changed: false, trouble: None }
     }
 
     fn open(&mut self, number: u32, socket: Arc<Wire>, is_open: bool) {
@@ -136,6 +138,18 @@ impl Outputs {
         output.is_full && has_room && {
             output.is_full = false;
             true
+        }
+    }
+
+    /// Why the channel's stream is not there, if that is known.
+    pub(super) fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref()
+    }
+
+    /// Keeps why a stream cannot be had, or was ended, if it is the one to the channel; with nothing, that it is all right.
+    pub(super) fn note_trouble(&mut self, number: u32, error: Option<&io::Error>) {
+        if number == CHANNEL {
+            self.trouble = error.map(io::Error::to_string);
         }
     }
 
@@ -258,8 +272,6 @@ pub(super) struct Streams {
     generation: u32,
     streams_max: usize,
     tls: Option<StreamTls>,
-    /// Why the channel's stream is not there, if it was tried.
-    trouble: Option<String>,
 }
 
 /// TLS of an end point's connections.
@@ -295,12 +307,7 @@ pub(super) enum Change {
 impl Streams {
     pub(super) fn new(listener: Option<TcpListener>, streams_max: usize, tls: Option<StreamTls>) -> Self {
         let streams_max = streams_max.clamp(1, STREAMS_MAX);
-        Self { listener, inputs: Vec::new(), generation: 0, streams_max, tls, trouble: None }
-    }
-
-    /// Why the channel's stream is not there: why the last attempt failed, or how it ended.
-    pub(super) fn trouble(&self) -> Option<&str> {
-        self.trouble.as_deref()
+        Self { listener, inputs: Vec::new(), generation: 0, streams_max, tls }
     }
 
     pub(super) const fn listener(&self) -> Option<&TcpListener> {
@@ -411,15 +418,8 @@ impl Streams {
 
     /// Ends a stream that cannot be had, and keeps why.
     pub(super) fn fail(&mut self, number: u32, error: &io::Error, outputs: &mut Outputs, changes: &mut Vec<Change>) {
-        self.note_trouble(number, Some(error));
+        outputs.note_trouble(number, Some(error));
         self.close(number, outputs, changes);
-    }
-
-    /// Keeps why a stream cannot be had, or was ended, if it is the one to the channel; with nothing, that it is all right.
-    pub(super) fn note_trouble(&mut self, number: u32, error: Option<&io::Error>) {
-        if number == CHANNEL {
-            self.trouble = error.map(io::Error::to_string);
-        }
     }
 
     /// Ends a stream, whatever waits for it.

@@ -360,10 +360,14 @@ impl Door {
     /// Refuses something, because of these rules.
     fn deny(&mut self, denied: Denied, why: String) -> Raised {
         self.guard.why = Some(why);
+        self.note_denied(denied);
+        Raised::denied()
+    }
+
+    fn note_denied(&mut self, denied: Denied) {
         if self.guard.denied.len() < DENIED_MAX {
             self.guard.denied.push_back(denied);
         }
-        Raised::denied()
     }
 
     /// The next thing that somebody asked for and may not do, to be counted and logged.

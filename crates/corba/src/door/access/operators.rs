@@ -1,6 +1,6 @@
 //! Those who ask over no object: what they may is decided by the same rules.
 
-use super::{Denied, Door};
+use super::{Denied, Door, told};
 use access::{Channel, Right, Who, Why};
 use accounts::Account;
 use engine::ChannelId;
@@ -36,15 +36,14 @@ impl Door {
             return Ok(());
         }
         let reason = grant.scope().why(None);
-        let text = access.denial(&who, &format!("{what} ({needed})"), on, reason);
+        let denial = access.rules.denial(reason);
+        let text = told(&who, &format!("{what} ({needed})"), on, &denial);
+        let why = format!("{who} is not permitted {what} ({needed}) on {on}: {denial}");
         let rule = match reason {
             Why::Rule(rule) => access.rules.title(rule),
-            Why::Parts(_) => access.rules.denial(reason),
+            Why::Parts(_) => denial,
         };
-        let why = format!("{who} is not permitted {what} ({needed}) on {on}: {}", access.rules.denial(reason));
-        let _ = self.deny(Denied { right: Some(needed), ip: account.ip(), text }, String::new());
-        // Whoever asked is told by the answer.
-        self.guard.why = None;
+        self.note_denied(Denied { right: Some(needed), ip: account.ip(), text });
         Err(Forbidden { why, rule })
     }
 }
