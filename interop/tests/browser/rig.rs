@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
 use client::notify::{
-    ClientType, EventChannelFactory, Property, StructuredEvent, StructuredProxyPullSupplier,
+    ClientType, ConsumerAdmin, EventChannelFactory, Property, StructuredEvent, StructuredProxyPullSupplier,
     StructuredProxyPushSupplier, find_channel,
 };
 use client::{ConsumerOptions, ObjectRef, Orb, OrbOptions, SimpleConsumer, SimpleSupplier};
@@ -106,8 +106,9 @@ impl Rig {
         listener
     }
 
-    /// Consumers that pull.
-    pub(crate) fn idle_consumers(&self, count: usize) {
+    /// Consumers that would pull, until this is dropped: those whose connection is closed are given up some time after.
+    #[must_use]
+    pub(crate) fn idle_consumers(&self, count: usize) -> ConsumerAdmin {
         let (channel, _) = find_channel(&self.found(), None).unwrap();
         let admin = channel.default_consumer_admin().unwrap();
         for _ in 0..count {
@@ -116,6 +117,7 @@ impl Rig {
                 .connect_structured_pull_consumer(None)
                 .unwrap();
         }
+        admin
     }
 
     /// How a channel's consumers stand, as administration says.
