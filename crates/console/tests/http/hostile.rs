@@ -61,7 +61,7 @@ fn nothing_is_changed_without_the_token_or_by_another_sites_page() {
         ask(&format!("{json}{token}Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", rig.address())).status,
         200
     );
-    assert_eq!(rig.count(Counter::ClientsDismissed), 1);
+    rig.await_count(Counter::ClientsDismissed, 1);
     let preflight = format!(
         "OPTIONS /api/v1/disconnect HTTP/1.1\r\nHost: {}\r\nOrigin: http://evil.example\r\nConnection: close\r\n\r\n",
         rig.address()
