@@ -84,6 +84,8 @@ resources! {
     LookupThreads = "threads that look host names up", "";
     /// TLS handshakes under way, with those who connect and with those who are called.
     Handshakes = "TLS handshakes", "";
+    /// Connections to HTTP that are open.
+    HttpConnections = "connections to HTTP", "http.connections_max";
     /// Topics and roles that clients of Tempo have announced.
     Announced = "announced topics", "tempo.topics_max";
     /// Octets of messages of Tempo that wait for their topic's turn.

@@ -65,6 +65,16 @@ pub(crate) fn serve(
     ended
 }
 
+/// Where it is found beside the address for CORBA clients.
+fn other_places(service: &Service, console: Option<&Console>) -> String {
+    let plain = [("; lines of JSON at ", service.json_address()), ("; Tempo at ", service.tempo_address())];
+    let http =
+        console.map(|http| [("; HTTP at http://", http.address()), ("; HTTP at https://", http.secure_address())]);
+    let secure = ["; TLS at ", "; TLS for lines of JSON at ", "; TLS for Tempo at "].into_iter();
+    let all = plain.into_iter().chain(http.into_iter().flatten()).chain(secure.zip(service.tls_addresses()));
+    all.filter_map(|(what, address)| Some(format!("{what}{}", address?))).collect()
+}
+
 fn serve_on(
     mut config: Config,
     (environment, sockets): (&Environment, Sockets),
@@ -94,11 +104,7 @@ fn serve_on(
     let remarks = service.remarks().iter().map(|remark| format!("campanile: {remark}\n"));
     let remarks: String = remarks.chain([remark]).collect();
     let (address, url) = (service.address(), service.corbaloc("NotificationService"));
-    let json = service.json_address().map_or_else(String::new, |address| format!("; lines of JSON at {address}"));
-    let tempo = service.tempo_address().map_or_else(String::new, |address| format!("; Tempo at {address}"));
-    let doors = ["", " for lines of JSON", " for Tempo"].into_iter().zip(service.tls_addresses());
-    let tls: String = doors.filter_map(|(door, address)| Some(format!("; TLS{door} at {}", address?))).collect();
-    let http = console.as_ref().map_or_else(String::new, |http| format!("; HTTP at http://{}/", http.address()));
+    let others = other_places(&service, console.as_ref());
     let kept =
         service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
@@ -115,9 +121,7 @@ fn serve_on(
     }
     loop {
         match waiter.wait(None) {
-            Some(Wake::Done) => {
-                say(&format!("campanile: ready at {address}, found by {url}{json}{tempo}{http}{tls}{kept}\n"))
-            }
+            Some(Wake::Done) => say(&format!("campanile: ready at {address}, found by {url}{others}{kept}\n")),
             Some(Wake::HangUp) => {
                 let has_certificates = service.reload_tls().unwrap_or_else(|error| {
                     log::error!("SIGHUP: certificates stay as they are: {error}");

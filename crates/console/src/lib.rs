@@ -5,7 +5,8 @@
 //! [`service::Principal`] who asks. What many ask for is asked once ([`shared`]): a scrape, or ten at the same time, costs the lanes a
 //! piece in each of some rounds, and administration next to nothing.
 //!
-//! What it promises to nobody is encryption: where TLS is wanted, a connection's stream is wrapped before [`server`] gives it to hyper.
+//! It listens in the clear, over TLS, or both (`http.listen`, `tls.http_listen`): what [`server`] gives to hyper is either stream. Handshakes are
+//! made on the same thread, far from the lanes.
 
 mod access;
 mod api;
@@ -22,21 +23,22 @@ mod watching;
 
 use core::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use service::{Config, ConfigError, Service};
+use service::{Config, ConfigError, HandshakeReports, Service};
 use tokio::sync::watch;
 
 use crate::access::{Access, Token, read_token};
-use crate::server::Plan;
+use crate::server::{Listening, Plan};
 use crate::shared::Shared;
 
 /// Serves HTTP. Dropping it ends that.
 pub struct Console {
-    address: SocketAddr,
+    address: Option<SocketAddr>,
+    secure_address: Option<SocketAddr>,
     token: Arc<Token>,
     ends: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -44,7 +46,10 @@ pub struct Console {
 
 impl fmt::Debug for Console {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Console").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Console")
+            .field("address", &self.address)
+            .field("secure_address", &self.secure_address)
+            .finish_non_exhaustive()
     }
 }
 
@@ -56,6 +61,8 @@ pub enum ConsoleError {
     Config(ConfigError),
     /// The address cannot be listened on.
     Listen {
+        /// The setting.
+        key: &'static str,
         /// The address.
         address: SocketAddr,
         /// What the operating system says.
@@ -76,7 +83,7 @@ impl fmt::Display for ConsoleError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Config(error) => error.fmt(f),
-            Self::Listen { address, error } => write!(f, "cannot listen on {address} for HTTP (http.listen): {error}"),
+            Self::Listen { key, address, error } => write!(f, "cannot listen on {address} for HTTP ({key}): {error}"),
             Self::Token { path, why } => write!(f, "http.token_file = \"{}\": {why}", path.display()),
             Self::Resources(error) => write!(f, "HTTP cannot be served: {error}"),
         }
@@ -99,14 +106,19 @@ impl Console {
     /// # Errors
     /// When the configuration cannot be used, the port is taken, or the operating system refuses a thread.
     pub fn start(config: &Config, service: &Service) -> Result<Option<Self>, ConsoleError> {
-        let Some(address) = config.http_listen_address().map_err(ConsoleError::Config)? else { return Ok(None) };
-        let listening = |error| ConsoleError::Listen { address, error };
-        let listener = TcpListener::bind(address).map_err(listening)?;
-        listener.set_nonblocking(true).map_err(listening)?;
-        let address = listener.local_addr().map_err(listening)?;
+        let addresses = [config.http_listen_address(), config.https_listen_address()];
+        let [plain, secure] = addresses.map(|address| address.map_err(ConsoleError::Config));
+        let plain = plain?.map(|address| Listening::open("http.listen", address, None)).transpose()?;
+        let secure = secure?.map(|address| Listening::open("tls.http_listen", address, service.tls_server()));
+        let secure = secure.transpose()?;
+        let (address, secure_address) = (plain.as_ref().map(Listening::at), secure.as_ref().map(Listening::at));
+        let listening: Vec<Listening> = plain.into_iter().chain(secure).collect();
+        if listening.is_empty() {
+            return Ok(None);
+        }
         let token = config.http.token_file.as_deref().map(read_token).transpose()?;
         let token = Arc::new(Token::from_pointee(token));
-        let access = Access::new(&config.http, [address].into_iter(), Arc::clone(&token));
+        let access = Access::new(&config.http, listening.iter().map(Listening::at), Arc::clone(&token));
         let shared = Shared::new(config, service);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
@@ -116,14 +128,15 @@ impl Console {
             .build()
             .map_err(ConsoleError::Resources)?;
         let (ends, ended) = watch::channel(false);
-        let server = Plan::new(&config.http, access, service.operators(), shared, service.counters().of_http());
+        let reports = HandshakeReports::of_http(service.counters());
+        let server = Plan::new(config, access, service.operators(), shared, service.counters().of_http(), reports);
         let serve = move || {
-            tokio::task::LocalSet::new().block_on(&runtime, server.run(listener, ended));
+            tokio::task::LocalSet::new().block_on(&runtime, server.run(listening, ended));
             // Whoever asks administration yet is not waited for.
             runtime.shutdown_background();
         };
         let thread = Builder::new().name("http".into()).spawn(serve).map_err(ConsoleError::Resources)?;
-        Ok(Some(Self { address, token, ends, thread: Some(thread) }))
+        Ok(Some(Self { address, secure_address, token, ends, thread: Some(thread) }))
     }
 
     /// Reads the file of HTTP's token again, which is the one that counts from now on; or there is none, where the configuration names no
@@ -137,10 +150,16 @@ impl Console {
         Ok(before != token)
     }
 
-    /// The address it listens on, with the real port.
+    /// The address at which it listens in the clear, with the real port, if it does.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
+    pub const fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// The same over TLS.
+    #[must_use]
+    pub const fn secure_address(&self) -> Option<SocketAddr> {
+        self.secure_address
     }
 }
 

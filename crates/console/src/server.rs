@@ -1,17 +1,25 @@
 //! Takes connections, and ends those that take too long.
 
+use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
+use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use accounts::{Addresses, CertifiedName, Charge, Resource};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use service::{Counter, Http, HttpTally, Operators};
+use service::{Config, Counter, HandshakeFailure, HandshakeReports, HttpTally, Operators, TlsServer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
+use crate::ConsoleError;
 use crate::access::Access;
 use crate::http::Open;
 use crate::routes::{Client, Routes};
@@ -30,11 +38,59 @@ const LOOKS_EVERY: Duration = Duration::from_millis(200);
 /// A pause when there is no descriptor for another connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
+/// What log lines call it.
+const HTTP: &str = "HTTP";
+/// What somebody is told who speaks HTTP in the clear where TLS is spoken.
+const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n\
+    this port speaks TLS: write https:// and not http://\n";
+
+/// A stream whose handshake is over.
+type Secured = TlsStream<TcpStream>;
+/// Who is at its other end, by the certificate that was shown.
+type Certified = Option<Arc<CertifiedName>>;
+
+/// Where it is listened.
+pub(crate) struct Listening {
+    listener: TcpListener,
+    at: SocketAddr,
+    /// What handshakes are made with, where it speaks TLS.
+    secure: Option<TlsServer>,
+}
+
+impl Listening {
+    /// Listens, as that setting says.
+    ///
+    /// # Errors
+    /// When the address is taken, or is none of this host's.
+    pub(crate) fn open(
+        key: &'static str,
+        address: SocketAddr,
+        secure: Option<TlsServer>,
+    ) -> Result<Self, ConsoleError> {
+        let failed = |error| ConsoleError::Listen { key, address, error };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let at = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, at, secure })
+    }
+
+    /// The address, with the real port.
+    pub(crate) const fn at(&self) -> SocketAddr {
+        self.at
+    }
+}
+
 /// What serves connections.
 struct Server {
-    routes: Rc<Routes>,
+    routes: Routes,
     patience: Patience,
-    connections_max: usize,
+    /// How long a handshake may take.
+    handshake_within: Duration,
+    /// Who has how many connections.
+    addresses: RefCell<Addresses>,
+    open: Cell<usize>,
+    handshakes: Cell<usize>,
+    reports: RefCell<HandshakeReports>,
 }
 
 /// What a server is made of, on its thread.
@@ -44,100 +100,202 @@ pub(crate) struct Plan {
     shared: Shared,
     tally: HttpTally,
     patience: Patience,
-    connections_max: usize,
+    handshake_within: Duration,
+    reports: HandshakeReports,
 }
 
 impl Plan {
-    pub(crate) fn new(http: &Http, access: Access, operators: Operators, shared: Shared, tally: HttpTally) -> Self {
+    pub(crate) fn new(
+        config: &Config,
+        access: Access,
+        operators: Operators,
+        shared: Shared,
+        tally: HttpTally,
+        reports: HandshakeReports,
+    ) -> Self {
         let patience = Patience {
-            request: Duration::from_millis(http.request_within_ms.into()),
-            answer: Duration::from_millis(http.answer_within_ms.into()),
+            request: Duration::from_millis(config.http.request_within_ms.into()),
+            answer: Duration::from_millis(config.http.answer_within_ms.into()),
             idle: IDLE,
         };
-        Self { access, operators, shared, tally, patience, connections_max: http.connections_max as usize }
+        let handshake_within = Duration::from_millis(config.tls.handshake_ms.into());
+        Self { access, operators, shared, tally, patience, handshake_within, reports }
     }
 
     /// Serves until it is told to end.
-    pub(crate) async fn run(self, listener: TcpListener, mut ended: watch::Receiver<bool>) {
-        let Self { access, operators, shared, tally, patience, connections_max } = self;
+    pub(crate) async fn run(self, listening: Vec<Listening>, mut ended: watch::Receiver<bool>) {
+        let Self { access, operators, shared, tally, patience, handshake_within, reports } = self;
+        let addresses = RefCell::new(operators.addresses());
         let open = Open::new(tally.clone());
         let shared = Rc::new(shared);
         let routes = Routes { access, operators, shared, tally, open, request_within: patience.request };
-        let server = Server { routes: Rc::new(routes), patience, connections_max };
-        match tokio::net::TcpListener::from_std(listener) {
-            Ok(listener) => {
-                tokio::task::spawn_local(server.accept(listener));
-                // If it fails, whoever could say so is gone, too. What was spawned ends with the runtime.
-                let _ = ended.wait_for(|ended| *ended).await;
-            }
-            Err(error) => log::error!("HTTP is not served: {error}"),
+        let reports = RefCell::new(reports);
+        let (open, handshakes) = (Cell::new(0), Cell::new(0));
+        let server = Rc::new(Server { routes, patience, handshake_within, addresses, open, handshakes, reports });
+        for listening in listening {
+            tokio::task::spawn_local(accept(Rc::clone(&server), listening));
         }
+        // If it fails, whoever could say so is gone, too. What was spawned ends with the runtime.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+}
+
+/// Lets in who connects.
+async fn accept(server: Rc<Server>, listening: Listening) {
+    let Listening { listener, at, secure } = listening;
+    let listener = match tokio::net::TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return log::error!("HTTP is not served at {at}: {error}"),
+    };
+    loop {
+        let Ok((socket, from)) = listener.accept().await else {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        };
+        let Some(place) = server.let_in(from) else { continue };
+        let (server, secure) = (Rc::clone(&server), secure.clone());
+        tokio::task::spawn_local(async move {
+            let is_outside = !at.ip().is_loopback();
+            let _ = socket.set_nodelay(true);
+            // What a client does not read is to be seen here, and not by the system alone.
+            let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
+            let client = Client { from, is_outside, certified: None, watch: Watch::new() };
+            match secure {
+                None => server.serve(socket, client).await,
+                Some(secure) => {
+                    if let Some((stream, certified)) = server.secure(socket, from, &secure).await {
+                        server.serve(stream, Client { certified, watch: Watch::new(), ..client }).await;
+                    }
+                }
+            }
+            server.let_out(place);
+        });
     }
 }
 
 impl Server {
-    async fn accept(self, listener: tokio::net::TcpListener) {
-        let connections = Rc::new(());
-        // Where it is not known, it is the one of which less is told.
-        let is_outside = !listener.local_addr().is_ok_and(|here| here.ip().is_loopback());
-        loop {
-            let Ok((socket, from)) = listener.accept().await else {
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            };
-            let tally = &self.routes.tally;
-            tally.add(Counter::HttpConnectionsAccepted, 1);
-            let open = Rc::strong_count(&connections) - 1;
-            if open >= self.connections_max {
-                tally.add(Counter::HttpConnectionsRefused, 1);
-                continue;
+    /// A place for a connection, unless there is none.
+    fn let_in(&self, from: SocketAddr) -> Option<Charge> {
+        let tally = &self.routes.tally;
+        tally.add(Counter::HttpConnectionsAccepted, 1);
+        let account = self.addresses.borrow_mut().open(from.ip());
+        match account.charge(Resource::HttpConnections, 1) {
+            Ok(place) => {
+                self.count_open(self.open.get() + 1);
+                Some(place)
             }
-            tally.set(Counter::HttpConnectionsOpen, open as u64 + 1);
-            let (routes, patience, connection) = (Rc::clone(&self.routes), self.patience, Rc::clone(&connections));
-            tokio::task::spawn_local(async move {
-                serve(&routes, socket, (from, is_outside), patience).await;
-                let left = Rc::strong_count(&connection) - 2;
-                drop(connection);
-                routes.tally.set(Counter::HttpConnectionsOpen, left as u64);
-            });
+            Err(spent) => {
+                tally.add(Counter::of_refusal(spent), 1);
+                None
+            }
         }
     }
-}
 
-/// Serves a connection until it ends or has to.
-async fn serve(routes: &Rc<Routes>, socket: TcpStream, (from, is_outside): (SocketAddr, bool), patience: Patience) {
-    let _ = socket.set_nodelay(true);
-    // What a client does not read is to be seen here, and not by the system alone.
-    let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
-    let watch = Watch::new();
-    let client = Client { from, is_outside, certified: None, watch: Rc::clone(&watch) };
-    let answering = service_fn(|request| {
-        client.watch.begin_answer();
-        let (routes, client) = (Rc::clone(routes), client.clone());
-        async move { Ok::<_, Infallible>(routes.answer(request, client).await) }
-    });
-    // Where TLS is to be, the stream is wrapped here.
-    let stream = TokioIo::new(Stream::new(socket, Rc::clone(&watch)));
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).max_buf_size(HEAD_BYTES_MAX).max_headers(HEAD_FIELDS_MAX).header_read_timeout(None);
-    let mut connection = core::pin::pin!(http.serve_connection(stream, answering));
-    loop {
-        if let Ok(ended) = tokio::time::timeout(LOOKS_EVERY, connection.as_mut()).await {
-            return note_end(routes, ended);
-        }
-        let Some(overdue) = watch.overdue(patience, Instant::now()) else { continue };
-        let counter = match overdue {
-            Overdue::Request => Counter::HttpSlowRequests,
-            Overdue::Answer => Counter::HttpSlowReaders,
-            Overdue::Idle => Counter::HttpIdleClosed,
+    fn let_out(&self, place: Charge) {
+        drop(place);
+        self.count_open(self.open.get().saturating_sub(1));
+    }
+
+    fn count_open(&self, open: usize) {
+        self.open.set(open);
+        self.routes.tally.set(Counter::HttpConnectionsOpen, open as u64);
+    }
+
+    /// Makes a handshake: then there is a stream, and who is at its other end, if that was shown.
+    async fn secure(&self, socket: TcpStream, from: SocketAddr, with: &TlsServer) -> Option<(Secured, Certified)> {
+        self.count_handshakes(1);
+        let made = tokio::time::timeout(self.handshake_within, self.shake(socket, from, with)).await;
+        self.count_handshakes(-1);
+        let failure = match made.unwrap_or(Err(Some(HandshakeFailure::Overdue))) {
+            Ok(made) => return Some(made),
+            Err(failure) => failure?,
         };
-        return routes.tally.add(counter, 1);
+        let mut reports = self.reports.borrow_mut();
+        reports.count_failure(&failure);
+        reports.tell_failure(from, HTTP, &failure);
+        None
+    }
+
+    /// Fails without a reason where it was told already.
+    async fn shake(
+        &self,
+        socket: TcpStream,
+        from: SocketAddr,
+        with: &TlsServer,
+    ) -> Result<(Secured, Certified), Option<HandshakeFailure>> {
+        let broken = |error: io::Error| match tls::Trouble::of_stream(&error) {
+            Some(trouble) => HandshakeFailure::Tls(trouble),
+            None => HandshakeFailure::Connection(error),
+        };
+        let mut first = [0; 3];
+        let octets = socket.peek(&mut first).await.map_err(broken)?;
+        if tls::is_plain(first.get(..octets).unwrap_or_default()) {
+            answer_plain(&socket);
+            self.reports.borrow_mut().tell_plain(from, HTTP);
+            return Err(None);
+        }
+        let missing = || HandshakeFailure::Tls(tls::Trouble::Protocol("there is no certificate to show".to_owned()));
+        let end = with.end().ok_or_else(missing)?;
+        let stream = TlsAcceptor::from(end.config()).accept(socket).await.map_err(broken)?;
+        let (_, session) = stream.get_ref();
+        let shown = session.peer_certificates().and_then(|shown| shown.first());
+        let names = shown.and_then(|certificate| tls::CertificateNames::of(certificate));
+        let described = format!("{:?}, {:?}", session.protocol_version(), session.negotiated_cipher_suite());
+        let certified = self.reports.borrow().note_made(from, described, names);
+        Ok((stream, certified))
+    }
+
+    fn count_handshakes(&self, more: isize) {
+        self.handshakes.set(self.handshakes.get().saturating_add_signed(more));
+        self.reports.borrow().note_under_way(self.handshakes.get());
+    }
+
+    /// Serves a connection until it ends or has to.
+    async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) {
+        let watch = Rc::clone(&client.watch);
+        let from = client.from;
+        let answering = service_fn(|request| {
+            client.watch.begin_answer();
+            let client = client.clone();
+            async move { Ok::<_, Infallible>(self.routes.answer(request, client).await) }
+        });
+        let stream = TokioIo::new(Stream::new(stream, Rc::clone(&watch)));
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .max_buf_size(HEAD_BYTES_MAX)
+            .max_headers(HEAD_FIELDS_MAX)
+            .header_read_timeout(None);
+        let mut connection = core::pin::pin!(http.serve_connection(stream, answering));
+        loop {
+            if let Ok(ended) = tokio::time::timeout(LOOKS_EVERY, connection.as_mut()).await {
+                return self.note_end(from, &watch, ended);
+            }
+            let Some(overdue) = watch.overdue(self.patience, Instant::now()) else { continue };
+            let counter = match overdue {
+                Overdue::Request => Counter::HttpSlowRequests,
+                Overdue::Answer => Counter::HttpSlowReaders,
+                Overdue::Idle => Counter::HttpIdleClosed,
+            };
+            return self.routes.tally.add(counter, 1);
+        }
+    }
+
+    /// Counts what could not be read.
+    fn note_end(&self, from: SocketAddr, watch: &Watch, ended: Result<(), hyper::Error>) {
+        if !ended.is_err_and(|error| error.is_parse() || error.is_parse_too_large()) {
+            return;
+        }
+        if watch.begins_tls() {
+            return self.reports.borrow_mut().tell_tls_at_plain_port(from, HTTP);
+        }
+        self.routes.tally.add(Counter::HttpMalformed, 1);
     }
 }
 
-/// Counts what could not be read.
-fn note_end(routes: &Routes, ended: Result<(), hyper::Error>) {
-    if ended.is_err_and(|error| error.is_parse() || error.is_parse_too_large()) {
-        routes.tally.add(Counter::HttpMalformed, 1);
-    }
+/// Tells somebody that TLS is spoken here: whoever sits there does not read the log. It is not waited for anything.
+fn answer_plain(socket: &TcpStream) {
+    let _ = socket.try_write(SPEAKS_TLS);
+    // What is closed with something unread is reset, answer and all.
+    let mut unread = [0; HEAD_BYTES_MAX];
+    let _ = socket.try_read(&mut unread);
 }

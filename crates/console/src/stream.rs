@@ -8,7 +8,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 /// How a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,13 +47,15 @@ pub(crate) struct Watch {
     writing: Cell<Option<Instant>>,
     /// Live streams that it reads.
     streams: Cell<u32>,
+    /// Whether what came first is how a client of TLS begins; nothing before something has come.
+    begins_tls: Cell<Option<bool>>,
 }
 
 impl Watch {
     /// A connection that has to ask something soon.
     pub(crate) fn new() -> Rc<Self> {
         let phase = Cell::new(Phase::Reading(Instant::now()));
-        Rc::new(Self { phase, writing: Cell::new(None), streams: Cell::new(0) })
+        Rc::new(Self { phase, writing: Cell::new(None), streams: Cell::new(0), begins_tls: Cell::new(None) })
     }
 
     /// The head of a request was read.
@@ -84,7 +85,15 @@ impl Watch {
         }
     }
 
-    fn note_read(&self) {
+    /// Whether its client speaks TLS to this stream, which does not.
+    pub(crate) fn begins_tls(&self) -> bool {
+        self.begins_tls.get() == Some(true)
+    }
+
+    fn note_read(&self, read: &[u8]) {
+        if self.begins_tls.get().is_none() {
+            self.begins_tls.set(Some(tls::is_hello(read)));
+        }
         if let Phase::Idle(_) = self.phase.get() {
             self.phase.set(Phase::Reading(Instant::now()));
         }
@@ -103,44 +112,44 @@ impl Watch {
     }
 }
 
-/// A connection's stream.
-pub(crate) struct Stream {
-    socket: TcpStream,
+/// A connection's stream, in the clear or not.
+pub(crate) struct Stream<S> {
+    inner: S,
     watch: Rc<Watch>,
 }
 
-impl Stream {
-    pub(crate) const fn new(socket: TcpStream, watch: Rc<Watch>) -> Self {
-        Self { socket, watch }
+impl<S> Stream<S> {
+    pub(crate) const fn new(inner: S, watch: Rc<Watch>) -> Self {
+        Self { inner, watch }
     }
 }
 
-impl AsyncRead for Stream {
+impl<S: AsyncRead + Unpin> AsyncRead for Stream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        ready!(Pin::new(&mut self.socket).poll_read(cx, into))?;
-        if into.filled().len() > before {
-            self.watch.note_read();
+        ready!(Pin::new(&mut self.inner).poll_read(cx, into))?;
+        if let Some(read @ [_, ..]) = into.filled().get(before..) {
+            self.watch.note_read(read);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl AsyncWrite for Stream {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.watch.note_writing();
-        Pin::new(&mut self.socket).poll_write(cx, bytes)
+        Pin::new(&mut self.inner).poll_write(cx, bytes)
     }
 
     /// Called when all that there is has been given to the system.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        ready!(Pin::new(&mut self.socket).poll_flush(cx))?;
+        ready!(Pin::new(&mut self.inner).poll_flush(cx))?;
         self.watch.note_written();
         Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.socket).poll_shutdown(cx)
+        Pin::new(&mut self.inner).poll_shutdown(cx)
     }
 }
 
@@ -164,7 +173,7 @@ mod tests {
         watch.note_written();
         assert_eq!(watch.overdue(patience, start + 59 * second), None);
         assert_eq!(watch.overdue(patience, start + 61 * second), Some(Overdue::Idle));
-        watch.note_read();
+        watch.note_read(b"GET");
         assert_eq!(watch.overdue(patience, start + 6 * second), Some(Overdue::Request));
         watch.begin_answer();
         watch.count_stream(true);

@@ -207,12 +207,13 @@ pub struct Json {
     pub line_bytes_max: u32,
 }
 
-/// Metrics, the API and the console, over HTTP. Nothing is encrypted. What changes something needs the token.
+/// Metrics, the API and the console, over HTTP. Nothing is encrypted at `listen`; `tls.http_listen` is. What changes something needs the token,
+/// or a right by the rules of access.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
-    /// Address and port to listen on; a port alone means the loopback address. Default: none, and nothing is served. Another address than
-    /// a loopback one needs a token, without which nothing is told there.
+    /// Address and port to listen on in the clear; a port alone means the loopback address. Default: none. Another address than a loopback
+    /// one needs a token or rules of access, without which nothing is told there.
     pub listen: Option<String>,
     /// File whose first line is the token: 16 to 256 visible characters of ASCII. Default: none, and nothing can be changed over HTTP. Where
     /// there are rules of access, these decide, and call it `token:http`.
@@ -224,7 +225,8 @@ pub struct Http {
     pub consumers_max: u32,
     /// Channels that the metrics tell of by number, 1 to 10,000. Default 1,000: those with the lowest. The others are summed up.
     pub channels_max: u32,
-    /// Connections that may be open at once, 1 to 1,024. Default 64. More are closed at once.
+    /// Connections that may be open at once, 1 to 1,024. Default 64. More are closed at once. An address has a share of them
+    /// (`limits.client_share_percent`), but always 8.
     pub connections_max: u32,
     /// Milliseconds in which a request has to be complete, 100 to 600,000. Default 5,000. Else its connection is closed.
     pub request_within_ms: u32,

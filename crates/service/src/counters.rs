@@ -497,21 +497,23 @@ counters! {
     RegistrationsLimit = "registrations_limit_reached",
     /// Reconnection callbacks: claims not granted because the client had its share.
     RegistrationsShare = "registrations_share_reached",
-    /// Connections to the HTTP port that were accepted.
+    /// Connections to the HTTP ports that were accepted.
     HttpConnectionsAccepted = "http_connections_accepted",
     /// Of these, those that are open now.
     HttpConnectionsOpen = "http_connections_open",
-    /// Connections to the HTTP port that were closed at once, since `http.connections_max` were open.
-    HttpConnectionsRefused = "http_connections_refused",
+    /// Connections to the HTTP ports that were closed at once, since `http.connections_max` were open.
+    HttpConnectionsLimit = "http_connections_limit_reached",
+    /// Connections to the HTTP ports that were closed at once, since their address has its share of `http.connections_max`.
+    HttpConnectionsShare = "http_connections_share_reached",
     /// Requests over HTTP that were read.
     HttpRequests = "http_requests",
-    /// Connections to the HTTP port that were closed since what came was no HTTP, or its head had more than 16 KiB or 64 fields.
+    /// Connections to the HTTP ports that were closed since what came was no HTTP, or its head had more than 16 KiB or 64 fields.
     HttpMalformed = "http_malformed",
-    /// Connections to the HTTP port that were closed since a request was not complete within `http.request_within_ms`.
+    /// Connections to the HTTP ports that were closed since a request was not complete within `http.request_within_ms`.
     HttpSlowRequests = "http_slow_requests",
-    /// Connections to the HTTP port that were closed since an answer was not read within `http.answer_within_ms`.
+    /// Connections to the HTTP ports that were closed since an answer was not read within `http.answer_within_ms`.
     HttpSlowReaders = "http_slow_readers",
-    /// Connections to the HTTP port that were closed since nothing was asked on them for a minute.
+    /// Connections to the HTTP ports that were closed since nothing was asked on them for a minute.
     HttpIdleClosed = "http_idle_closed",
     /// Requests over HTTP refused since they were sent to another host's name: a page of another site may have a browser do that.
     HttpHostsRefused = "http_hosts_refused",
@@ -551,6 +553,7 @@ impl Counter {
             Resource::Lookups => (Self::LookupsLimit, Self::LookupsShare),
             Resource::LookupThreads => (Self::LookupThreadsLimit, Self::LookupThreadsShare),
             Resource::Handshakes => (Self::HandshakesLimit, Self::HandshakesShare),
+            Resource::HttpConnections => (Self::HttpConnectionsLimit, Self::HttpConnectionsShare),
             Resource::Announced => (Self::AnnouncedLimit, Self::AnnouncedShare),
             Resource::InputBytes => (Self::InputBytesLimit, Self::InputBytesShare),
             Resource::Analyses => (Self::AnalysesLimit, Self::AnalysesShare),

@@ -5,6 +5,8 @@
 //! (`accounts::Resource::Handshakes`); each has a time limit. Those that can go on have their turns by address: what one address keeps busy
 //! delays another's by a few steps only. The thread has the lowest priority, as administration has.
 
+mod reports;
+
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,26 +17,23 @@ use hashbrown::HashMap;
 use tls::Trouble;
 
 use crate::config::Ends;
-use crate::counters::{Block, Counter};
+use crate::counters::Block;
 use crate::doors::Tag;
 use crate::lane::io::net::{Bell, Poll, Tcp};
 use crate::lane::io::slots::{Slots, Token};
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::{Broken, Secure, Stream};
 use crate::lane::io::system::Interest;
-use crate::lane::io::told::Told;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
-use crate::lane::reports::Allowance;
 use crate::time;
 use accounts::{CertifiedName, Charge};
-use engine::Time;
+
+pub use reports::{HandshakeFailure, HandshakeReports};
 
 /// Handshakes that may be under way, of all clients and of all whom the service calls.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
 /// Steps of handshakes between two looks at who else can go on.
 const STEPS_PER_LOOK: usize = 16;
-/// Lines about handshakes in a second.
-const LINES: u32 = 10;
 /// How long it is waited until a lane is tried again that had no room.
 const ROOM: Duration = Duration::from_millis(2);
 
@@ -116,10 +115,7 @@ pub(crate) struct Handshakes {
     under_way: usize,
     ends: Arc<ArcSwap<Ends>>,
     limit: Duration,
-    began: Instant,
-    lines: Allowance,
-    told: Told,
-    counters: Arc<Block>,
+    reports: HandshakeReports,
 }
 
 /// What became of a step.
@@ -150,10 +146,7 @@ impl Handshakes {
             under_way: 0,
             ends,
             limit,
-            began: time::now(),
-            lines: Allowance::new("handshakes", LINES),
-            told: Told::default(),
-            counters,
+            reports: HandshakeReports::new(counters),
         })
     }
 
@@ -221,7 +214,7 @@ impl Handshakes {
         });
         let secure = match begun {
             Ok(secure) => secure,
-            Err(broken) => return self.fail(lane, address, whose, &broken, false),
+            Err(broken) => return self.fail(lane, address, whose, &broken.into(), false),
         };
         let interest = Interest { write: secure.is_full(), ..Interest::READ };
         let until = time::now() + self.limit;
@@ -232,7 +225,7 @@ impl Handshakes {
         if let Some(pending) = self.pending.get(token)
             && let Err(error) = self.poll.add(pending.secure.tcp(), Socket::Incoming(Tag::Giop, token), interest)
         {
-            self.end(token, Broken::Socket(error));
+            self.end(token, &HandshakeFailure::Connection(error));
         } else if is_called {
             // Its answer may come that fast that the handshake is over now: the poll would have nothing to tell.
             self.go_on(token);
@@ -277,12 +270,12 @@ impl Handshakes {
                 if interest != core::mem::replace(&mut pending.interest, interest) {
                     let socket = Socket::Incoming(Tag::Giop, token);
                     if let Err(error) = self.poll.change(pending.secure.tcp(), socket, interest) {
-                        self.end(token, Broken::Socket(error));
+                        self.end(token, &HandshakeFailure::Connection(error));
                     }
                 }
             }
             Step::Over => self.finish(token),
-            Step::Failed(broken) => self.end(token, broken),
+            Step::Failed(broken) => self.end(token, &broken.into()),
         }
     }
 
@@ -290,69 +283,28 @@ impl Handshakes {
     fn finish(&mut self, token: Token) {
         let Some(pending) = self.take(token) else { return };
         let Pending { lane, secure, address, whose, .. } = pending;
-        let names = secure.session().peer_names();
-        let name = names.map(|names| Arc::new(CertifiedName { subject: names.subject, sans: names.sans }));
-        self.counters.add(Counter::TlsHandshakes, 1);
-        log::debug!(
-            "TLS with {address}: {}, {}",
-            secure.session().described(),
-            name.as_deref().map_or_else(|| "no certificate".to_owned(), ToString::to_string)
-        );
+        let session = secure.session();
+        let name = self.reports.note_made(address, session.described(), session.peer_names());
         self.post(lane, Secured { stream: Ok(Stream::Secure(Box::new(secure))), address, whose, name });
     }
 
     /// Ends one that has failed.
-    fn end(&mut self, token: Token, broken: Broken) {
+    fn end(&mut self, token: Token, failure: &HandshakeFailure) {
         let Some(pending) = self.take(token) else { return };
         let Pending { lane, address, whose, is_plain, .. } = pending;
-        self.fail(lane, address, whose, &broken, is_plain);
+        self.fail(lane, address, whose, failure, is_plain);
     }
 
     /// Says that there is no TLS with somebody, and why.
-    fn fail(&mut self, lane: u64, address: SocketAddr, whose: Whose, broken: &Broken, is_plain: bool) {
-        self.counters.add(Counter::TlsHandshakesFailed, 1);
-        if matches!(broken, Broken::Tls(Trouble::Certificate(_))) {
-            self.counters.add(Counter::TlsCertificatesRefused, 1);
-        }
-        let why = match broken {
-            Broken::Socket(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
-                "it closed the connection during the TLS handshake".to_owned()
-            }
-            Broken::Socket(error) => format!("the TLS handshake ended: {error}"),
-            Broken::Tls(trouble) => format!("there is no TLS with it: {trouble}"),
-        };
+    fn fail(&mut self, lane: u64, address: SocketAddr, whose: Whose, failure: &HandshakeFailure, is_plain: bool) {
+        self.reports.count_failure(failure);
         match &whose {
-            Whose::Client(door, _) if is_plain => self.tell_plain(*door, address),
-            Whose::Client(door, _) => {
-                let text = || format!("closed a connection from {address} for {door}: {why}");
-                self.log(text);
-            }
+            Whose::Client(door, _) if is_plain => self.reports.tell_plain(address, door),
+            Whose::Client(door, _) => self.reports.tell_failure(address, door, failure),
             // Whoever is called is told of by its consumer's name.
-            Whose::Called(..) => self.post(lane, Secured { stream: Err(why), address, whose, name: None }),
-        }
-    }
-
-    /// Says once of an address that it speaks in the clear where TLS is spoken.
-    fn tell_plain(&mut self, door: Tag, address: SocketAddr) {
-        self.counters.add(Counter::TlsPlain, 1);
-        let ip = address.ip();
-        if !self.told.is_first(ip) {
-            return;
-        }
-        self.log(|| {
-            format!(
-                "closed a connection from {address} for {door}: it does not speak TLS, and this port does; have it use the other port, or \
-                 TLS (said once of {ip}; see tls_plain)"
-            )
-        });
-    }
-
-    fn log(&mut self, text: impl FnOnce() -> String) {
-        let now = u64::try_from(time::since(self.began).as_nanos()).unwrap_or(u64::MAX);
-        if self.lines.take(Time(now), true) {
-            log::warn!("{}", text());
-        } else {
-            self.counters.add(Counter::LogLinesLeftOut, 1);
+            Whose::Called(..) => {
+                self.post(lane, Secured { stream: Err(failure.to_string()), address, whose, name: None })
+            }
         }
     }
 
@@ -362,9 +314,7 @@ impl Handshakes {
         let late: Vec<Token> =
             self.pending.iter().filter(|(_, pending)| pending.until <= now).map(|(token, _)| token).collect();
         for token in late {
-            self.counters.add(Counter::TlsHandshakesOverdue, 1);
-            let why = "the TLS handshake was not over within tls.handshake_ms";
-            self.end(token, Broken::Tls(Trouble::Protocol(why.into())));
+            self.end(token, &HandshakeFailure::Overdue);
         }
     }
 
@@ -378,12 +328,21 @@ impl Handshakes {
 
     fn note_under_way(&mut self, more: isize) {
         self.under_way = self.under_way.saturating_add_signed(more);
-        self.counters.set(Counter::TlsHandshakesUnderWay, self.under_way as u64);
+        self.reports.note_under_way(self.under_way);
     }
 
     fn post(&mut self, lane: u64, secured: Secured) {
         if let Some((_, seat)) = self.lanes.iter_mut().find(|(number, _)| *number == lane) {
             seat.secured.post(secured);
+        }
+    }
+}
+
+impl From<Broken> for HandshakeFailure {
+    fn from(broken: Broken) -> Self {
+        match broken {
+            Broken::Socket(error) => Self::Connection(error),
+            Broken::Tls(trouble) => Self::Tls(trouble),
         }
     }
 }

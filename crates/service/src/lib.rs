@@ -49,6 +49,7 @@ pub use config::{
 };
 pub use corba::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, SupplierStanding};
 pub use counters::{Counter, Counters, HttpTally, LaneCounters};
+pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;
-pub use start::{Service, Sockets, StartError, Stopper};
+pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
 pub use store::kept::{KeptError, KeptEvent, KeptStore};

@@ -99,6 +99,18 @@ pub struct Service {
     pub(crate) known: Known,
 }
 
+/// What handshakes with those who connect are made with, as the files of `[tls]` say it. Clones share it.
+#[derive(Debug, Clone)]
+pub struct TlsServer(Arc<ArcSwap<Ends>>);
+
+impl TlsServer {
+    /// For the next handshake, by what the files had when they were read last.
+    #[must_use]
+    pub fn end(&self) -> Option<tls::ServerEnd> {
+        self.0.load().server.clone()
+    }
+}
+
 /// Has a service that [delivers what it has taken](Service::drain) end at once.
 #[derive(Debug, Clone)]
 pub struct Stopper {
@@ -189,7 +201,8 @@ impl Service {
         let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
 
         let of_tls = tls_addresses.into_iter().skip(1).flatten();
-        let http = config.http_listen_address()?.filter(|address| address.port() != 0);
+        let http = config.http_listen_address()?.into_iter().chain(config.https_listen_address()?);
+        let http = http.filter(|address| address.port() != 0);
         let own = json_address.into_iter().chain(tempo_address).chain(of_tls).chain(http).collect();
         let json = json.map(|(listener, _)| net::listener(listener));
         let (tempo, datagrams) = tempo.map(|((listener, _), datagrams)| (net::listener(listener), datagrams)).unzip();
@@ -256,6 +269,12 @@ impl Service {
     #[must_use]
     pub const fn tls_addresses(&self) -> [Option<SocketAddr>; 3] {
         self.tls_addresses
+    }
+
+    /// What handshakes are made with that are not the lanes' affair: those of HTTP. Nothing without `[tls]`.
+    #[must_use]
+    pub fn tls_server(&self) -> Option<TlsServer> {
+        self.tls.as_ref().map(|(_, ends)| TlsServer(Arc::clone(ends)))
     }
 
     /// Reads the files of `[tls]` again: handshakes from now on are made with what they say, and connections that are there stay. Says

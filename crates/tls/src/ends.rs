@@ -123,6 +123,12 @@ impl ServerEnd {
         Ok(Self(Arc::new(config)))
     }
 
+    /// The same for those who have a stream to put it on, and not records.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.0)
+    }
+
     /// A session with a client that has connected.
     ///
     /// # Errors

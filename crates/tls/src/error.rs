@@ -1,6 +1,7 @@
 //! What is wrong with files, and with peers; in words for whoever can change it.
 
 use core::fmt;
+use std::io;
 use std::path::PathBuf;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
@@ -58,6 +59,14 @@ impl fmt::Display for Trouble {
 }
 
 impl std::error::Error for Trouble {}
+
+impl Trouble {
+    /// What a stream of rustls says is wrong with the peer; nothing if it is the connection.
+    #[must_use]
+    pub fn of_stream(error: &io::Error) -> Option<Self> {
+        error.get_ref()?.downcast_ref::<Error>().cloned().map(Self::from)
+    }
+}
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Self {

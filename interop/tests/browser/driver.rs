@@ -61,6 +61,8 @@ impl Browser {
             .collect();
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "browserName": "chrome",
+            // Certificates of a test's own authority.
+            "acceptInsecureCerts": true,
             "goog:chromeOptions": { "args": arguments, "binary": "/usr/bin/chromium" },
             "goog:loggingPrefs": { "browser": "ALL" },
         }}});

@@ -15,8 +15,9 @@ use console::Console;
 use giop::cdr::Writer;
 use giop::ior::Ior;
 use giop::url::Corbaloc;
-use service::{Answer, Config, ConsumerStanding, Http, Query, Service};
+use service::{Answer, Config, ConsumerStanding, Http, Query, Service, Tls};
 use testing::EndInTime;
+use testing::certificates::{Authority, Certified};
 
 pub(crate) const TOKEN: &str = "0123456789abcdef-of-this-test";
 
@@ -34,17 +35,32 @@ impl Drop for Rig {
 
 impl Rig {
     pub(crate) fn start(name: &str) -> Self {
+        Self::start_by(name, Config { http: Http { listen: Some("0".into()), ..Http::default() }, ..Config::default() })
+    }
+
+    /// Over TLS and nothing else.
+    pub(crate) fn start_secure(name: &str) -> Self {
+        let authority = Authority::new(name);
+        let Certified { certificate, key, .. } = authority.certify("console");
+        let tls =
+            Tls { http_listen: Some("0".into()), certificate: Some(certificate), key: Some(key), ..Tls::default() };
+        Self::start_by(name, Config { tls, ..Config::default() })
+    }
+
+    fn start_by(name: &str, config: Config) -> Self {
         let token = std::env::temp_dir().join(format!("campanile-browser-{}-{name}", std::process::id()));
         std::fs::write(&token, TOKEN).unwrap();
-        let http = Http { listen: Some("0".into()), token_file: Some(token.clone()), ..Http::default() };
-        let config = Config { listen: "127.0.0.1:0".into(), http, ..Config::default() };
+        let http = Http { token_file: Some(token.clone()), ..config.http };
+        let config = Config { listen: "127.0.0.1:0".into(), http, ..config };
         let service = Service::start(config.clone()).unwrap();
         let console = Console::start(&config, &service).unwrap().unwrap();
         Self { service, console, token }
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("http://{}/", self.console.address())
+        let (plain, secure) = (self.console.address(), self.console.secure_address());
+        let plain = plain.map(|address| format!("http://{address}/"));
+        plain.or_else(|| Some(format!("https://{}/", secure?))).unwrap()
     }
 
     /// Events that somebody takes, until it is dropped.

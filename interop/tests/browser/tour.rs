@@ -106,7 +106,7 @@ fn suspend_and_disconnect(rig: &Rig, browser: &Browser, channel: i32) {
 
 #[test]
 fn events_are_seen_as_they_come_with_a_constraint_that_is_checked_as_it_is_typed() {
-    let rig = Rig::start("events");
+    let rig = Rig::start_secure("events");
     let channel = rig.named_channel(HOSTILE);
     let browser = Browser::start();
     browser.open(&rig.url());

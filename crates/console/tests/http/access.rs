@@ -13,7 +13,7 @@ use crate::support::{NOBODY, Rig, TOKEN, Who, numbered, start_by, start_with};
 
 const ALL: [&str; 3] = ["publish", "subscribe", "administer"];
 
-fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allow: bool) -> AccessRule {
+pub(crate) fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allow: bool) -> AccessRule {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
     AccessRule { name: None, who: list(who), may: list(may), on: list(on), types: list(types), allow }
 }

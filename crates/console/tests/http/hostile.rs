@@ -6,7 +6,7 @@ use std::net::{Shutdown, TcpStream};
 use service::{Counter, Http};
 use testing::{unless_closed, wait_until};
 
-use crate::support::{Rig, TOKEN, numbered, start, start_with};
+use crate::support::{NOBODY, Rig, TOKEN, Who, numbered, start, start_with};
 
 /// Reads until the other side has closed.
 fn read_all(stream: &mut TcpStream) -> String {
@@ -127,7 +127,7 @@ fn a_hundred_megabytes_of_header_are_not_read() {
     let answer = rig.send(&format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{many}\r\n"));
     assert_eq!(answer.status, 431);
     rig.await_count(Counter::HttpMalformed, 2);
-    assert_eq!(rig.send("\u{16}\u{3}\u{1} what is this\r\n\r\n").status, 400);
+    assert_eq!(rig.send("\u{17}\u{3}\u{1} what is this\r\n\r\n").status, 400);
     rig.await_count(Counter::HttpMalformed, 3);
     assert_eq!(rig.get("/healthz").status, 200);
 }
@@ -205,7 +205,26 @@ fn connections_beyond_the_limit_are_closed_at_once_and_there_is_room_again() {
     rig.await_count(Counter::HttpConnectionsOpen, 3);
     let mut beyond = rig.connect();
     assert_eq!(read_all(&mut beyond), "");
-    assert_eq!(rig.count(Counter::HttpConnectionsRefused), 1);
+    assert_eq!(rig.count(Counter::HttpConnectionsLimit), 1);
+    drop(open);
+    rig.await_count(Counter::HttpConnectionsOpen, 0);
+    assert_eq!(rig.get("/healthz").status, 200);
+}
+
+#[test]
+fn one_address_leaves_room_for_others() {
+    let rig = start_with(Http { connections_max: 16, ..Http::default() });
+    // Three quarters: what is the most that one may have.
+    let open: Vec<TcpStream> = (0..12).map(|_| rig.connect()).collect();
+    rig.await_count(Counter::HttpConnectionsOpen, 12);
+    let mut beyond = rig.connect();
+    assert_eq!(read_all(&mut beyond), "");
+    assert_eq!(
+        [Counter::HttpConnectionsShare, Counter::HttpConnectionsLimit].map(|counter| rig.count(counter)),
+        [1, 0]
+    );
+    let other = Who { from: [127, 0, 0, 2], ..NOBODY };
+    assert_eq!(rig.get_as(other, "/healthz").status, 200);
     drop(open);
     rig.await_count(Counter::HttpConnectionsOpen, 0);
     assert_eq!(rig.get("/healthz").status, 200);

@@ -8,4 +8,5 @@ mod grammar;
 mod hostile;
 mod metrics;
 mod packaging;
+mod secure;
 mod support;

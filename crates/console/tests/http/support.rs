@@ -47,7 +47,9 @@ pub(crate) fn start_by(config: Config) -> Rig {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let token = std::env::temp_dir().join(format!("campanile-http-{}-{number}", std::process::id()));
     std::fs::write(&token, TOKEN).unwrap();
-    let http = Http { listen: config.http.listen.or(Some("0".into())), token_file: Some(token.clone()), ..config.http };
+    let over_tls = config.tls.http_listen.is_some();
+    let listen = config.http.listen.or_else(|| (!over_tls).then(|| "0".into()));
+    let http = Http { listen, token_file: Some(token.clone()), ..config.http };
     let config = Config { listen: "127.0.0.1:0".into(), http, ..config };
     let service = Service::start(config.clone()).unwrap();
     let console = Console::start(&config, &service).unwrap().unwrap();
@@ -102,7 +104,7 @@ impl Watched {
 }
 
 impl Answer {
-    fn of(all: Vec<u8>) -> Self {
+    pub(crate) fn of(all: Vec<u8>) -> Self {
         let text = String::from_utf8(all).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
@@ -116,7 +118,7 @@ impl Answer {
 
 impl Rig {
     pub(crate) fn address(&self) -> SocketAddr {
-        self.console.address()
+        self.console.address().unwrap()
     }
 
     pub(crate) fn connect(&self) -> TcpStream {

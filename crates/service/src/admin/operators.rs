@@ -18,7 +18,7 @@ use crate::lane::links::mail::{ToAdministration, Visit};
 use crate::lane::links::post::Post;
 use crate::published::Published;
 use access::{Tokens, Who};
-use accounts::{Accounts, CertifiedName, Principal};
+use accounts::{Accounts, Addresses, CertifiedName, Principal};
 
 /// See the module. Clones share everything.
 #[derive(Clone)]
@@ -47,6 +47,12 @@ impl Operators {
     #[must_use]
     pub fn are_ruled(&self) -> bool {
         self.known.published.load().access.is_some()
+    }
+
+    /// A table of those who have connections, for the one who lets them in: charged to it is what the service's limits are for.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        Addresses::new(&self.known.accounts)
     }
 
     /// The name of a token of the configuration.

@@ -33,20 +33,27 @@ impl Config {
     /// The socket address for HTTP, if any.
     ///
     /// # Errors
-    /// When `http.listen` is neither a port nor `HOST:PORT`, or its host has no address; and when it is no loopback address, and there is
-    /// no token, or nothing may be in the clear.
+    /// When `http.listen` is neither a port nor `HOST:PORT`, or its host has no address; and when it is no loopback address, and nobody could
+    /// be told anything there, or nothing may be in the clear.
     pub fn http_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(listen) = self.http.listen.as_deref() else { return Ok(None) };
-        let address = of_door("http.listen", listen)?;
-        if !address.ip().is_loopback() && self.http.token_file.is_none() {
-            return Err(ConfigError::HttpWithoutToken { listen: address });
-        }
+        let address = self.of_http("http.listen", listen)?;
         if !address.ip().is_loopback() && self.tls.required {
-            let why = "tls.required: http.listen is in the clear, token included; have it be a loopback address, and what stands before it \
-                       speak TLS";
+            let why =
+                "tls.required: http.listen is in the clear, token included; use tls.http_listen, or a loopback address";
             return Err(ConfigError::Tls { why });
         }
         Ok(Some(address))
+    }
+
+    /// An address for HTTP. Where others than programs of this host can connect, something has to say who may know what.
+    pub(super) fn of_http(&self, key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
+        let address = of_door(key, listen)?;
+        let nobody_may = self.http.token_file.is_none() && self.access.is_empty();
+        if !address.ip().is_loopback() && nobody_may {
+            return Err(ConfigError::HttpWithoutToken { key, listen: address });
+        }
+        Ok(address)
     }
 
     /// The socket address for clients of Tempo, if any.

@@ -105,8 +105,10 @@ pub enum ConfigError {
         /// The listening address.
         listen: String,
     },
-    /// HTTP would be served to other hosts, and there is no token.
+    /// HTTP would be served to other hosts, and there is neither a token nor a rule of access.
     HttpWithoutToken {
+        /// The setting.
+        key: &'static str,
         /// The listening address.
         listen: std::net::SocketAddr,
     },
@@ -153,10 +155,10 @@ impl fmt::Display for ConfigError {
                 "cannot listen on {listen}: no address is found for that host ({error}); write an address of this host, for \
                  example --listen 127.0.0.1:2809, or a name that /etc/hosts or the name server has"
             ),
-            Self::HttpWithoutToken { listen } => write!(
+            Self::HttpWithoutToken { key, listen } => write!(
                 f,
-                "http.listen = \"{listen}\" can be reached from other hosts, where nothing is told without a token: name the file that has \
-                 it (http.token_file), or listen on a loopback address"
+                "{key} = \"{listen}\" can be reached from other hosts, where nothing is told to who shows no token: name the file that has \
+                 it (http.token_file), say with rules who may do what ([[access]]), or listen on a loopback address"
             ),
             Self::NothingToAdvertise { listen } => write!(
                 f,

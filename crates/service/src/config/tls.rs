@@ -9,7 +9,7 @@ use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Trust};
 use super::addresses::of_door;
 use super::{Config, ConfigError};
 
-/// TLS: SSLIOP for CORBA clients and consumers, and the same records beneath lines of JSON and Tempo's connections.
+/// TLS: SSLIOP for CORBA clients and consumers, and the same records beneath lines of JSON, Tempo's connections, and HTTP.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tls {
@@ -19,6 +19,9 @@ pub struct Tls {
     pub json_listen: Option<String>,
     /// The same for Tempo's connections; its datagrams are never encrypted. Default: none.
     pub tempo_listen: Option<String>,
+    /// The same for metrics, the API and the console, beside `http.listen` or alone; a port alone means the loopback address. Another address
+    /// than a loopback one needs `http.token_file` or rules of access, without which nothing is told there. Default: none.
+    pub http_listen: Option<String>,
     /// PEM file with the service's certificate, and those that vouch for it behind it. Needed to listen. Default: none.
     pub certificate: Option<PathBuf>,
     /// PEM file with its key, without a passphrase. Default: none.
@@ -59,6 +62,7 @@ impl Default for Tls {
             listen: None,
             json_listen: None,
             tempo_listen: None,
+            http_listen: None,
             certificate: None,
             key: None,
             client_ca: None,
@@ -88,7 +92,7 @@ impl Tls {
     }
 
     const fn listens(&self) -> bool {
-        self.listen.is_some() || self.json_listen.is_some() || self.tempo_listen.is_some()
+        self.listen.is_some() || self.json_listen.is_some() || self.tempo_listen.is_some() || self.http_listen.is_some()
     }
 
     /// Whether clients show certificates.
@@ -146,6 +150,16 @@ impl Tls {
 }
 
 impl Config {
+    /// The socket address for HTTP over TLS, if any.
+    ///
+    /// # Errors
+    /// When `tls.http_listen` is neither a port nor `HOST:PORT`, or its host has no address; and when it is no loopback address, and nobody
+    /// could be told anything there.
+    pub fn https_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
+        let Some(listen) = self.tls.http_listen.as_deref() else { return Ok(None) };
+        self.of_http("tls.http_listen", listen).map(Some)
+    }
+
     /// Where the service listens for TLS: for CORBA clients, lines of JSON, and Tempo's connections.
     pub(crate) fn tls_listen_addresses(&self) -> Result<[Option<SocketAddr>; 3], ConfigError> {
         let Tls { listen, json_listen, tempo_listen, .. } = &self.tls;

@@ -179,6 +179,12 @@ impl Counters {
 #[derive(Debug, Clone)]
 pub struct HttpTally(Arc<Block>);
 
+impl From<HttpTally> for Arc<Block> {
+    fn from(tally: HttpTally) -> Self {
+        tally.0
+    }
+}
+
 impl HttpTally {
     /// Adds to a counter.
     pub fn add(&self, counter: Counter, amount: u64) {
@@ -330,6 +336,7 @@ mod tests {
             (Resource::Lookups, "lookups_limit_reached", "lookups_share_reached"),
             (Resource::LookupThreads, "lookup_threads_limit_reached", "lookup_threads_share_reached"),
             (Resource::Handshakes, "handshakes_limit_reached", "handshakes_share_reached"),
+            (Resource::HttpConnections, "http_connections_limit_reached", "http_connections_share_reached"),
             (Resource::Announced, "announced_limit_reached", "announced_share_reached"),
             (Resource::InputBytes, "input_bytes_limit_reached", "input_bytes_share_reached"),
             (Resource::Analyses, "analyses_limit_reached", "analyses_share_reached"),

@@ -27,6 +27,8 @@ const HANDSHAKES_MIN: u64 = 16;
 /// Topics that clients of Tempo may announce from an address whatever its share, and what may wait of their messages.
 const ANNOUNCED_MIN: u64 = 64;
 const INPUT_BYTES_MIN: u64 = 256 << 10;
+/// Connections to HTTP of an address, whatever its share: a browser makes six.
+const HTTP_CONNECTIONS_MIN: u64 = 8;
 /// Analyses under way, of all.
 const ANALYSES_MAX: u64 = 64;
 /// Callbacks that an address may register whatever its share: those of a host's programs.
@@ -60,6 +62,7 @@ pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: Connect
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
         .with(Resource::LookupThreads, resolver::THREADS_MAX as u64, 1)
         .with(Resource::Handshakes, HANDSHAKES_MAX as u64, HANDSHAKES_MIN)
+        .with(Resource::HttpConnections, config.http.connections_max.into(), HTTP_CONNECTIONS_MIN)
         .with(Resource::Announced, config.tempo.topics_max.into(), ANNOUNCED_MIN)
         .with(Resource::InputBytes, connections / 8, INPUT_BYTES_MIN)
         .with(Resource::Analyses, ANALYSES_MAX, 1)

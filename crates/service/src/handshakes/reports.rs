@@ -1,0 +1,139 @@
+//! How handshakes end, counted, and said to whoever looks for a mistake. Each thread that makes some has its own.
+
+use core::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use tls::{CertificateNames, Trouble};
+
+use crate::counters::{Block, Counter, Counters};
+use crate::lane::io::told::Told;
+use crate::lane::reports::Allowance;
+use crate::time;
+use accounts::CertifiedName;
+use engine::Time;
+
+/// Lines about handshakes in a second.
+const LINES: u32 = 10;
+
+/// See the module.
+pub struct HandshakeReports {
+    counters: Arc<Block>,
+    told: Told,
+    lines: Allowance,
+    began: Instant,
+}
+
+/// Why there is no TLS with somebody.
+#[derive(Debug)]
+pub enum HandshakeFailure {
+    /// The connection has ended.
+    Connection(io::Error),
+    /// What is wrong with the peer, or with what it was sent.
+    Tls(Trouble),
+    /// It takes longer than `tls.handshake_ms`.
+    Overdue,
+}
+
+impl fmt::Debug for HandshakeReports {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HandshakeReports").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for HandshakeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                f.write_str("it closed the connection during the TLS handshake")
+            }
+            Self::Connection(error) => write!(f, "the TLS handshake ended: {error}"),
+            Self::Tls(trouble) => write!(f, "there is no TLS with it: {trouble}"),
+            Self::Overdue => {
+                f.write_str("there is no TLS with it: the TLS handshake was not over within tls.handshake_ms")
+            }
+        }
+    }
+}
+
+impl HandshakeReports {
+    pub(super) fn new(counters: Arc<Block>) -> Self {
+        Self { counters, told: Told::default(), lines: Allowance::new("handshakes", LINES), began: time::now() }
+    }
+
+    /// Those of the thread that serves HTTP.
+    #[must_use]
+    pub fn of_http(counters: &Counters) -> Self {
+        Self::new(counters.of_http().into())
+    }
+
+    /// So many are under way.
+    pub fn note_under_way(&self, handshakes: usize) {
+        self.counters.set(Counter::TlsHandshakesUnderWay, handshakes as u64);
+    }
+
+    /// One was made. Says who it is, by the certificate that was shown.
+    pub fn note_made(
+        &self,
+        address: SocketAddr,
+        described: impl fmt::Display,
+        names: Option<CertificateNames>,
+    ) -> Option<Arc<CertifiedName>> {
+        self.counters.add(Counter::TlsHandshakes, 1);
+        let name = names.map(|CertificateNames { subject, sans }| CertifiedName { subject, sans });
+        log::debug!(
+            "TLS with {address}: {described}, {}",
+            name.as_ref().map_or_else(|| "no certificate".to_owned(), ToString::to_string)
+        );
+        name.map(Arc::new)
+    }
+
+    /// One has failed.
+    pub fn count_failure(&self, failure: &HandshakeFailure) {
+        self.counters.add(Counter::TlsHandshakesFailed, 1);
+        match failure {
+            HandshakeFailure::Tls(Trouble::Certificate(_)) => self.counters.add(Counter::TlsCertificatesRefused, 1),
+            HandshakeFailure::Overdue => self.counters.add(Counter::TlsHandshakesOverdue, 1),
+            _ => {}
+        }
+    }
+
+    /// Says why there is no TLS with somebody who has connected for something.
+    pub fn tell_failure(&mut self, address: SocketAddr, door: impl fmt::Display, failure: &HandshakeFailure) {
+        self.log(|| format!("closed a connection from {address} for {door}: {failure}"));
+    }
+
+    /// Somebody does not speak TLS, where that is spoken; said once of an address.
+    pub fn tell_plain(&mut self, address: SocketAddr, door: impl fmt::Display) {
+        self.counters.add(Counter::TlsPlain, 1);
+        let what = "it does not speak TLS, and this port does; have it use the other port, or TLS";
+        self.tell_once(address, door, what, "tls_plain");
+    }
+
+    /// Somebody speaks TLS, where that is not spoken; said once of an address.
+    pub fn tell_tls_at_plain_port(&mut self, address: SocketAddr, door: impl fmt::Display) {
+        self.counters.add(Counter::TlsAtPlainPort, 1);
+        let what = "it speaks TLS, and this port does not; have it use the port of [tls]";
+        self.tell_once(address, door, what, "tls_at_plain_port");
+    }
+
+    fn tell_once(&mut self, address: SocketAddr, door: impl fmt::Display, what: &str, counter: &str) {
+        let ip = address.ip();
+        if self.told.is_first(ip) {
+            self.log(|| {
+                format!("closed a connection from {address} for {door}: {what} (said once of {ip}; see {counter})")
+            });
+        }
+    }
+
+    fn log(&mut self, text: impl FnOnce() -> String) {
+        let now = u64::try_from(time::since(self.began).as_nanos()).unwrap_or(u64::MAX);
+        if self.lines.take(Time(now), true) {
+            log::warn!("{}", text());
+        } else {
+            self.counters.add(Counter::LogLinesLeftOut, 1);
+        }
+    }
+}
