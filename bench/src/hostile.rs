@@ -11,9 +11,10 @@
 mod attacks;
 mod foe;
 mod onlooker;
+mod scrapes;
 
+use core::ops::Deref;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::thread;
 
 use serde::Serialize;
@@ -25,8 +26,9 @@ use crate::performance::pool::{Counts, Kept, interval_95};
 use crate::table::{Cell, Table};
 use crate::workload::{self, Carrier, Lasting, RunReport, Traffic, View};
 use crate::{BenchError, CarriageOptions, HostileOptions, Losses, Machine, Output, Percentiles, clock, system};
-use attacks::{Attack, Scene};
+use attacks::{Attack, Scene, Target};
 use onlooker::Seen;
+use scrapes::Scraped;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
@@ -85,6 +87,8 @@ pub(crate) struct Row {
 /// At most this many times the p99 beside the same attack on another service; and beside the same flood on another service.
 const P99_RATIO_MAX: f64 = 2.0;
 const P99_RATIO_OF_FLOOD_MAX: f64 = 1.5;
+/// And beside the same scrapes.
+const P99_RATIO_OF_SCRAPES_MAX: f64 = 1.2;
 /// The `SCHED_FIFO` priority of the clients that are to suffer nothing.
 const CLIENTS_PRIORITY: u8 = 50;
 /// What part of what the service takes a flood publishes, and for how long that is found out, in nanoseconds.
@@ -101,7 +105,8 @@ pub(crate) fn run(options: &HostileOptions, out: &mut Output<'_>) -> Result<(), 
     let mut chosen = choose(&options.only)?;
     if options.together && options.only.is_empty() {
         // It is measured by itself: what the service takes beside all others is no pace.
-        chosen.retain(|attack| attack.name != attacks::FLOOD);
+        // Nor is being looked at an attack.
+        chosen.retain(|attack| ![attacks::FLOOD, attacks::SCRAPES].contains(&attack.name));
     }
     let mut machine = Machine::describe();
     let traffic =
@@ -192,14 +197,44 @@ impl Latencies {
     }
 }
 
+/// A service that is attacked.
+enum Victim {
+    Usual(Campanile),
+    Scraped(Scraped),
+}
+
+impl Deref for Victim {
+    type Target = Campanile;
+
+    fn deref(&self) -> &Campanile {
+        match self {
+            Self::Usual(service) | Self::Scraped(Scraped { service, .. }) => service,
+        }
+    }
+}
+
+impl Victim {
+    fn target(&self) -> Target {
+        let http = match self {
+            Self::Usual(_) => None,
+            Self::Scraped(scraped) => Some(scraped.http),
+        };
+        Target { service: self.address(), http }
+    }
+}
+
 impl Plan<'_> {
-    fn start(&self) -> Result<Campanile, BenchError> {
-        Campanile::start_configured(self.options.config.as_deref())
+    fn start(&self) -> Result<Victim, BenchError> {
+        Campanile::start_configured(self.options.config.as_deref()).map(Victim::Usual)
+    }
+
+    fn start_for(&self, attack: &Attack, name: &str) -> Result<Victim, BenchError> {
+        if attack.name == attacks::SCRAPES { Scraped::start(name).map(Victim::Scraped) } else { self.start() }
     }
 
     /// One attack on either service in turns.
     fn alternate(&self, attack: &Attack, out: &mut Output<'_>) -> Result<Row, BenchError> {
-        let (service, other) = (self.start()?, self.start()?);
+        let (service, other) = (self.start_for(attack, "here")?, self.start_for(attack, "elsewhere")?);
         let mut turns = Turns::new();
         let run = self.carry(&service, |view| {
             if attack.name == attacks::FLOOD {
@@ -260,11 +295,11 @@ impl Plan<'_> {
         run
     }
 
-    fn attack(&self, chosen: &[Attack], service: &Campanile, turns: &mut Turns) -> Result<(), BenchError> {
+    fn attack(&self, chosen: &[Attack], service: &Victim, turns: &mut Turns) -> Result<(), BenchError> {
         let until = clock::now() + self.turn_ns;
         let (scenes, seen) = thread::scope(|scope| {
             let looking = scope.spawn(|| onlooker::look(service, until));
-            let scenes = assault(chosen, service.address(), self.turn_ns, turns.pace);
+            let scenes = assault(chosen, service.target(), self.turn_ns, turns.pace);
             (scenes, looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         turns.seen.add(&seen?);
@@ -277,14 +312,14 @@ impl Plan<'_> {
 }
 
 /// Sequences a second that come through a service when it is flooded with them.
-fn saturation(attack: &Attack, service: &Campanile) -> Result<f64, BenchError> {
-    let scenes = assault(std::slice::from_ref(attack), service.address(), SATURATED_FOR, None)?;
+fn saturation(attack: &Attack, service: &Victim) -> Result<f64, BenchError> {
+    let scenes = assault(std::slice::from_ref(attack), service.target(), SATURATED_FOR, None)?;
     let events = scenes.iter().map(|scene| scene.received).sum();
     Ok((ratio(events, attacks::FLOOD_BATCH.into()) / clock::seconds(SATURATED_FOR)).max(1.0))
 }
 
 /// Makes these attacks at the same time, each on a thread of its own.
-fn assault(chosen: &[Attack], service: SocketAddr, turn_ns: u64, pace: Option<f64>) -> Result<Vec<Scene>, BenchError> {
+fn assault(chosen: &[Attack], target: Target, turn_ns: u64, pace: Option<f64>) -> Result<Vec<Scene>, BenchError> {
     let until = clock::now() + turn_ns;
     thread::scope(|scope| {
         let attackers: Vec<_> = chosen
@@ -294,7 +329,7 @@ fn assault(chosen: &[Attack], service: SocketAddr, turn_ns: u64, pace: Option<f6
                     // They stand for other machines, and get of this one what nobody else wants. Should that be refused, they
                     // are only stronger.
                     let _ = system::run_only_when_idle();
-                    attack.run(service, until, pace)
+                    attack.run(target, until, pace)
                 })
             })
             .collect();
@@ -435,7 +470,11 @@ fn verdict(report: &Report) -> Result<(), BenchError> {
             let Losses { lost, out_of_order, .. } = row.losses;
             found.push(format!("{name}: {lost} events of others lost, {out_of_order} out of order"));
         }
-        let times_max = if row.flood_rate.is_some() { P99_RATIO_OF_FLOOD_MAX } else { P99_RATIO_MAX };
+        let times_max = match name {
+            attacks::FLOOD => P99_RATIO_OF_FLOOD_MAX,
+            attacks::SCRAPES => P99_RATIO_OF_SCRAPES_MAX,
+            _ => P99_RATIO_MAX,
+        };
         if let Some(times) = row.p99_ratio.filter(|times| *times > times_max) {
             found.push(format!("{name}: a p99 of {times:.2} times that beside the same attack on another service"));
         }

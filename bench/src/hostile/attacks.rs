@@ -25,9 +25,19 @@ pub(super) struct Attack {
     wave: fn(&mut Scene) -> Result<()>,
 }
 
+/// Which service is attacked.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Target {
+    pub(super) service: SocketAddr,
+    /// Where it serves HTTP, if it does.
+    pub(super) http: Option<SocketAddr>,
+}
+
 /// Where an attack takes place, and what came of it so far.
 pub(super) struct Scene {
     service: SocketAddr,
+    /// Where it serves HTTP, if it does.
+    pub(super) http: Option<SocketAddr>,
     until: u64,
     /// Sequences a second that [`FLOOD`] is to publish; as many as are taken, if none are said.
     pace: Option<f64>,
@@ -43,6 +53,9 @@ pub(super) struct Scene {
 pub(super) const FLOOD: &str = "flood";
 /// Events in each of its sequences.
 pub(super) const FLOOD_BATCH: u16 = 64;
+
+/// The one that is none: whoever looks at how things stand.
+pub(super) const SCRAPES: &str = "scrapes";
 
 /// All of them, in the order in which they are told of in docs/operating.md.
 pub(super) const ALL: &[Attack] = &[
@@ -71,17 +84,18 @@ pub(super) const ALL: &[Attack] = &[
         story: "a publisher of 0.8 of what the service takes, and its consumer",
         wave: publish_at_pace,
     },
+    Attack {
+        name: SCRAPES,
+        story: "metrics of ten thousand consumers, each by name, asked for each second",
+        wave: super::scrapes::scrape,
+    },
 ];
 
 impl Attack {
     /// Runs waves until then, at that pace if it has one. What came of them.
-    pub(super) fn run(
-        &self,
-        service: SocketAddr,
-        until: u64,
-        pace: Option<f64>,
-    ) -> core::result::Result<Scene, BenchError> {
-        let mut scene = Scene { service, until, pace, received: 0, tries: 0, refusals: 0 };
+    pub(super) fn run(&self, target: Target, until: u64, pace: Option<f64>) -> core::result::Result<Scene, BenchError> {
+        let Target { service, http } = target;
+        let mut scene = Scene { service, http, until, pace, received: 0, tries: 0, refusals: 0 };
         while clock::now() < until {
             if (self.wave)(&mut scene).is_err() {
                 scene.refusals += 1;
@@ -116,7 +130,7 @@ impl Scene {
     }
 
     /// Has things be as they are until the end, or for this long.
-    fn rest(&self, nanoseconds: u64) -> Result<()> {
+    pub(super) fn rest(&self, nanoseconds: u64) -> Result<()> {
         let until = clock::now().saturating_add(nanoseconds).min(self.until);
         clock::sleep_until(until).map_err(Error::other)
     }
