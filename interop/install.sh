@@ -80,6 +80,20 @@ if ! make -s --no-print-directory -C "$here/jacorb" OUT="$out/jacorb"; then
     say "could not build the JacORB programs; when Maven says so above, its repository was out of reach" >&2
     exit 1
 fi
+# What looks at metrics and alert rules as Prometheus does.
+if ! [ -e "$out/promtool" ]; then
+    say "fetching promtool of Debian's prometheus"
+    unpacked=$(mktemp -d)
+    fetch() (cd "$unpacked" && apt-get download -qq prometheus >log 2>&1)
+    if ! fetch && ! { apt-get update -qq >"$unpacked/log" 2>&1 && fetch; }; then
+        cat "$unpacked/log" >&2
+        say "could not fetch prometheus (offline, or no such package in this distribution?)" >&2
+        exit 1
+    fi
+    dpkg-deb -x "$unpacked"/prometheus_*.deb "$unpacked"
+    mv "$unpacked/usr/bin/promtool" "$out/promtool"
+    rm -rf "$unpacked"
+fi
 # The tools of Cyclone DDS, which look at what the service shows there.
 dds=$out/dds
 if ! [ -e "$dds/made" ]; then

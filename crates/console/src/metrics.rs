@@ -18,9 +18,10 @@ const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// and in the former format.
 const FORMER_KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether somebody who takes these kinds of text is told in the former format, and what kind that is.
+/// Whether somebody who takes these kinds of text is told in the former format, and what kind that is. As exporters do: who does not ask for
+/// the other gets that, so that what `curl` prints can be read by whatever people have.
 pub(crate) fn format(accepts: &str) -> (bool, &'static str) {
-    let is_former = accepts.contains("text/plain") && !accepts.contains("application/openmetrics-text");
+    let is_former = !accepts.contains("application/openmetrics-text");
     (is_former, if is_former { FORMER_KIND } else { KIND })
 }
 

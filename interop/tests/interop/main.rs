@@ -27,6 +27,8 @@ mod pairings;
 #[cfg(test)]
 mod priorities;
 #[cfg(test)]
+mod prometheus;
+#[cfg(test)]
 mod restarts;
 #[cfg(test)]
 mod simple;

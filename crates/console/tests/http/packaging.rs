@@ -18,7 +18,7 @@ fn rules_and_dashboard_name_metrics_that_a_service_tells_of() {
     let rig = start();
     let (_proxy, _mute) = rig.mute_consumer(None, &[]);
     rig.supplier(None).publish(&numbered(1)).unwrap();
-    let text = rig.get("/metrics").body;
+    let text = rig.scrape().body;
     // Of some there are no samples yet, but there is always their family; as a counter's, with `_total` behind it.
     let families =
         text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).map(|line| line.split_once(' ').unwrap());

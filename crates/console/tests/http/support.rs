@@ -190,6 +190,12 @@ impl Rig {
         self.send(&format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address()))
     }
 
+    /// Metrics as OpenMetrics has them.
+    pub(crate) fn scrape(&self) -> Answer {
+        let (address, accept) = (self.address(), "Accept: application/openmetrics-text");
+        self.send(&format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n{accept}\r\nConnection: close\r\n\r\n"))
+    }
+
     /// What is told now, and not what was told half a second ago.
     pub(crate) fn get_json(&self, path: &str) -> Value {
         let answer = self.get(path);
