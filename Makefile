@@ -15,7 +15,7 @@ UNITS ?= /etc/systemd/system
 # What makes the Debian package, in a folder of its own.
 CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build build-with-dds install deb try-deb container install-cpp java-package wheel \
+.PHONY: library run test check build build-with-dds static install deb try-deb container install-cpp java-package wheel \
 	install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
@@ -58,10 +58,21 @@ $(CARGO_DEB):
 try-deb:
 	packaging/debian/try.sh
 
-# The image `campanile`, by podman or docker, whichever is there.
-CONTAINER ?= $(shell command -v podman || echo docker)
-container:
-	$(CONTAINER) build -t campanile -f packaging/container/Containerfile .
+# The service with its tools in one file that needs no library of the system's: target/MACHINE-unknown-linux-musl/release/campanile. Without
+# DDS. Needs rustup target add MACHINE-unknown-linux-musl, and musl-gcc (Debian: musl-tools).
+STATIC_TARGET ?= $(shell uname -m)-unknown-linux-musl
+static:
+	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p campanile-cli
+
+# The image `campanile`, with that in it and nothing else, by podman, buildah or docker, whichever is there.
+CONTAINER ?= $(firstword $(shell command -v podman buildah) docker)
+container: static
+	rm -rf target/container
+	install -D -m 755 -t target/container target/$(STATIC_TARGET)/release/campanile
+	install -d target/container/state
+	install -m 644 LICENSE-APACHE LICENSE-MIT target/container
+	{ packaging/third-party.py campanile-cli; cat /usr/share/doc/musl/copyright; } | gzip -9n > target/container/third-party.gz
+	$(CONTAINER) build -t campanile -f packaging/container/Containerfile target/container
 
 # With DDS, which needs CMake and a C compiler; WHEEL_FEATURES= leaves it out.
 WHEEL_FEATURES ?= --features dds

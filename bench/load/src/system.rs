@@ -40,9 +40,10 @@ pub fn have_run_fifo(pid: u32, priority: u8) -> io::Result<()> {
 }
 
 fn schedule(pid: libc::pid_t, policy: libc::c_int, priority: u8) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: libc::c_int::from(priority) };
-    // SAFETY: `parameters` lives until the call returns, which only reads it; 0 names the calling thread.
-    let result = unsafe { libc::sched_setscheduler(pid, policy, &raw const parameters) };
+    let priority = libc::c_int::from(priority);
+    // Past the C library: that of static programs, musl, refuses it.
+    // SAFETY: the kernel's `sched_param` is this one number, which lives until the call returns, and is only read; 0 names the calling thread.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, pid, policy, &raw const priority) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -466,7 +466,7 @@ impl Door {
     fn dispatch(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
         let target = self.target(call.key).ok_or_else(Raised::object_not_exist)?;
         let operation = table::find(self.servant(target)?, call.operation).ok_or_else(Raised::bad_operation)?;
-        let act = self.act(target, operation.name);
+        let act = self.act(target, operation.name, &call.args);
         let done = self.authorize(target, operation.name);
         let done = done.and_then(|()| (operation.handler)(self, target, call.args.clone(), reply));
         if let Some(what) = act {

@@ -140,6 +140,20 @@ pub(super) fn read_properties<'a>(args: &mut Reader<'a>) -> Result<Vec<Given<'a>
     given.filter(|given| !given.as_ref().is_ok_and(Given::is_nothing)).collect()
 }
 
+/// What is set by such properties, in words: the first few of them.
+pub(super) fn told(args: &mut Reader<'_>) -> Option<String> {
+    const TOLD: usize = 8;
+    let given = read_properties(args).ok()?;
+    let mut work = Work::new(VALUE_STEPS, VALUE_DEPTH);
+    let told = given.iter().take(TOLD).map(|Given { name, value }| {
+        let value = value.decode(&mut work).map_or_else(|_| "?".to_owned(), |value| value.to_string());
+        format!("{}={value}", name.escape_debug())
+    });
+    let told = told.collect::<Vec<_>>().join(", ");
+    let more = if given.len() > TOLD { ", …" } else { "" };
+    (!given.is_empty()).then(|| format!("{told}{more}"))
+}
+
 /// The settings and limits of a new channel.
 pub(super) fn initial(door: &mut Door, qos: &[Given<'_>], admin: &[Given<'_>]) -> Result<Wanted, Raised> {
     let wanted = add_qos(qos, Place::Channel, door.wanted_initially()).map_err(UserException::UnsupportedQoS)?;

@@ -63,14 +63,15 @@ impl Datagrams {
     /// As the system says.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<()> {
         self.lengths.clear();
-        let (mut pieces, mut headers) = (pieces(&mut self.bytes, self.octets), [EMPTY; DATAGRAMS_MAX]);
+        let (mut pieces, mut headers) = (pieces(&mut self.bytes, self.octets), empty());
         for (header, piece) in headers.iter_mut().zip(&mut pieces) {
             header.msg_hdr.msg_iov = ptr::from_mut(piece);
             header.msg_hdr.msg_iovlen = 1;
         }
         let (most, flags) = (libc::c_uint::try_from(headers.len()).unwrap_or(0), libc::MSG_WAITFORONE);
         // SAFETY: there are `most` headers, each with one piece, which is a part of `bytes` of its own; all live until the call returns.
-        let count = unsafe { libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), most, flags, ptr::null_mut()) };
+        let count =
+            unsafe { libc::recvmmsg(socket.as_raw_fd(), headers.as_mut_ptr(), most, flags as _, ptr::null_mut()) };
         let count = usize::try_from(count).map_err(|_| io::Error::last_os_error())?;
         self.lengths.extend(headers.iter().take(count).map(|header| header.msg_len as usize));
         Ok(())
@@ -81,7 +82,7 @@ impl Datagrams {
     /// # Errors
     /// As the system says.
     pub fn send(&mut self, socket: &UdpSocket) -> io::Result<usize> {
-        let (mut pieces, mut headers) = (pieces(&mut self.bytes, self.octets), [EMPTY; DATAGRAMS_MAX]);
+        let (mut pieces, mut headers) = (pieces(&mut self.bytes, self.octets), empty());
         for ((header, piece), length) in headers.iter_mut().zip(&mut pieces).zip(&self.lengths) {
             piece.iov_len = *length;
             header.msg_hdr.msg_iov = ptr::from_mut(piece);
@@ -99,18 +100,11 @@ impl Datagrams {
     }
 }
 
-const EMPTY: libc::mmsghdr = libc::mmsghdr {
-    msg_hdr: libc::msghdr {
-        msg_name: ptr::null_mut(),
-        msg_namelen: 0,
-        msg_iov: ptr::null_mut(),
-        msg_iovlen: 0,
-        msg_control: ptr::null_mut(),
-        msg_controllen: 0,
-        msg_flags: 0,
-    },
-    msg_len: 0,
-};
+/// Headers that name nobody and have nothing. C libraries differ in what else is in them.
+fn empty() -> [libc::mmsghdr; DATAGRAMS_MAX] {
+    // SAFETY: they are numbers and pointers, of which zeros are values: no octets anywhere.
+    unsafe { std::mem::zeroed() }
+}
 
 fn pieces(bytes: &mut [u8], octets: usize) -> [libc::iovec; DATAGRAMS_MAX] {
     let mut parts = bytes.chunks_exact_mut(octets);

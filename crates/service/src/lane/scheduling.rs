@@ -24,10 +24,11 @@ const HIGHEST: i32 = 98;
 /// When the process may not (`CAP_SYS_NICE`, or `RLIMIT_RTPRIO` of at least that priority), or the thread is gone.
 pub(crate) fn set_policy(thread: Pid, native: Option<i32>) -> io::Result<()> {
     let (policy, sched_priority) = native.map_or((libc::SCHED_OTHER, 0), |native| (libc::SCHED_FIFO, native));
-    let parameters = libc::sched_param { sched_priority };
-    // SAFETY: `parameters` lives until the call returns, which only reads it. Whatever the thread's number names, changing its
-    // scheduling touches no memory of this process.
-    let result = unsafe { libc::sched_setscheduler(thread.as_raw_nonzero().get(), policy, &raw const parameters) };
+    let thread = thread.as_raw_nonzero().get();
+    // Past the C library: that of static programs, musl, refuses it.
+    // SAFETY: the kernel's `sched_param` is this one number, which lives until the call returns, and is only read. Whatever the thread's
+    // number names, changing its scheduling touches no memory of this process.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setscheduler, thread, policy, &raw const sched_priority) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

@@ -56,7 +56,10 @@ fn each_act_by_corba_has_a_line_with_who_what_and_what_came_of_it() {
     let unknown = client::notify::Property::new("NoSuchProperty", giop::value::AnyValue::default());
     let refused = as_seen_by(CHIEF, &channel).set_qos(&[unknown]);
     assert!(matches!(refused, Err(InvokeError::User { .. })), "{refused:?}");
-    await_line(&["audit: 127.0.9.1: set_qos on channel 5: failed, "]);
+    await_line(&["audit: 127.0.9.1: set_qos on channel 5: NoSuchProperty=null: failed, "]);
+    let longer = client::notify::Property::new("MaxEventsPerConsumer", 1_000_i32);
+    assert!(permitted(as_seen_by(CHIEF, &channel).set_qos(&[longer])));
+    await_line(&["audit: 127.0.9.1: set_qos on channel 5: MaxEventsPerConsumer=1000: done"]);
     // Somebody else's connection is an act; one's own, and a look, are none.
     let bare = Bare::new();
     let (first, second) = (consumer_of(&service, WORKER, &bare), consumer_of(&service, WORKER, &bare));

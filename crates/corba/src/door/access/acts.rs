@@ -6,10 +6,12 @@
 use super::{Door, Needs, needs};
 use crate::door::Thing;
 use crate::exceptions::{ACCESS_DENIED, Raised};
+use crate::qos;
 use crate::table::{AdminKey, Target};
 use access::Channel;
 use accounts::Account;
 use engine::{ChannelId, Side};
+use giop::cdr::Reader;
 use std::sync::Arc;
 
 /// Acts that are remembered until they are asked for: a request is one at most.
@@ -50,7 +52,7 @@ impl core::fmt::Display for ActOutcome {
 
 impl Door {
     /// What an operation is called among acts; nothing if it is none. To be asked before it is carried out: an object may be gone then.
-    pub(in crate::door) fn act(&self, target: Target, operation: &str) -> Option<String> {
+    pub(in crate::door) fn act(&self, target: Target, operation: &str, args: &Reader<'_>) -> Option<String> {
         let account = self.principal.as_ref()?;
         let is_act = match needs(target, operation) {
             Needs::Administers => !is_look(target, operation),
@@ -58,8 +60,13 @@ impl Door {
             Needs::KnowsAny => matches!(operation, "create_channel" | "create_named_channel" | "create_object"),
             Needs::Nothing | Needs::Knows | Needs::Uses(_) => false,
         };
-        (is_act && log::log_enabled!(target: "audit", log::Level::Info))
-            .then(|| format!("{operation} on {}", self.told_of(target)))
+        if !is_act || !log::log_enabled!(target: "audit", log::Level::Info) {
+            return None;
+        }
+        let is_setting = matches!(operation, "set_qos" | "set_admin");
+        let set = if is_setting { qos::told(&mut args.clone()) } else { None };
+        let set = set.map_or_else(String::new, |set| format!(": {set}"));
+        Some(format!("{operation} on {}{set}", self.told_of(target)))
     }
 
     /// Takes note of what came of an act.
