@@ -65,14 +65,14 @@ static:
 	$(CARGO) build --release --locked --target $(STATIC_TARGET) -p campanile-cli
 
 # The image `campanile`, with that in it and nothing else, by podman, buildah or docker, whichever is there.
-CONTAINER ?= $(firstword $(shell command -v podman buildah) docker)
+CONTAINER ?= $(firstword $(shell for tool in podman buildah; do command -v $$tool; done) docker)
 container: static
 	rm -rf target/container
-	install -D -m 755 -t target/container target/$(STATIC_TARGET)/release/campanile
+	install -D -s -m 755 -t target/container target/$(STATIC_TARGET)/release/campanile
 	install -d target/container/state
 	install -m 644 LICENSE-APACHE LICENSE-MIT target/container
 	{ packaging/third-party.py campanile-cli; cat /usr/share/doc/musl/copyright; } | gzip -9n > target/container/third-party.gz
-	$(CONTAINER) build -t campanile -f packaging/container/Containerfile target/container
+	BUILDAH_FORMAT=docker $(CONTAINER) build -t campanile -f packaging/container/Containerfile target/container
 
 # With DDS, which needs CMake and a C compiler; WHEEL_FEATURES= leaves it out.
 WHEEL_FEATURES ?= --features dds
