@@ -369,7 +369,14 @@ mod tests {
             let (name, kind, unit) = name_of(*counter);
             assert!(name.ends_with(unit), "{name}");
             assert!(!name.ends_with("_total") && !name.ends_with("_info") && !name.ends_with("_count"), "{name}");
-            assert!(name.ends_with("_bytes") == (unit == "bytes"), "{name}");
+            // Octets of what was refused are counted by how often.
+            let of_octets = counter.name().contains("_bytes") && !counter.name().ends_with("_reached");
+            assert_eq!(of_octets, unit == "bytes", "{name}");
+            assert_eq!(
+                ["_ns", "_us", "_ms"].iter().any(|unit| counter.name().ends_with(unit)),
+                unit == "seconds",
+                "{name}"
+            );
             assert!(kind == Kind::Gauge || kind == Kind::Counter);
             assert!(names.insert(name.clone()), "{name}");
             assert!(

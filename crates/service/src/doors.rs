@@ -6,9 +6,7 @@
 //! else; a door uses what of the lane it needs: it hands events in with `Core::admit`, is told by [`Worker::answer`] when
 //! what it is owed for them is due, and gets what is to be delivered by [`Core::send`].
 //!
-//! To add one: a variant of [`Tag`], of what travels between threads ([`Foreign`], [`Moving`], [`Request`], [`ToDoor`]) as
-//! far as it sends any of that, and of [`Claim`]; its state in [`Doors`] and its connections in [`Clients`]; and its line in
-//! each `match`, which the compiler asks for.
+//! How to add one is told in ARCHITECTURE.md.
 
 pub(crate) mod dds;
 pub(crate) mod forms;

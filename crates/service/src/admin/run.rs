@@ -441,7 +441,7 @@ impl Administration {
 
     /// An answer of administration's as whoever waits for it gets it.
     fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
-        let has_changed = matches!(answer, Ok(Answer::Disconnected(_) | Answer::Applied(_) | Answer::Done(_)));
+        let has_changed = answer.as_ref().is_ok_and(Answer::tells_of_a_change);
         match waiting {
             Waiting::Client(request) => {
                 let answered = match &answer {

@@ -146,6 +146,30 @@ pub enum Answer {
     Denied(Forbidden),
 }
 
+impl Answer {
+    /// Whether it answers a command, by which something may have changed that is to outlive the process: then it waits for that.
+    pub(crate) const fn tells_of_a_change(&self) -> bool {
+        match self {
+            Self::Disconnected(_) | Self::Applied(_) | Self::Done(_) => true,
+            Self::Counters(_)
+            | Self::Lanes(_)
+            | Self::Consumers(_)
+            | Self::Channels(_)
+            | Self::History(_)
+            | Self::Drops { .. }
+            | Self::Suppliers(_)
+            | Self::Restored(_)
+            | Self::Progress
+            | Self::Topology(_)
+            | Self::Figures(_)
+            | Self::Names(_)
+            | Self::ChannelList(_)
+            | Self::Channel(_)
+            | Self::Denied(_) => false,
+        }
+    }
+}
+
 /// How consumers and channels stand.
 #[derive(Debug, Clone, Default)]
 pub struct Figures {
