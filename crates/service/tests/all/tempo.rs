@@ -1,5 +1,6 @@
 //! The small protocol (docs/tempo.md): end points that are only sockets, and the service as their broker.
 
+mod bad_input;
 mod bounds;
 mod groups;
 pub(crate) mod peers;
