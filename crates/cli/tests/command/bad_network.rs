@@ -140,7 +140,6 @@ fn over_udp(said: &link::Said) {
     // Slower ones are possible, where the machine has other things to do.
     let is_due = delay.strip_suffix(" ms").is_none_or(|ms| ms.parse::<f64>().unwrap() >= 60.0);
     assert!(is_due && !delay.ends_with("µs"), "{delay}");
-    println!("of {} messages {missing} are missing; a probe's way and back: {delay}", 500 + missing);
     assert!(missing > 0);
     // Some of them are missing only between the broker and the subscriber, who counts those.
     while subscriber.report(", lost ").contains(", lost 0,") {}
