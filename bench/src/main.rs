@@ -98,6 +98,7 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::TempoRates(options) => experiments::tempo::rates::run(options, out),
         Command::TempoSaturation(options) => experiments::tempo::saturation::run(options, out),
         Command::TempoIsolation(options) => experiments::tempo::isolation::run(options, out),
+        Command::TempoChurn(options) => experiments::tempo::churn::run(options, out),
         Command::TempoFanOut(options) => experiments::tempo::fan_out::run(options, out),
         Command::TempoPredicted(options) => experiments::tempo::predicted::run(options, out),
         Command::TempoRelayProcess(options) => experiments::tempo::relay::run_process(options, out),

@@ -77,6 +77,9 @@ pub(crate) enum Command {
     /// One Tempo publisher and a hundred subscribers: to each, to a multicast group, through a broker
     #[command(after_help = TEMPO_FAN_OUT_EXAMPLES)]
     TempoFanOut(ExperimentOptions),
+    /// A thousand Tempo publishers appear at a broker and vanish, again and again: what is left of them
+    #[command(after_help = TEMPO_CHURN_EXAMPLES)]
+    TempoChurn(ExperimentOptions),
     /// 8 KB at 10 Hz to 1 to 100 subscribers, through the simple API on a notification service and on DDS, beside Cyclone DDS alone
     #[command(after_help = ALMA_EXAMPLES)]
     Alma(ExperimentOptions),
@@ -164,6 +167,11 @@ const TEMPO_FAN_OUT_EXAMPLES: &str = "\
 Examples:
   campanile-bench tempo-fan-out                   a minute and a half
   campanile-bench tempo-fan-out --quick --json | jq '.rows[] | {mode, transport, last_p99_us}'";
+
+const TEMPO_CHURN_EXAMPLES: &str = "\
+Examples:
+  campanile-bench tempo-churn                     ten minutes
+  campanile-bench tempo-churn --seconds 20 --json | jq '.rows[] | {seconds, publishers, resident_bytes, sessions, topics, descriptors}'";
 
 const TEMPO_PREDICTED_EXAMPLES: &str = "\
 Examples:

@@ -1,10 +1,11 @@
 //! The experiments of Bauer, Garcés-Erice and Rooney: *Tempo: A Simple Time-Sensitive Messaging System*, section VI, by the small protocol
 //! itself: `tempo-latency` (tables I to III), `tempo-rates` (figure 10), `tempo-saturation`, `tempo-isolation` (figures 11 and 12),
-//! `tempo-fan-out`, and `tempo-predicted` (sections IV.A, IV.C and IV.E).
+//! `tempo-fan-out`, `tempo-churn`, and `tempo-predicted` (sections IV.A, IV.C and IV.E).
 //!
 //! Publishers and subscribers are threads of this process, on one core; what is between them, a broker or the floor of one, is a process
 //! on another. Who is compared takes turns.
 
+pub(crate) mod churn;
 pub(crate) mod fan_out;
 pub(crate) mod isolation;
 pub(crate) mod latency;

@@ -129,16 +129,11 @@ static void start(struct program *p, const char *topic, const char *url, char *n
     socklen_t size = sizeof here;
     getsockname(p->sockets[0], (struct sockaddr *)&here, &size);
     fprintf(stderr, "port %u\n", from_socket(&here).port);
-    tempo_begin(&p->end_point, (uint32_t)random[0] | 1, random + 1, kind, &channel, p->buffer, sizeof p->buffer);
+    tempo_begin(&p->end_point, (uint32_t)random[0] | 1, random + 1, kind, &channel, p->buffer, sizeof p->buffer, &p->driver);
 }
 
-static int has_listener(const struct program *p) {
-    for (int i = 0; i < TEMPO_PEERS; i++)
-        if (tempo_takes(&p->end_point, i, p->topic, 0)) return 1;
-    return 0;
-}
 static void publish(struct program *p, const char *line, size_t n) {
-    tempo_publish(&p->end_point, now(), p->topic, 0, 0, (const uint8_t *)line, n, &p->driver);
+    tempo_publish(&p->end_point, now(), p->topic, 0, 0, (const uint8_t *)line, n);
 }
 /* Sends the next number or, if there is one, the next line. */
 static void send_next(struct program *p, int has_line) {
@@ -154,7 +149,7 @@ static void receive(struct program *p, int file) {
     const ssize_t n = recvfrom(file, octets, sizeof octets, 0, (struct sockaddr *)&address, &size);
     if (n < 0) return;
     const struct tempo_address from = from_socket(&address);
-    tempo_handle(&p->end_point, now(), &from, octets, (size_t)n, &p->driver);
+    tempo_handle(&p->end_point, now(), &from, octets, (size_t)n);
 }
 
 int main(int argc, char **argv) {
@@ -171,8 +166,9 @@ int main(int argc, char **argv) {
     p.topic = tempo_add(&p.end_point, name, p.is_publisher ? TEMPO_PUBLISHER : TEMPO_SUBSCRIBER, 0, 0);
     if (p.topic < 0) fail("the topic");
     while (p.left != 0) {
-        const uint64_t next = tempo_tick(&p.end_point, now(), &p.driver), at = now();
-        const int sends = p.is_publisher && has_listener(&p), wait_ms = next > at ? (int)((next - at) / TEMPO_MS) + 1 : 0;
+        const uint64_t next = tempo_tick(&p.end_point, now()), at = now();
+        const int sends = p.is_publisher && tempo_spread(&p.end_point, NULL, &p.end_point.topics[p.topic], 0) > 0;
+        const int wait_ms = next > at ? (int)((next - at) / TEMPO_MS) + 1 : 0;
         struct pollfd files[3] = { { p.sockets[0], POLLIN, 0 }, { p.sockets[1], POLLIN, 0 }, { sends && p.left < 0 ? 0 : -1, POLLIN, 0 } };
         const int ready = poll(files, 3, sends && p.left > 0 ? 10 : wait_ms);
         for (int i = 0; i < 2; i++) if (ready > 0 && (files[i].revents & POLLIN)) receive(&p, p.sockets[i]);
@@ -182,6 +178,6 @@ int main(int argc, char **argv) {
         const struct tempo_peer *peer = &p.end_point.peers[i];
         if (peer->session != 0) fprintf(stderr, "received %lu, lost %lu\n", (unsigned long)peer->received, (unsigned long)peer->lost);
     }
-    tempo_remove(&p.end_point, p.topic, &p.driver);
+    tempo_remove(&p.end_point, p.topic);
     return 0;
 }

@@ -1,4 +1,4 @@
-/* tempo.h for the tests (tests/c_header.rs): reads and writes frames that they made, and is an end point that they drive.
+/* tempo.h and tempo_frames.h for the tests (tests/c_header): reads and writes frames that they made, and is an end point that they drive.
  *
  *     test size           octets of an end point, and of its buffer
  *     test frames FILE    each a length (4 octets, little-endian) and octets: what tempo.h says of them, and what it writes in turn
@@ -132,11 +132,12 @@ static void on_send(void *context, const struct tempo_address *to, const uint8_t
 }
 static void on_message(void *context, int topic, const struct tempo_frame *f) {
     printf("message topic=%d", topic);
+    (void)context;
     print_frame(f);
     printf("\n");
-    if (answers_with >= 0) tempo_publish(&end_point, now, answers_with, 0, 0, f->octets, f->n, (const struct tempo_driver *)context);
+    if (answers_with >= 0) tempo_publish(&end_point, now, answers_with, 0, 0, f->octets, f->n);
 }
-static struct tempo_driver driver = { &driver, on_send, on_message };
+static const struct tempo_driver driver = { NULL, on_send, on_message };
 
 static char *word(void) {
     char *next = strtok(NULL, " \n");
@@ -172,7 +173,7 @@ static void begin(void) {
     const struct tempo_address channel = address();
     const size_t octets = (size_t)number();
     if (octets > sizeof buffer) fail("no such buffer");
-    tempo_begin(&end_point, session, secret, kind, &channel, octets > 0 ? buffer : NULL, octets);
+    tempo_begin(&end_point, session, secret, kind, &channel, octets > 0 ? buffer : NULL, octets, &driver);
     end_point.period_ms = (uint16_t)number();
     answers_with = -1;
     printf("=\n");
@@ -195,7 +196,7 @@ static void handle(void) {
     uint8_t *exact = (uint8_t *)malloc(n == 0 ? 1 : n);
     if (exact == NULL) fail("no memory");
     memcpy(exact, octets, n);
-    const ptrdiff_t consumed = tempo_handle(&end_point, now, &from, exact, n, &driver);
+    const ptrdiff_t consumed = tempo_handle(&end_point, now, &from, exact, n);
     free(exact);
     printf("= %td\n", consumed);
 }
@@ -206,7 +207,7 @@ static void publish(void) {
     const int16_t priority = (int16_t)strtol(word(), NULL, 10);
     const int content = (int)number() << 2;
     const size_t n = hex(word(), octets, sizeof octets);
-    printf("= %d\n", tempo_publish(&end_point, now, topic, priority, content, octets, n, &driver));
+    printf("= %d\n", tempo_publish(&end_point, now, topic, priority, content, octets, n));
 }
 static void tell(void) {
     for (int i = 0; i < TEMPO_TOPICS; i++) {
@@ -219,7 +220,8 @@ static void tell(void) {
         const struct tempo_peer *p = &end_point.peers[i];
         if (p->session != 0)
             printf("peer %" PRIu32 " topic=%d rate=%" PRIu32 " received=%" PRIu64 " lost=%" PRIu64 " late=%" PRIu64 " repeated=%" PRIu64
-                   " delay=%" PRIu64 "\n", p->session, p->topic, p->says.rate, p->received, p->lost, p->late, p->repeated, p->delay_ns);
+                   " delay=%" PRIu64 "\n", p->session, (int)(p->topic - end_point.topics), p->says.rate, p->received, p->lost, p->late,
+                   p->repeated, p->delay_ns);
     }
     printf("= unreadable=%" PRIu64 " unbound=%" PRIu64 " no_room=%" PRIu64 " fragments=%" PRIu64, end_point.counters.unreadable,
            end_point.counters.unbound, end_point.counters.no_room, end_point.counters.fragments);
@@ -237,8 +239,8 @@ static int run(void) {
         else if (strcmp(command, "handle") == 0) handle();
         else if (strcmp(command, "publish") == 0) publish();
         else if (strcmp(command, "tell") == 0) tell();
-        else if (strcmp(command, "tick") == 0) printf("= %" PRIu64 "\n", tempo_tick(&end_point, number(), &driver));
-        else if (strcmp(command, "remove") == 0) tempo_remove(&end_point, (int)number(), &driver), printf("=\n");
+        else if (strcmp(command, "tick") == 0) printf("= %" PRIu64 "\n", tempo_tick(&end_point, number()));
+        else if (strcmp(command, "remove") == 0) tempo_remove(&end_point, (int)number()), printf("=\n");
         else if (strcmp(command, "opened") == 0) printf("=\n"); /* which only others need to be told */
         else if (strcmp(command, "answer") == 0) answers_with = (int)number(), printf("=\n");
         else if (strcmp(command, "closed") == 0) {

@@ -46,6 +46,17 @@ pub(super) fn connect(
     if found { Ok((publisher, subscriber)) } else { Err(unfound(topic)) }
 }
 
+/// A subscriber at a broker, which has `taker` called with each message.
+pub(super) fn subscribe(
+    transport: Transport,
+    broker: SocketAddr,
+    topic: &str,
+    mut taker: impl FnMut(&[u8]) + Send + 'static,
+) -> Result<Subscriber, BenchError> {
+    let node = Node::open(&address(transport, broker, false).to_string()).map_err(setup)?;
+    node.subscriber(topic).on(move |message| taker(message.octets)).map_err(setup)
+}
+
 /// A publisher and many subscribers, each an end point of its own.
 pub(super) struct Crowd {
     pub(super) publisher: Publisher,

@@ -1,5 +1,6 @@
 //! The small protocol (docs/tempo.md): end points that are only sockets, and the service as their broker.
 
+mod bad_input;
 mod bounds;
 mod groups;
 pub(crate) mod peers;
@@ -299,6 +300,38 @@ fn a_thousand_publishers_come_and_go_and_nothing_is_left_of_them() {
         assert_eq!(read(&service, left), 0, "{left:?}");
     }
     assert_eq!(read(&service, Counter::TempoExpired), 500);
+}
+
+/// Its session stayed for ever, with its topic and its message, as soon as administration took a moment to make its proxy.
+#[test]
+fn who_says_bye_before_the_broker_is_ready_for_its_message_is_heard_and_forgotten() {
+    let service = start();
+    let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
+    let mut publisher = Datagrams::new(&service, 31);
+    publisher.announce(1, announcement(Role::Publisher, "A/B"));
+    publisher.announced("A/B");
+    let returned = *publisher.cookie();
+    let mut hasty = |name: &str, last: Payload<'_>| {
+        let said = Announcement { returned, ..announcement(Role::Publisher, name) };
+        let frames = [
+            frame(publisher.header(1, 0), Payload::Announcement(said)),
+            frame(publisher.header(1, 1), data(b"in passing")),
+            frame(publisher.header(1, 2), last),
+        ];
+        publisher.send(&frames.concat());
+    };
+    hasty("A/B", Payload::Bye(Role::Publisher));
+    assert_eq!(subscriber.message().1, b"in passing");
+    await_count(&service, Counter::TempoSessions, 1);
+    // It is not let in: there is no such channel. Whether it says so or not, what it sent is lost.
+    hasty("@9/A/B", Payload::Bye(Role::Publisher));
+    await_count(&service, Counter::TempoRefused, 1);
+    await_count(&service, Counter::TempoSessions, 1);
+    hasty("@9/A/B", data(b"and more"));
+    await_count(&service, Counter::TempoRefused, 3);
+    for (left, count) in [(Counter::TempoSessions, 1), (Counter::TempoTopics, 1), (Counter::TempoAnnounced, 1)] {
+        await_count(&service, left, count);
+    }
 }
 
 #[test]

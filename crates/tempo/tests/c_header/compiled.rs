@@ -79,13 +79,14 @@ fn the_header_is_read_without_a_warning_as_c_and_as_c_plus_plus_at_every_optimiz
 }
 
 #[test]
-fn the_header_needs_nothing_of_an_operating_system() {
-    let headers: Vec<String> = fs::read_to_string(source("tempo.h"))
-        .unwrap()
-        .lines()
-        .filter(|line| line.starts_with("#include"))
-        .map(str::to_owned)
-        .collect();
-    assert_eq!(headers, ["#include <stddef.h>", "#include <stdint.h>", "#include <string.h>"]);
-    run(compiler("cc", "-std=c99").args(["-ffreestanding", "-c", "-o", "/dev/null", "-x", "c"]).arg(source("tempo.h")));
+fn the_headers_need_nothing_of_an_operating_system_and_frames_no_end_point() {
+    let includes = |name| -> Vec<String> {
+        let text = fs::read_to_string(source(name)).unwrap();
+        text.lines().filter(|line| line.starts_with("#include")).map(str::to_owned).collect()
+    };
+    assert_eq!(includes("tempo_frames.h"), ["#include <stddef.h>", "#include <stdint.h>", "#include <string.h>"]);
+    assert_eq!(includes("tempo.h"), ["#include \"tempo_frames.h\""]);
+    for name in ["tempo_frames.h", "tempo.h"] {
+        run(compiler("cc", "-std=c99").args(["-ffreestanding", "-c", "-o", "/dev/null", "-x", "c"]).arg(source(name)));
+    }
 }

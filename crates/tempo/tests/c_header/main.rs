@@ -1,5 +1,5 @@
-//! `c/tempo.h`, the protocol for devices in C, against `tempo::wire` and `tempo::endpoint`: frames octet for octet, end points in simulated
-//! time, and over UDP.
+//! `c/tempo_frames.h` and `c/tempo.h`, the protocol for devices in C, against `tempo::wire` and `tempo::endpoint`: frames octet for octet,
+//! end points in simulated time, and over UDP.
 //!
 //! The C compiler is `cc`; the tests fail where there is none. What they run is checked by the compiler's sanitizers.
 

@@ -313,11 +313,15 @@ impl Core {
 
     /// A part is given up, or was not announced any more. What its publisher sent before is yet handed in.
     pub(super) fn give_up_part(&mut self, part: Token) {
-        let Door { sessions, .. } = &mut self.doors.tempo;
-        let Some(known) = sessions.part_mut(part) else { return };
+        let Door { sessions, proxies, .. } = &mut self.doors.tempo;
+        let Some((known, session)) = sessions.both(part) else { return };
         if let Is::Publisher(publisher) = &mut known.is
             && publisher.waiting > 0
         {
+            let proxy = publisher.proxy.and_then(|peer| proxies.get(&peer));
+            if !publisher.is_leaving && proxy.is_some_and(|proxy| proxy.key.is_none()) {
+                session.early.push(part);
+            }
             publisher.is_leaving = true;
             return sessions.hide_part(part);
         }

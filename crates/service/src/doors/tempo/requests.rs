@@ -180,7 +180,9 @@ impl Core {
                 let parts = self.parts_with(peer);
                 for part in parts {
                     self.let_in(part);
-                    self.announce(part);
+                    if !self.is_leaving(part) {
+                        self.announce(part);
+                    }
                 }
                 if let Some(outbox) = blocked {
                     self.lane.resume_outbox(outbox, self.clock.now);
@@ -199,6 +201,11 @@ impl Core {
         }
     }
 
+    fn is_leaving(&self, part: Token) -> bool {
+        let known = self.doors.tempo.sessions.part(part).map(|part| &part.is);
+        matches!(known, Some(Is::Publisher(publisher)) if publisher.is_leaving)
+    }
+
     /// What a publisher sent before its proxy was there has its turn.
     fn let_in(&mut self, part: Token) {
         let Door { sessions, topics, .. } = &mut self.doors.tempo;
@@ -209,18 +216,25 @@ impl Core {
         self.go_on_with_input(topic);
     }
 
-    /// The parts that need a proxy. (An allocation: it is when a client comes or goes.)
-    fn parts_with(&self, peer: Peer) -> Vec<Token> {
-        let Door { proxies, sessions, .. } = &self.doors.tempo;
-        let Some(Proxy { session, purpose, .. }) = proxies.get(&peer) else { return Vec::new() };
+    /// The parts that need a proxy, of which something is known now: those too that were given up meanwhile. (An allocation: it is when a
+    /// client comes or goes.)
+    fn parts_with(&mut self, peer: Peer) -> Vec<Token> {
+        let Door { proxies, sessions, .. } = &mut self.doors.tempo;
+        let Some(&Proxy { session, purpose, .. }) = proxies.get(&peer) else { return Vec::new() };
         match purpose {
-            Purpose::Consumer(part) => vec![*part],
+            Purpose::Consumer(part) => vec![part],
             Purpose::Supplier => {
+                let early = sessions.get_mut(session).map(|session| core::mem::take(&mut session.early));
                 let has_it = |part: &Token| {
                     let is = sessions.part(*part).map(|part| &part.is);
                     matches!(is, Some(Is::Publisher(publisher)) if publisher.proxy == Some(peer))
                 };
-                sessions.get(*session).map(|session| session.parts().filter(has_it).collect()).unwrap_or_default()
+                let (mut parts, others): (Vec<_>, Vec<_>) = early.unwrap_or_default().into_iter().partition(has_it);
+                parts.extend(sessions.get(session).into_iter().flat_map(Session::parts).filter(has_it));
+                if let Some(session) = sessions.get_mut(session) {
+                    session.early = others;
+                }
+                parts
             }
         }
     }
@@ -236,6 +250,8 @@ impl Core {
             }
         }
         for part in parts {
+            // What waited for it has its turn, in which it is lost.
+            self.let_in(part);
             self.give_up_part(part);
         }
     }

@@ -64,6 +64,8 @@ pub(crate) struct Session {
     parts: Vec<(u32, Role, Token)>,
     /// How many there are, those included that have been given up and have something waiting.
     parts_left: usize,
+    /// Those that were given up before their proxy was there, for which something waits.
+    pub(crate) early: Vec<Token>,
     /// Proxies through which it publishes, by channel, and how many of its parts need each.
     suppliers: Vec<(ChannelId, Peer, u32)>,
     /// What is to be sent to it in datagrams.
@@ -197,6 +199,7 @@ impl Session {
             moving: None,
             parts: Vec::new(),
             parts_left: 0,
+            early: Vec::new(),
             suppliers: Vec::new(),
             packets: Packets::default(),
             unread: Unread::default(),

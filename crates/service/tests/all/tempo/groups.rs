@@ -86,6 +86,60 @@ fn share(group: &str) {
     wait_until("the group's publisher hears of all that got its messages", || near_publisher.report().received >= 202);
 }
 
+/// Each passes on to its own what is published in the group, and to the end points there what its own publish; neither takes anything from
+/// the other.
+fn share_by_mistake(group: &str) {
+    let services = [(); 2].map(|()| start_as(|config| config.tempo.group = Some(group.into())));
+    let in_group = format!("udp://{group}");
+    let [at_one, at_other] = services.each_ref().map(|service| format!("udp://{}", service.tempo_address().unwrap()));
+    let [near, third, far, other] = [&in_group, &in_group, &at_one, &at_other].map(|address| node(address));
+    let [(near_subscriber, near_messages), (far_subscriber, far_messages), (other_subscriber, other_messages)] =
+        [&near, &far, &other].map(listen);
+    let [near_publisher, far_publisher] = [&third, &far].map(|node| node.publisher("A/B").open().unwrap());
+    // In the group are a subscriber and two services, each of which speaks for that one, and for one of its own.
+    meets(&near_publisher, 5);
+    meets(&far_publisher, 2);
+    wait_until("all know of each other", || {
+        let known =
+            [&near_subscriber, &far_subscriber, &other_subscriber].map(|subscriber| subscriber.report().publishers);
+        known == [4, 2, 1]
+    });
+    let texts = |who: &str| (0..100).map(|number| format!("{who} {number}")).collect::<Vec<_>>();
+    for (near, far) in texts("near").iter().zip(texts("far")) {
+        near_publisher.publish(near.as_bytes()).unwrap();
+        far_publisher.publish(far.as_bytes()).unwrap();
+    }
+    for messages in [&near_messages, &far_messages] {
+        let mut got: Vec<String> = (0..200).map(|_| messages.next_in_time()).collect();
+        let far: Vec<String> = got.extract_if(.., |text| text.starts_with("far")).collect();
+        assert_eq!((got, far), (texts("near"), texts("far")), "{group}");
+    }
+    let got: Vec<String> = (0..100).map(|_| other_messages.next_in_time()).collect();
+    assert_eq!(got, texts("near"), "{group}");
+    // Last ones, behind which nothing can come that came before.
+    for publisher in [&far_publisher, &near_publisher] {
+        publisher.publish(b"the end").unwrap();
+    }
+    for (messages, ends) in [(&near_messages, 2), (&far_messages, 2), (&other_messages, 1)] {
+        (0..ends).for_each(|_| assert_eq!(messages.next_in_time(), "the end"));
+        assert_eq!(messages.try_recv(), Err(TryRecvError::Empty));
+    }
+}
+
+#[test]
+fn two_services_at_one_broadcast_address_by_mistake_do_not_feed_each_other() {
+    share_by_mistake(&format!("127.255.255.255:{}", free_port()));
+}
+
+#[test]
+fn two_services_in_one_multicast_group_by_mistake_do_not_feed_each_other() {
+    if !carries_multicast() {
+        println!("no multicast on this machine's loopback network: only broadcast is tried");
+        return;
+    }
+    share_by_mistake(&format!("239.255.77.5:{}", free_port()));
+}
+
 #[test]
 fn end_points_that_announce_themselves_to_a_broadcast_address_are_heard_by_the_service() {
     share(&format!("127.255.255.255:{}", free_port()));

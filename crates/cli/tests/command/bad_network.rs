@@ -1,0 +1,188 @@
+//! Tempo's programs over a network that loses, repeats, delays and reorders packets, and parts: three network namespaces, joined by `link`
+//! or, where the kernel has netem, made bad by that.
+//!
+//! The test starts itself again as another user in namespaces of its own, so that it needs no rights and leaves nothing behind.
+
+#![expect(clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
+
+mod link;
+
+use crate::json;
+use crate::support::PROGRAM;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use testing::{NextInTime as _, output_in_time};
+
+/// Becomes another process in namespaces of users, processes and networks, all of which end with it.
+const UNSHARE: [&str; 4] = ["--user", "--map-root-user", "--net", "--pid"];
+
+/// Why this machine cannot have the test.
+fn missing() -> Option<String> {
+    let has = |program: &str| output_in_time(Command::new("sh").args(["-c", &format!("command -v {program}")])).status;
+    if let Some(program) = ["unshare", "ip"].into_iter().find(|program| !has(program).success()) {
+        return Some(format!("there is no `{program}`"));
+    }
+    if let Err(error) = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
+        return Some(format!("/dev/net/tun: {error}"));
+    }
+    let tried = output_in_time(Command::new("unshare").args(UNSHARE).args(["--fork", "true"]));
+    (!tried.status.success()).then(|| String::from_utf8_lossy(&tried.stderr).into_owned())
+}
+
+#[test]
+fn messages_come_in_order_over_a_network_that_loses_repeats_and_reorders_and_come_again_when_it_was_parted() {
+    if let Some(missing) = missing() {
+        println!("not tried on this machine: {missing}");
+        return;
+    }
+    let mut command = Command::new("unshare");
+    command.args(UNSHARE).args(["--fork", "--kill-child"]).arg(std::env::current_exe().unwrap());
+    let output =
+        output_in_time(command.args(["bad_network::within_namespaces", "--exact", "--ignored", "--nocapture"]));
+    println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("test result: ok. 1 passed"));
+}
+
+/// A program in a network namespace of its own, and what it says on standard output and standard error.
+struct Program {
+    child: Child,
+    lines: Receiver<String>,
+    reports: Receiver<String>,
+    /// Whether the kernel makes its packets late, and so on.
+    has_netem: bool,
+}
+
+impl Program {
+    /// At 10.77.0.1, 10.77.0.2 and so on: each place is taken once.
+    fn start(host: usize, arguments: &[&str]) -> Self {
+        let device = format!("bad{}", host - 1);
+        // It has its namespace before the device is moved there.
+        let script = format!(
+            "echo here; read go; ip link set lo up; ip address add 10.77.0.{host}/24 dev {device}; \
+             ip link set {device} up; tc qdisc add dev {device} root {} 2>/dev/null && echo netem || echo none; exec \"$@\"",
+            link::NETEM
+        );
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-c", &script, "sh", PROGRAM]).args(arguments);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (lines, reports) = (read(child.stdout.take().unwrap()), read(child.stderr.take().unwrap()));
+        let mut program = Self { child, lines, reports, has_netem: false };
+        assert_eq!(program.lines.next_in_time(), "here");
+        let there = program.child.id().to_string();
+        let moved = output_in_time(Command::new("ip").args(["link", "set", &device, "netns", &there]));
+        assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stderr));
+        program.child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        program.has_netem = program.lines.next_in_time() == "netem";
+        program
+    }
+
+    /// The next line of standard error that has this in it.
+    fn report(&self, has: &str) -> String {
+        next(&self.reports, has)
+    }
+
+    /// The number in the next message.
+    fn number(&self) -> u64 {
+        json(&self.lines.next_in_time())["text"].as_str().unwrap().parse().unwrap()
+    }
+}
+
+/// The next line that has this in it.
+fn next(lines: &Receiver<String>, has: &str) -> String {
+    std::iter::repeat_with(|| lines.next_in_time()).find(|line| line.contains(has)).unwrap()
+}
+
+/// Lines that are read as soon as they are there, so that no program waits for the test.
+fn read(from: impl Read + Send + 'static) -> Receiver<String> {
+    let (tell, lines) = channel();
+    thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
+    lines
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A subscriber at one place, and a publisher of numbers at another, both with the broker.
+fn pair(transport: &str, period: &str, places: [usize; 2]) -> [Program; 2] {
+    let (topic, at) = (format!("Bad/{transport}"), format!("{transport}://10.77.0.1:2811"));
+    let usual = ["--period", period, "--report"];
+    let subscriber = [&["tempo", "sub", &topic, "--from", &at, "--json"][..], &usual].concat();
+    let publisher = ["tempo", "pub", &topic, "{n}", "--to", &at, "-n", "0", "--rate", "250", "--wait", "60"];
+    [Program::start(places[0], &subscriber), Program::start(places[1], &[&publisher[..], &usual].concat())]
+}
+
+/// Over UDP messages are missing that are lost, or overtaken, and the others come in order, each once. A probe goes through the broker, and
+/// its echo back past it: 20 ms or more, three times.
+fn over_udp(said: &link::Said) {
+    let [subscriber, publisher] = pair("udp", "0.1", [2, 3]);
+    let (mut last, mut missing) = (subscriber.number(), 0);
+    let mut take = |count: u32| {
+        for _ in 0..count {
+            let number = subscriber.number();
+            assert!(number > last, "{number} comes behind {last}");
+            missing += number - last - 1;
+            last = number;
+        }
+        missing
+    };
+    let missing = take(500);
+    let delay = publisher.report("; delay at most ");
+    let delay = delay.split("delay at most ").nth(1).unwrap().split(',').next().unwrap();
+    // Slower ones are possible, where the machine has other things to do.
+    let is_due = delay.strip_suffix(" ms").is_none_or(|ms| ms.parse::<f64>().unwrap() >= 60.0);
+    assert!(is_due && !delay.ends_with("µs"), "{delay}");
+    assert!(missing > 0);
+    // Some of them are missing only between the broker and the subscriber, who counts those.
+    while subscriber.report(", lost ").contains(", lost 0,") {}
+
+    said.is_parted.store(true, Relaxed);
+    subscriber.report("campanile: 0 publishers");
+    publisher.report("campanile: 0 subscribers");
+    said.is_parted.store(false, Relaxed);
+    publisher.report("campanile: 1 subscriber");
+    take(500);
+}
+
+/// Over TCP nothing is missing. A period is longer than what TCP takes to say again what was lost twice.
+fn over_tcp() {
+    let [subscriber, _publisher] = pair("tcp", "1", [4, 5]);
+    let first = subscriber.number();
+    for number in first + 1..first + 500 {
+        assert_eq!(subscriber.number(), number);
+    }
+}
+
+#[test]
+#[ignore = "the test above runs it, in namespaces"]
+fn within_namespaces() {
+    let mut devices = String::new();
+    fs::File::open("/proc/self/net/dev").unwrap().read_to_string(&mut devices).unwrap();
+    // Two lines of headings, and the loopback device.
+    if devices.lines().count() != 3 {
+        println!("this is no namespace of its own:\n{devices}");
+        return;
+    }
+    let said = link::begin(5).unwrap();
+    let broker = Program::start(1, &["serve", "--listen", "127.0.0.1:0", "--tempo-listen", "10.77.0.1:2811"]);
+    said.is_plain.store(broker.has_netem, Relaxed);
+    println!(
+        "packets are lost and late by {}",
+        if broker.has_netem { "netem" } else { "the test: the kernel has no netem" }
+    );
+    // It may say before that it has no real-time threads.
+    next(&broker.lines, "campanile: ready at ");
+    over_udp(&said);
+    over_tcp();
+    let did = [&said.lost, &said.sent_twice, &said.overtaken, &said.kept].map(|count| count.load(Relaxed));
+    println!("packets lost, sent twice, overtaken, and kept while the network was parted: {did:?}");
+    assert!(broker.has_netem || did.iter().all(|&count| count > 0));
+}
