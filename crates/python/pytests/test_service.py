@@ -194,6 +194,23 @@ def test_a_callback_may_publish_and_may_have_enough(channel):
     assert subscription.has_ended
 
 
+def test_callbacks_find_what_the_thread_kept_from_the_event_before(channel):
+    # Python has a thread's state for as long as the thread: one for each event took most of its time.
+    local, seen = threading.local(), queue.Queue()
+
+    def callback(wind):
+        local.all = [*getattr(local, "all", []), wind.speed]
+        seen.put(local.all)
+
+    with campanile.Supplier(channel) as supplier:
+        for _ in range(2):
+            with campanile.Consumer(channel).on(Wind, callback).ready():
+                for number in range(3):
+                    supplier.publish(Wind(number))
+                # Another consumer has another thread.
+                assert [len(seen.get(timeout=WAIT)) for _ in range(3)] == [1, 2, 3]
+
+
 def test_a_slow_callback_harms_nobody_else_and_is_told(channel):
     go_on, troubles = threading.Event(), queue.Queue()
     slow = campanile.Consumer(channel, slow_after=0.01).on(Wind, lambda _: go_on.wait(WAIT)).on_trouble(troubles.put).ready()
