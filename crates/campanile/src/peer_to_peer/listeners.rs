@@ -312,10 +312,20 @@ impl Shared {
     fn take(&self, source: &Source) {
         let mut counter = lock(&self.desk);
         let Counter { desk, sieve } = &mut *counter;
+        let mut octets = Vec::new();
         let outcome = source.reader.take(TAKEN_MAX, |sample| {
-            if !self.has_ended()
-                && sieve.as_mut().is_none_or(|sieve| sieve.passes(&source.declared, sample.cdr))
-                && desk.take_value(&source.declared, sample.cdr)
+            if self.has_ended() {
+                return;
+            }
+            let cdr = match source.declared.from_dds(sample.cdr, &mut octets) {
+                Ok(cdr) => cdr,
+                Err(error) => {
+                    let name = source.declared.name().to_owned();
+                    return self.tell.tell(&Trouble::Unreadable { name, reason: error.to_string() });
+                }
+            };
+            if sieve.as_mut().is_none_or(|sieve| sieve.passes(&source.declared, cdr))
+                && desk.take_value(&source.declared, cdr)
             {
                 self.is_enough.store(true, Ordering::Release);
             }
