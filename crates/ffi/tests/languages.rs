@@ -260,7 +260,9 @@ fn the_first_example_of_each_readme_builds_and_publishes() {
         [("README.md", "cc", "-std=c11", "c"), ("cpp/README.md", "c++", "-std=c++17", "cpp")]
     {
         let program = programs().readme_example(readme, compiler, standard, extension);
-        programs::output(std::process::Command::new(program).env("CAMPANILE_SERVER", service.address().to_string()));
+        let server = service.address().to_string();
+        let said = programs::output(std::process::Command::new(program).env("CAMPANILE_SERVER", server));
+        assert_eq!(said, if extension == "cpp" { "11.5\n" } else { "" }, "{readme}");
         assert_eq!(events.next_in_time(), Wind { speed: 11.5, direction: 270.0 });
     }
 }
