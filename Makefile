@@ -80,11 +80,12 @@ WHEEL_FEATURES ?= --features dds
 wheel:
 	python3 -m venv target/maturin
 	target/maturin/bin/pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
-	target/maturin/bin/maturin build --release --locked $(WHEEL_FEATURES) -m crates/python/Cargo.toml -o target/wheels
+	target/maturin/bin/maturin build --profile library --locked $(WHEEL_FEATURES) -m crates/python/Cargo.toml -o target/wheels
 
 # The library for C and C++: libcampanile.so, headers, CMake's package, pkg-config's file.
 install-cpp: library
 	crates/ffi/install.sh $(LIBRARY) $(PREFIX)
+	$(if $(DESTDIR),,-ldconfig)
 
 # The artifact for Java, with the library inside: target/java/campanile-VERSION.jar, and in the local Maven repository.
 java-package: library

@@ -84,7 +84,10 @@ pub(crate) fn latest(folder: &Path, kind: &str) -> Result<Option<(String, Value)
 
 /// What the names in this path, with dots between, lead to.
 pub(crate) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
-    path.split('.').fold(value, |value, name| value.get(name).unwrap_or(&Value::Null))
+    path.split('.').fold(value, |value, name| {
+        let place = || value.get(name.parse::<usize>().ok()?);
+        value.get(name).or_else(place).unwrap_or(&Value::Null)
+    })
 }
 
 /// The number there.

@@ -104,6 +104,37 @@ impl Declared {
         &self.0.octets.utf8
     }
 
+    /// A value as it travels in DDS, in `octets` if it lies otherwise there.
+    ///
+    /// # Errors
+    /// It is none, or DDS has no room for it.
+    #[cfg(feature = "dds")]
+    pub(crate) fn to_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
+        if !self.0.plan.has_wide() {
+            return self.check(cdr).map(|()| cdr);
+        }
+        octets.clear();
+        let mut reader = Reader::new(cdr, NATIVE);
+        let outcome = self.0.plan.run(&mut reader, &mut Writer::new(octets, dds::encoding()));
+        outcome.and_then(|()| ended(&reader)).map_err(|fault| self.refused(&fault))?;
+        Ok(octets)
+    }
+
+    /// A value as it is handed over, of one that came in DDS; in `octets` if it lies otherwise there.
+    ///
+    /// # Errors
+    /// It is none.
+    #[cfg(feature = "dds")]
+    pub(crate) fn from_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
+        if !self.0.plan.has_wide() {
+            return Ok(cdr);
+        }
+        octets.clear();
+        let mut reader = Reader::new(cdr, dds::encoding());
+        self.0.plan.run(&mut reader, &mut Writer::new(octets, NATIVE)).map_err(|fault| self.refused(&fault))?;
+        Ok(octets)
+    }
+
     /// Whether both are the same type under the same name.
     #[cfg(feature = "dds")]
     pub(crate) fn is_equal(&self, other: &Self) -> bool {

@@ -5,8 +5,10 @@
 
 use campanile::raw::{RawConsumer, RawSupplier};
 use campanile::{
-    Consumer, Declared, Dynamic, Event, Next, PublishOptions, Settings, Supplier, Transport, Trouble, Value,
+    Consumer, Declared, Dynamic, Event, Kind, Next, PublishOptions, Settings, Supplier, Transport, Trouble, TypeCode,
+    Value,
 };
+use giop::cdr::{CharSet, Encoding, Endian, Writer};
 use std::sync::mpsc::channel;
 use testing::{NextInTime, PATIENCE};
 
@@ -123,4 +125,54 @@ fn a_publisher_that_outruns_its_reader_waits_and_nothing_is_lost() {
     let raw = RawSupplier::new("Many", &settings).unwrap();
     let told = raw.publish(&wind, &[0; 3]).unwrap_err();
     assert!(matches!(told, campanile::Error::Value { .. }), "{told}");
+}
+
+/// In DDS a wide character is a number and a wide string such numbers, with neither a mark nor a NUL.
+#[test]
+fn wide_text_travels_and_is_a_string_to_those_who_want_one() {
+    let settings = settings(3);
+    let of = |name: TypeCode, sign: TypeCode| {
+        let of = TypeCode::structure("IDL:Sign:1.0", "Sign", &[("name", name), ("sign", sign)]);
+        Declared::new(&of, None, None).unwrap()
+    };
+    let wide = of(TypeCode::wstring(), TypeCode::primitive(Kind::Wchar));
+    let narrow = of(TypeCode::string(), TypeCode::bounded_string(4));
+    let subscribe = |of: &Declared, filter: Option<&str>| {
+        let consumer = RawConsumer::new("Signs").settings(settings.clone());
+        let consumer = filter.into_iter().fold(consumer, RawConsumer::filter);
+        consumer.events(std::slice::from_ref(of), false, 4).unwrap()
+    };
+    let (same, other) = (subscribe(&wide, Some("$sign == '塔' or $name == ''")), subscribe(&narrow, None));
+    let supplier = RawSupplier::new("Signs", &settings).unwrap();
+    let written = |write: &dyn Fn(&mut Writer<'_>)| {
+        let mut cdr = Vec::new();
+        write(&mut Writer::new(&mut cdr, Encoding { chars: CharSet::Utf8, ..Encoding::new(Endian::NATIVE) }));
+        cdr
+    };
+    let value = written(&|writer| {
+        writer.wstring("Überlingen \u{feff}塔 🦀");
+        writer.wchar('塔');
+    });
+    let mut came = None;
+    testing::wait_until("the sign as strings", || {
+        supplier.publish(&wide, &value).unwrap();
+        came = match other.next(Some(std::time::Duration::from_millis(50))) {
+            Next::Event(event) => Some(event.cdr),
+            _ => None,
+        };
+        came.is_some()
+    });
+    let strings = written(&|writer| {
+        writer.string("Überlingen \u{feff}塔 🦀");
+        writer.string("塔");
+    });
+    assert_eq!(came.unwrap(), strings);
+    let Next::Event(event) = same.next(Some(PATIENCE)) else { panic!("no event") };
+    assert_eq!(event.cdr, value);
+    let beyond = written(&|writer| {
+        writer.wstring("");
+        writer.wchar('🦀');
+    });
+    let refused = supplier.publish(&wide, &beyond).unwrap_err().to_string();
+    assert!(refused.contains("sign") && refused.contains("U+FFFF"), "{refused}");
 }

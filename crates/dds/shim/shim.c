@@ -275,6 +275,28 @@ int32_t campanile_dds_news_condition_create(int32_t reader)
     return dds_create_readcondition(reader, DDS_NOT_READ_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE);
 }
 
+/* Takes all samples in a state, for nobody. */
+static int32_t take_all(int32_t reader, uint32_t state)
+{
+    enum { AT_ONCE = 64 };
+    void *samples[AT_ONCE];
+    dds_sample_info_t information[AT_ONCE];
+    int32_t taken;
+    do {
+        memset(samples, 0, sizeof samples);
+        taken = dds_take_mask(reader, samples, information, AT_ONCE, AT_ONCE, state);
+        if (taken > 0)
+            dds_return_loan(reader, samples, taken);
+    } while (taken == AT_ONCE);
+    return taken < 0 ? taken : DDS_RETCODE_OK;
+}
+
+/* A reader that is for news alone has none any more. */
+int32_t campanile_dds_news_take(int32_t reader)
+{
+    return take_all(reader, DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE);
+}
+
 enum { TOKENS_MAX = 64 };
 
 /* How many were written to `tokens`, which has room for `count`. */
@@ -357,6 +379,8 @@ int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *, const cam
         }
         if (read > 0)
             dds_return_loan(builtin, samples, read);
+        /* Of those that are gone something would stay for good. */
+        take_all(builtin, DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_NOT_ALIVE_DISPOSED_INSTANCE_STATE | DDS_NOT_ALIVE_NO_WRITERS_INSTANCE_STATE);
     }
     dds_free(samples);
     dds_free(information);

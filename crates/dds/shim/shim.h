@@ -85,6 +85,7 @@ int32_t campanile_dds_guard_set(int32_t guard, int32_t is_set);
 int32_t campanile_dds_waitset_attach(int32_t waitset, int32_t entity, uint64_t token);
 int32_t campanile_dds_data_condition_create(int32_t reader);
 int32_t campanile_dds_news_condition_create(int32_t reader);
+int32_t campanile_dds_news_take(int32_t reader);
 int32_t campanile_dds_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout);
 int32_t campanile_dds_builtin_create(int32_t participant, int32_t is_writers);
 int32_t campanile_dds_endpoints(int32_t builtin, void (*visit)(void *context, const campanile_dds_endpoint *endpoint), void *context);

@@ -82,7 +82,9 @@ impl<'a> Description<'a> {
             9 => Kind::Float,
             10 => Kind::Double,
             16 => Kind::Char,
+            17 => Kind::Wchar,
             32 => return Ok(TypeCode::bounded_string(self.number()?)),
+            33 => return Ok(TypeCode::bounded_wstring(self.number()?)),
             48 => return self.alias(),
             64 => return self.enumeration(),
             STRUCTURE => return self.structure(),
@@ -93,7 +95,6 @@ impl<'a> Description<'a> {
             }
             97 => return self.array(),
             11 => return Err("a float of 128 bits does not travel".into()),
-            17 | 33 => return Err("wide characters do not travel".into()),
             65 => return Err("a bitmask has no CORBA type".into()),
             83 => return Err("a bitset has no CORBA type".into()),
             98 => return Err("a map has no CORBA type".into()),

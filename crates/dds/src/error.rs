@@ -1,6 +1,7 @@
 //! What goes wrong, and whose fault it is.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use crate::raw;
 
@@ -41,6 +42,15 @@ pub enum Error {
     DomainId(u32),
     /// This process takes part in the domain with other options already.
     DomainOptions(u32),
+    /// An option has a value that it cannot have.
+    Option {
+        /// Its name.
+        name: &'static str,
+        /// What it has.
+        value: u32,
+        /// What it may have.
+        range: RangeInclusive<u32>,
+    },
     /// Cyclone could not take part in the domain: the network is not as the options say.
     Domain {
         /// The domain.
@@ -103,6 +113,9 @@ impl fmt::Display for Error {
             Self::DomainId(id) => write!(f, "DDS has domains 0 to 232, and {id} is none"),
             Self::DomainOptions(id) => {
                 write!(f, "this process takes part in DDS domain {id} with other options already")
+            }
+            Self::Option { name, value, range } => {
+                write!(f, "{name} is {value}; it may be {} to {}", range.start(), range.end())
             }
             Self::Domain { id, code, why } => {
                 write!(f, "Cyclone DDS could not take part in domain {id}: {code}: {why}")

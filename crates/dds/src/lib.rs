@@ -45,11 +45,11 @@ pub use qos::{History, Qos};
 pub use types::{Naming, agree, type_name};
 pub use waiting::{WaitSet, Waker, Woken};
 
-use giop::cdr::{CharSet, Encoding, Endian};
+use giop::cdr::{CharSet, Encoding, Endian, Version};
 
-/// How values are encoded: this machine's byte order, and UTF-8.
+/// How values are encoded: XCDR1 in this machine's byte order, and UTF-8.
 #[must_use]
 pub const fn encoding() -> Encoding {
     let endian = if cfg!(target_endian = "little") { Endian::Little } else { Endian::Big };
-    Encoding { chars: CharSet::Utf8, ..Encoding::new(endian) }
+    Encoding { endian, version: Version::Xcdr1, chars: CharSet::Utf8 }
 }

@@ -1,6 +1,7 @@
 //! How a process takes part in a domain, as Cyclone's configuration.
 
 use std::fmt::Write;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 
 /// Where there is multicast, and whether it is used.
@@ -31,7 +32,10 @@ pub struct Options {
     pub writer_bytes_max: u32,
     /// The largest sample that is taken from anybody. Unit: octets. Default: 64 MiB.
     pub sample_bytes_max: u32,
-    /// After how long a participant that says nothing is held to be gone. Unit: milliseconds. Default: 10 000.
+    /// After how long others hold this participant to be gone when it says nothing: they let go of what they kept for it, and their
+    /// writers do not wait for it any more. It says that it is there whenever four fifths of this are over, or all but 2 s. Unit:
+    /// milliseconds. Range: 200 to 3 600 000, an hour, which is the longest that Cyclone has; with less than 200, who is not scheduled for a
+    /// moment would be gone. Default: 10 000. Another value is [`Error::Option`](crate::Error::Option).
     pub lease_ms: u32,
     /// Where Cyclone writes what it does. Default: nowhere.
     pub trace: Option<PathBuf>,
@@ -56,6 +60,9 @@ impl Default for Options {
 }
 
 impl Options {
+    /// What [`Options::lease_ms`] may be.
+    pub const LEASE_MS: RangeInclusive<u32> = 200..=3_600_000;
+
     /// On this machine alone, without multicast.
     #[must_use]
     pub fn loopback() -> Self {

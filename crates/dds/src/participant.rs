@@ -55,6 +55,9 @@ impl DomainShare {
         if id > 232 {
             return Err(Error::DomainId(id));
         }
+        if !Options::LEASE_MS.contains(&options.lease_ms) {
+            return Err(Error::Option { name: "lease_ms", value: options.lease_ms, range: Options::LEASE_MS });
+        }
         let mut domains = domains();
         if let Some(domain) = domains.get_mut(&id) {
             if domain.options != *options {
@@ -120,7 +123,8 @@ impl Participant {
     /// Takes part in domain `id`, 0 to 232.
     ///
     /// # Errors
-    /// There is no such domain; this process takes part in it with other options; the network is not as the options say.
+    /// There is no such domain; this process takes part in it with other options; an option is out of its range; the network is not as the
+    /// options say.
     pub fn new(id: u32, options: &Options) -> Result<Self, Error> {
         let domain = DomainShare::new(id, options)?;
         let entity = Entity::participant(id, &[]).map_err(Error::cyclone("make a participant"))?;
@@ -250,10 +254,6 @@ impl Participant {
 
     pub(crate) fn raw(&self) -> &Entity {
         &self.shared.entity
-    }
-
-    pub(crate) fn raw_builtins(&self) -> [&Entity; 2] {
-        [&self.shared.writers, &self.shared.readers]
     }
 }
 

@@ -129,6 +129,7 @@ unsafe extern "C" {
     fn campanile_dds_waitset_attach(waitset: i32, entity: i32, token: u64) -> i32;
     fn campanile_dds_data_condition_create(reader: i32) -> i32;
     fn campanile_dds_news_condition_create(reader: i32) -> i32;
+    fn campanile_dds_news_take(reader: i32) -> i32;
     fn campanile_dds_waitset_wait(waitset: i32, tokens: *mut u64, count: usize, timeout: i64) -> i32;
     fn campanile_dds_builtin_create(participant: i32, is_writers: i32) -> i32;
     fn campanile_dds_endpoints(builtin: i32, visit: VisitEndpoint, context: *mut c_void) -> i32;
@@ -304,6 +305,11 @@ impl Entity {
     pub(crate) fn news_condition(&self) -> Result<Self, Code> {
         // SAFETY: see the module.
         Self::of(unsafe { campanile_dds_news_condition_create(self.0) })
+    }
+
+    pub(crate) fn take_news(&self) -> Result<(), Code> {
+        // SAFETY: see the module.
+        checked(unsafe { campanile_dds_news_take(self.0) }).map(drop)
     }
 
     pub(crate) fn set_guard(&self, is_set: bool) -> Result<(), Code> {

@@ -1,8 +1,9 @@
 //! `TypeCode` to XTypes: the type of a topic, made at run time.
 //!
 //! Structures and unions become final types with the members' positions as ids, so that a value in XCDR1 is octet for octet
-//! what it is in CORBA's CDR 1.2. What differs there is refused: wide characters and strings, `long double`, `fixed`, and
-//! what has no XTypes at all (`any`, object references, valuetypes), types that contain themselves.
+//! what it is in CORBA's CDR 1.2, but for wide characters and strings ([`encoding`](crate::encoding)). What differs otherwise is
+//! refused: `long double`, `fixed`, and what has no XTypes at all (`any`, object references, valuetypes), types that contain
+//! themselves.
 
 use std::ffi::CString;
 
@@ -154,9 +155,10 @@ impl Builder<'_> {
             Kind::Sequence => self.sequence(of),
             Kind::Array => self.array(of),
             Kind::String => Type::string(self.participant, false, of.bound().unwrap_or(0)).map_err(self.failed()),
+            Kind::Wstring => Type::string(self.participant, true, of.bound().unwrap_or(0)).map_err(self.failed()),
             kind => match primitive(kind) {
                 Some(number) => Type::primitive(number).map_err(self.failed()),
-                None => Err(self.refusal(&format!("{kind:?} does not travel in DDS"))),
+                None => Err(self.refusal(&format!("a {kind} has no place in DDS: {}", instead_of(kind)))),
             },
         }
     }
@@ -239,6 +241,16 @@ impl Builder<'_> {
     }
 }
 
+/// What to declare where DDS has nothing.
+const fn instead_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::LongDouble | Kind::Fixed => "declare it as a double or a string",
+        Kind::Any | Kind::TypeCode => "declare what is in it, or a union of all that may be",
+        Kind::Object => "declare it as a string, with the reference as text",
+        _ => "declare it as a struct",
+    }
+}
+
 /// Cyclone's number of a dynamic type's kind.
 fn primitive(kind: Kind) -> Option<u32> {
     Some(match kind {
@@ -253,6 +265,7 @@ fn primitive(kind: Kind) -> Option<u32> {
         Kind::Float => 9,
         Kind::Double => 10,
         Kind::Char => 14,
+        Kind::Wchar => 15,
         _ => return None,
     })
 }

@@ -21,6 +21,8 @@ const REPORTED_MAX: usize = 64;
 pub struct WaitSet {
     // In the order in which they are to go.
     conditions: Vec<Entity>,
+    /// Readers of who has come and gone, for nothing but that this is news.
+    news: Vec<Entity>,
     set: Entity,
     guard: Arc<Guard>,
 }
@@ -59,7 +61,7 @@ impl WaitSet {
         let set = participant.raw().waitset().map_err(failed())?;
         let entity = participant.raw().guard().map_err(failed())?;
         set.attach(&entity, WOKEN).map_err(failed())?;
-        Ok(Self { conditions: Vec::new(), set, guard: Arc::new(Guard { entity, participant }) })
+        Ok(Self { conditions: Vec::new(), news: Vec::new(), set, guard: Arc::new(Guard { entity, participant }) })
     }
 
     /// What wakes it.
@@ -81,16 +83,19 @@ impl WaitSet {
         Ok(())
     }
 
-    /// Waits for changes in who is there, too. They are reported until [`Participant::endpoints`] has been called.
+    /// Waits for changes in who is there, too. Those until then are reported once; so is who is there now.
     ///
     /// # Errors
     /// Cyclone could not.
     pub fn attach_discovery(&mut self) -> Result<(), Error> {
         let failed = || Error::cyclone("wait for discovery");
-        for builtin in self.guard.participant.raw_builtins() {
+        // Of its own: what another has read, who asks for all that there are, too, is no news any more.
+        for is_writers in [true, false] {
+            let builtin = self.guard.participant.raw().builtin(is_writers).map_err(failed())?;
             let condition = builtin.news_condition().map_err(failed())?;
             self.set.attach(&condition, DISCOVERED).map_err(failed())?;
             self.conditions.push(condition);
+            self.news.push(builtin);
         }
         Ok(())
     }
@@ -114,6 +119,9 @@ impl WaitSet {
                 DISCOVERED => woken.by_discovery = true,
                 token => tokens.push(token),
             }
+        }
+        if woken.by_discovery {
+            self.news.iter().try_for_each(Entity::take_news).map_err(Error::cyclone("wait for discovery"))?;
         }
         if woken.by_waker {
             self.guard.entity.set_guard(false).map_err(Error::cyclone("wait"))?;

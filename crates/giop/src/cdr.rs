@@ -54,18 +54,27 @@ pub enum Version {
     /// 1.2: bodies at multiples of 8, fragments with request ids, target addressing, wide characters by octets.
     /// Version 1.3 has the same layout and is never sent by a peer that was offered 1.2.
     V1_2,
+    /// No version of GIOP: how values of DDS lie in XCDR1 (DDS-XTypes 1.3, 7.4.1), which is as in 1.2 but for wide characters: a `wchar` is a
+    /// number, and a `wstring` the count of its octets and numbers, with neither a mark nor a NUL.
+    Xcdr1,
 }
 
 impl Version {
-    /// The minor version number, 0 to 2; the major one is always 1.
+    /// The minor version number, 0 to 2; the major one is always 1. [`Xcdr1`](Self::Xcdr1) has that of 1.2.
     #[inline]
     #[must_use]
     pub const fn minor(self) -> u8 {
         match self {
             Self::V1_0 => 0,
             Self::V1_1 => 1,
-            Self::V1_2 => 2,
+            Self::V1_2 | Self::Xcdr1 => 2,
         }
+    }
+
+    /// Whether wide characters are numbers in the message's byte order, and not octets.
+    #[inline]
+    pub(crate) const fn has_wide_numbers(self) -> bool {
+        !matches!(self, Self::V1_2)
     }
 
     /// The version 1.`minor`, if it is one that this crate speaks.

@@ -31,7 +31,8 @@ fn cdr(version: Version) -> theirs::Encoding {
     match version {
         Version::V1_0 => theirs::Encoding::Giop1_0,
         Version::V1_1 => theirs::Encoding::Giop1_1,
-        Version::V1_2 => theirs::Encoding::Giop1_2,
+        // It has no other.
+        Version::V1_2 | Version::Xcdr1 => theirs::Encoding::Giop1_2,
     }
 }
 

@@ -9,7 +9,8 @@ pub(crate) fn raise(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error.code() {
         ErrorCode::Settings => "SettingsError",
         ErrorCode::Unreachable => "UnreachableError",
-        ErrorCode::Refused => "RefusedError",
+        // Over DDS it is this process that has no use for a filter.
+        ErrorCode::Refused | ErrorCode::Filter => "RefusedError",
         ErrorCode::ChannelName => "ChannelNameError",
         ErrorCode::Type => "EventTypeError",
         ErrorCode::Value => "EventValueError",

@@ -1,5 +1,6 @@
 //! Receiving objects.
 
+use crate::attached::on_own_thread;
 use crate::dictionary::object;
 use crate::errors::{no_type, raise};
 use crate::plan::{NATIVE, Plan};
@@ -105,14 +106,13 @@ pub(crate) fn subscribe<'py>(
     for (plan, callback) in plans.into_iter().zip(callbacks) {
         let (declared, plan) = (plan.get().declared.clone(), plan.unbind());
         consumer = consumer.on(&declared, move |event| {
-            Python::try_attach(|py| call(&callback, py, plan.get().read(py, event.cdr)))
+            on_own_thread(|py| call(&callback, py, plan.get().read(py, event.cdr)))
                 .unwrap_or(Err(CallbackError::Enough))
         });
     }
     if let Some(callback) = others {
         consumer = consumer.on_any(move |event| {
-            Python::try_attach(|py| call(&callback, py, dictionary_of(py, &event)))
-                .unwrap_or(Err(CallbackError::Enough))
+            on_own_thread(|py| call(&callback, py, dictionary_of(py, &event))).unwrap_or(Err(CallbackError::Enough))
         });
     }
     let subscription = py.detach(|| consumer.ready()).map_err(|error| raise(py, &error))?;

@@ -1,5 +1,6 @@
 //! The part of Campanile's Python module that is written in Rust: types, octets, connections. What programs see is in `python/campanile`.
 
+mod attached;
 mod decode;
 mod dictionary;
 mod encode;

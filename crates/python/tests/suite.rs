@@ -68,6 +68,32 @@ fn pythons_own_tests_pass() {
     assert!(output.status.success(), "{out}\n{err}");
 }
 
+/// The same, but for what is about a service.
+#[test]
+fn pythons_own_tests_pass_over_dds() {
+    let folder = package("pytest-dds");
+    let context = folder.join("config/campanile");
+    fs::create_dir_all(&context).unwrap();
+    // Cyclone has domains 0 to 232; those of another run may be there, too, and each test has a channel of its own.
+    let domain = 30 + std::process::id() % 200;
+    // One process has found itself at once; the other context is for what is to find another process, on a busy machine, too.
+    let of = |name: &str, settle_ms: u32| {
+        format!(
+            "[contexts.{name}.dds]\ndomain_default = {domain}\ninterface = \"127.0.0.1\"\npeers = [\"127.0.0.1\"]\n\
+             settle_ms = {settle_ms}\nlate_joiners = 1000\n"
+        )
+    };
+    let contexts = format!("selected = \"test\"\n{}{}", of("test", 20), of("apart", 1000));
+    fs::write(context.join("contexts.toml"), contexts).unwrap();
+    // Nobody is to look for a service.
+    let mut command = with_package(&folder, "127.0.0.1:1");
+    command.env("CAMPANILE_TRANSPORT", "dds");
+    command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-x", "test_service.py"]);
+    let output = output_in_time(&mut command);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+}
+
 #[test]
 fn what_the_types_say_is_what_the_code_does() {
     let folder = package("mypy");

@@ -17,7 +17,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Values taken at a time.
 const TAKEN_MAX: usize = 64;
@@ -25,6 +25,8 @@ const TAKEN_MAX: usize = 64;
 const TYPE_MAX: Duration = Duration::from_secs(1);
 /// Between two looks at what was lost, and at who could not be asked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// And where somebody did not say what its type is, the first times.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Readers that one consumer may have: each type of each topic is one.
 const READERS_MAX: usize = 4096;
 
@@ -84,6 +86,8 @@ struct Domain {
     known: BTreeSet<Guid>,
     /// Those that could not be dealt with, as is told.
     told: BTreeSet<Guid>,
+    /// Those that did not say what their types are, since when.
+    mute: BTreeMap<Guid, Instant>,
     readers: usize,
     share: Share,
 }
@@ -182,6 +186,7 @@ impl Domain {
                 topics: BTreeMap::new(),
                 known: BTreeSet::new(),
                 told: BTreeSet::new(),
+                mute: BTreeMap::new(),
                 readers: 0,
                 share: Share::new(id, settings)?,
             })),
@@ -200,6 +205,7 @@ impl Domain {
         let there: BTreeSet<Guid> = endpoints.iter().map(|endpoint| endpoint.guid).collect();
         self.known.retain(|guid| there.contains(guid));
         self.told.retain(|guid| there.contains(guid));
+        self.mute.retain(|guid, _| there.contains(guid));
         let mut unmet: Vec<Endpoint> = endpoints
             .into_iter()
             .filter(|endpoint| endpoint.role == Role::Writer && !self.known.contains(&endpoint.guid))
@@ -306,10 +312,20 @@ impl Shared {
     fn take(&self, source: &Source) {
         let mut counter = lock(&self.desk);
         let Counter { desk, sieve } = &mut *counter;
+        let mut octets = Vec::new();
         let outcome = source.reader.take(TAKEN_MAX, |sample| {
-            if !self.has_ended()
-                && sieve.as_mut().is_none_or(|sieve| sieve.passes(&source.declared, sample.cdr))
-                && desk.take_value(&source.declared, sample.cdr)
+            if self.has_ended() {
+                return;
+            }
+            let cdr = match source.declared.from_dds(sample.cdr, &mut octets) {
+                Ok(cdr) => cdr,
+                Err(error) => {
+                    let name = source.declared.name().to_owned();
+                    return self.tell.tell(&Trouble::Unreadable { name, reason: error.to_string() });
+                }
+            };
+            if sieve.as_mut().is_none_or(|sieve| sieve.passes(&source.declared, cdr))
+                && desk.take_value(&source.declared, cdr)
             {
                 self.is_enough.store(true, Ordering::Release);
             }
@@ -337,7 +353,9 @@ impl Shared {
                 Ok(unmet) => unmet.iter().for_each(|endpoint| self.meet(&mut domain, endpoint)),
                 Err(error) => log::warn!("DDS does not say who is there: {error}"),
             }
-            if let Err(error) = set.wait(Some(LOOK_EVERY), &mut tokens) {
+            let is_mute = domain.mute.values().any(|since| since.elapsed() < LOOK_EVERY);
+            let pause = if is_mute { LOOK_AGAIN } else { LOOK_EVERY };
+            if let Err(error) = set.wait(Some(pause), &mut tokens) {
                 log::error!("DDS cannot be waited for: {error}");
                 return;
             }
@@ -355,11 +373,14 @@ impl Shared {
             return;
         }
         let made = self.reader_for(domain, endpoint);
-        // Who does not say what its type is may be busy, and is asked again.
-        if !matches!(made, Err(Error::Dds(_))) {
+        // Who does not say what its type is may be busy, or has come or gone just now, and is asked again before that is told.
+        let is_mute = matches!(made, Err(Error::Dds(_)));
+        if !is_mute {
             domain.known.insert(endpoint.guid);
         }
+        let since = is_mute.then(|| *domain.mute.entry(endpoint.guid).or_insert_with(Instant::now));
         if let Err(error) = made
+            && since.is_none_or(|since| since.elapsed() >= LOOK_EVERY)
             && domain.told.insert(endpoint.guid)
         {
             self.tell.tell(&Trouble::Unreadable { name: endpoint.topic.clone(), reason: error.to_string() });

@@ -60,7 +60,8 @@ impl Writers {
 
     /// Publishes a value. Waits for room where readers are behind.
     pub(crate) fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
-        declared.check(cdr)?;
+        let mut octets = Vec::new();
+        let cdr = declared.to_dds(cdr, &mut octets)?;
         let one = self.writer(declared)?;
         one.writer.write(cdr).map_err(|error| match error {
             WriteError::Slowed => Error::Slowed { waited: self.qos.blocking_max },

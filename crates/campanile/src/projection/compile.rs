@@ -54,7 +54,16 @@ struct Compiler {
 impl Plan {
     const fn empty() -> Self {
         let steps = Vec::new();
-        Self { steps, root: 0, is_same: true, lies_alike: true, has_text: false, alignment: 1, first_alignment: 1 }
+        Self {
+            steps,
+            root: 0,
+            is_same: true,
+            lies_alike: true,
+            has_text: false,
+            has_wide: false,
+            alignment: 1,
+            first_alignment: 1,
+        }
     }
 }
 
@@ -145,10 +154,12 @@ impl Compiler {
             (Kind::Char | Kind::Wchar, Kind::Wchar) => {
                 self.plan.is_same &= from == Kind::Wchar;
                 self.plan.lies_alike = false;
+                self.plan.has_wide |= from == Kind::Wchar;
                 Ok(Step::Wchar { from_char: from == Kind::Char })
             }
             (Kind::Char | Kind::Wchar, Kind::String) => {
                 self.plan.is_same = false;
+                self.plan.has_wide |= from == Kind::Wchar;
                 Ok(Step::CharText { from_char: from == Kind::Char, bound: target.bound().unwrap_or(0) })
             }
             (Kind::String | Kind::Wstring, Kind::String | Kind::Wstring) => Ok(self.text(source, target)),
@@ -201,6 +212,7 @@ impl Compiler {
         self.plan.has_text = true;
         self.plan.is_same &= from_wide == to_wide;
         self.plan.lies_alike &= !from_wide;
+        self.plan.has_wide |= from_wide;
         Step::Text { from_wide, to_wide, bound: target.bound().unwrap_or(0) }
     }
 

@@ -52,6 +52,8 @@ pub(crate) struct Plan {
     lies_alike: bool,
     /// There are strings or characters in it.
     has_text: bool,
+    /// There are wide ones in the source.
+    has_wide: bool,
     /// The largest alignment of anything in it, and that of what it begins with.
     alignment: usize,
     first_alignment: usize,
@@ -204,6 +206,12 @@ impl Plan {
     /// Whether nothing changes but the encoding.
     pub(crate) const fn is_same(&self) -> bool {
         self.is_same
+    }
+
+    /// Whether there are wide characters in the source, which lie otherwise in DDS.
+    #[cfg(feature = "dds")]
+    pub(crate) const fn has_wide(&self) -> bool {
+        self.has_wide
     }
 
     /// Whether the value in front of `reader`, after this has aligned it, has the octets that it would be written with from a

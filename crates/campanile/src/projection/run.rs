@@ -37,8 +37,8 @@ impl Walk<'_> {
             Step::Bool => sink.u8(reader.bool()?.into()),
             Step::Octet => sink.u8(reader.u8()?),
             Step::Char => sink.char(reader.u8()?, reader.encoding().chars)?,
-            Step::Wchar { from_char: false } => sink.wide_char(reader.wchar()?),
-            Step::Wchar { from_char: true } => sink.wide_char(narrow(reader)?.into()),
+            Step::Wchar { from_char: false } => sink.wide_char(reader.wchar()?)?,
+            Step::Wchar { from_char: true } => sink.wide_char(narrow(reader)?.into())?,
             Step::CharText { from_char, bound } => {
                 let character = if *from_char { Some(narrow(reader)?) } else { reader.wchar()?.to_char() };
                 let character = character.ok_or_else(|| Fault::new("a wchar that is half of a character"))?;

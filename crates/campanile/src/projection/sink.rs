@@ -1,7 +1,7 @@
 //! Where a walk puts what it makes: into a message, or nowhere.
 
 use super::Fault;
-use giop::cdr::{CharSet, Endian, Reader, WideChar, Writer};
+use giop::cdr::{CharSet, Endian, Reader, Version, WideChar, Writer};
 use giop::ior::Ior;
 use giop::recode;
 use giop::typecode::Work;
@@ -18,7 +18,7 @@ pub(super) trait Sink {
     fn numbers(&mut self, bytes: &[u8], size: usize, endian: Endian);
     /// A `char` in the reader's code set `from`.
     fn char(&mut self, octet: u8, from: CharSet) -> Result<(), Fault>;
-    fn wide_char(&mut self, value: WideChar);
+    fn wide_char(&mut self, value: WideChar) -> Result<(), Fault>;
     fn text(&mut self, text: &str) -> Result<(), Fault>;
     fn wide_text(&mut self, text: &str);
     fn any(&mut self, reader: &mut Reader<'_>, work: &mut Work) -> Result<(), Fault>;
@@ -45,7 +45,9 @@ impl Sink for Checks {
     fn char(&mut self, _: u8, _: CharSet) -> Result<(), Fault> {
         Ok(())
     }
-    fn wide_char(&mut self, _: WideChar) {}
+    fn wide_char(&mut self, _: WideChar) -> Result<(), Fault> {
+        Ok(())
+    }
     fn text(&mut self, _: &str) -> Result<(), Fault> {
         Ok(())
     }
@@ -107,8 +109,14 @@ impl Sink for Writes<'_, '_> {
         Ok(())
     }
 
-    fn wide_char(&mut self, value: WideChar) {
+    fn wide_char(&mut self, value: WideChar) -> Result<(), Fault> {
+        // DDS-XTypes 1.3, 7.2.2.2: a char16 is a character of its own.
+        let has_room = || value.second().is_none() && value.to_char().is_some();
+        if self.0.encoding().version == Version::Xcdr1 && !has_room() {
+            return Err(Fault::new("a wchar beyond U+FFFF, or half of a character, which DDS has no room for"));
+        }
         self.0.wide_char(value);
+        Ok(())
     }
 
     fn text(&mut self, text: &str) -> Result<(), Fault> {

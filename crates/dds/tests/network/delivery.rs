@@ -236,17 +236,22 @@ fn who_comes_and_goes_is_noticed() {
     let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
     let mut set = b.wait_set().unwrap();
     set.attach_discovery().unwrap();
+    let mut tokens = Vec::new();
+    let mut is_news = |patience| set.wait(Some(patience), &mut tokens).unwrap().by_discovery;
+    wait_until("no more news", || !is_news(Duration::ZERO));
     let (writer, reader) = matched(&from, &to, &Qos::default(), &Qos::default());
-    let is_there = || b.endpoints().unwrap().iter().any(|endpoint| endpoint.guid == writer.guid());
-    assert!(is_there());
+    let is_there = |guid| b.endpoints().unwrap().iter().any(|endpoint| endpoint.guid == guid);
     until_matched(&writer, &reader);
     let guid = writer.guid();
+    assert!(is_there(guid));
+    // Whoever else has asked meanwhile.
+    assert!(is_news(crate::support::PATIENCE));
+    wait_until("no more news", || !is_news(Duration::ZERO));
     drop(writer);
-    let mut tokens = Vec::new();
-    wait_until("the writer is gone", || {
-        set.wait(Some(Duration::from_millis(50)), &mut tokens).unwrap();
-        b.endpoints().unwrap().iter().all(|endpoint| endpoint.guid != guid)
-    });
+    wait_until("the writer is gone", || !is_there(guid));
+    assert!(is_news(crate::support::PATIENCE));
+    // What is known is reported no more: who waits would not wait, but go in circles.
+    wait_until("no more news", || !is_news(Duration::ZERO));
 }
 
 #[test]
@@ -255,6 +260,10 @@ fn a_network_that_is_not_there_is_told() {
     let refused = Participant::new(230, &nowhere).unwrap_err().to_string();
     assert!(refused.contains("nowhere0"), "{refused}");
     assert_eq!(Participant::new(233, &Options::default()).unwrap_err(), Error::DomainId(233));
+    for lease_ms in [0, 199, 3_600_001, u32::MAX] {
+        let error = Participant::new(0, &Options { lease_ms, ..Options::loopback() }).unwrap_err();
+        assert_eq!(error.to_string(), format!("lease_ms is {lease_ms}; it may be 200 to 3600000"));
+    }
 }
 
 #[test]

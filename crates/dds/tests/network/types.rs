@@ -53,6 +53,9 @@ fn everything() -> TypeCode {
             ("second", choice),
             ("by_colour", by_colour),
             ("height", metres),
+            ("sign", of(Kind::Wchar)),
+            ("wide", TypeCode::wstring()),
+            ("short_wide", TypeCode::bounded_wstring(4)),
             ("last", of(Kind::Double)),
         ],
     )
@@ -85,6 +88,9 @@ fn one_of_everything() -> Vec<u8> {
         w.u32(0);
         w.i64(-13);
         w.f32(14.5);
+        w.wchar('塔');
+        w.wstring("\u{feff}塔 🦀");
+        w.wstring("");
         w.f64(15.5);
     })
 }
@@ -164,7 +170,7 @@ fn what_has_no_place_in_dds_is_named_with_the_way_to_it() {
         a.topic(&named("refused type"), &outer).unwrap_err().to_string()
     };
     let inner = TypeCode::structure("IDL:test/Inner:1.0", "Inner", &[("value", TypeCode::any())]);
-    assert_eq!(refused(&[("list", TypeCode::sequence(inner))]), "test::Outer.list[].value: Any does not travel in DDS");
+    assert_eq!(refused(&[("list", TypeCode::sequence(inner))]), "test::Outer.list[].value: a any has no place in DDS: declare what is in it, or a union of all that may be");
     let empty = TypeCode::structure("IDL:test/Empty:1.0", "Empty", &[]);
     assert!(refused(&[("nothing", empty)]).contains(".nothing: the struct has no members"));
     let id = "IDL:test/Tree:1.0";

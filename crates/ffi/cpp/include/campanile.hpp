@@ -353,10 +353,15 @@ public:
 
     /// Subscribes, and gives the events of a type one after the other: `for (const Wind& wind : consumer.events<Wind>())`. They are the
     /// consumer's, which must outlive them.
-    template <class T> Events<T> events() {
-        detail::check(campanile_consumer_on(handle_.get(), detail::type_of<T>(), nullptr, nullptr, nullptr));
-        ready();
+    template <class T> Events<T> events() & {
+        keep<T>();
         return Events<T>(handle_.get());
+    }
+
+    /// The same of a consumer that nobody else has: it is there for as long as they are.
+    template <class T> Events<T> events() && {
+        keep<T>();
+        return Events<T>(std::move(handle_));
     }
 
     /// Asks the service now whether the subscription is still there, and makes it anew if not.
@@ -373,6 +378,12 @@ private:
         campanile_consumer* made = nullptr;
         detail::check(campanile_consumer_new(channel.c_str(), settings, &made));
         handle_.reset(made);
+    }
+
+    /// Has events of a type kept for being asked for.
+    template <class T> void keep() {
+        detail::check(campanile_consumer_on(handle_.get(), detail::type_of<T>(), nullptr, nullptr, nullptr));
+        ready();
     }
 
     detail::Handle<campanile_consumer> handle_;
@@ -422,6 +433,7 @@ public:
 private:
     friend class Consumer;
     explicit Events(campanile_consumer* consumer) : consumer_(consumer) {}
+    explicit Events(detail::Handle<campanile_consumer> own) : own_(std::move(own)), consumer_(own_.get()) {}
 
     bool take(std::int64_t limit_ms, T& into) {
         campanile_event* came = nullptr;
@@ -436,6 +448,7 @@ private:
         return true;
     }
 
+    detail::Handle<campanile_consumer> own_;
     campanile_consumer* consumer_;
 };
 

@@ -8,6 +8,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use testing::Leash;
 
@@ -153,6 +154,31 @@ impl Programs {
 
     /// Starts one of the programs with a service's address.
     pub(crate) fn start(&self, language: Language, words: &[&str], server: &str) -> Program {
+        let mut command = self.command(language, words);
+        command.env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_TRANSPORT").env_remove("CAMPANILE_CONTEXT");
+        Program::start(language, command.env("HOME", &self.folder))
+    }
+
+    /// Starts one of the programs over DDS, in a domain of its own on this machine alone.
+    pub(crate) fn start_over_dds(&self, language: Language, words: &[&str], late_joiners: u32) -> Program {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        // Cyclone has domains 0 to 232; those of another run may be there, too.
+        let domain = 30 + std::process::id() % 5 * 40 + number % 40;
+        let folder = self.folder.join(format!("dds-{number}"));
+        fs::create_dir_all(folder.join("campanile")).unwrap();
+        let context = format!(
+            "selected = \"test\"\n[contexts.test.dds]\ndomain_default = {domain}\ninterface = \"127.0.0.1\"\n\
+             peers = [\"127.0.0.1\"]\nsettle_ms = 20\nlate_joiners = {late_joiners}\n"
+        );
+        fs::write(folder.join("campanile/contexts.toml"), context).unwrap();
+        let mut command = self.command(language, words);
+        command.env("CAMPANILE_TRANSPORT", "dds").env("XDG_CONFIG_HOME", &folder).env_remove("CAMPANILE_CONTEXT");
+        // Nobody is to look for a service.
+        Program::start(language, command.env("CAMPANILE_SERVER", "127.0.0.1:1"))
+    }
+
+    fn command(&self, language: Language, words: &[&str]) -> Command {
         let mut command = match language {
             Language::C => Command::new(self.folder.join("cc")),
             Language::Cpp => Command::new(self.folder.join("c++")),
@@ -174,8 +200,8 @@ impl Programs {
             // A child leaves alone what is the parent's, which looks like a leak to the sanitizer.
             command.env("ASAN_OPTIONS", "detect_leaks=0");
         }
-        command.args(words).env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_CONTEXT").env("HOME", &self.folder);
-        Program::start(language, &mut command)
+        command.args(words);
+        command
     }
 }
 

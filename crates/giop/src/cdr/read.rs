@@ -225,7 +225,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// The bytes end inside it, or it takes a number of octets in which UTF-16 does not come.
     pub fn wchar(&mut self) -> Result<WideChar, ReadError> {
-        if self.encoding.version < Version::V1_2 {
+        if self.encoding.version.has_wide_numbers() {
             return self.u16().map(WideChar::from_unit);
         }
         // CORBA 3.3 part 2, 9.3.1.6: an octet with the length, then that many octets, not aligned.
@@ -266,6 +266,9 @@ impl<'a> Reader<'a> {
         let octets = self.counted(length)?;
         if length % 2 != 0 {
             return Err(self.error_before(octets.len(), ReadErrorKind::BadWideLength { length }));
+        }
+        if self.encoding.version == Version::Xcdr1 {
+            return Ok(WideUnits::without_mark(octets, self.encoding.endian));
         }
         Ok(WideUnits::with_mark(octets, Endian::Big))
     }

@@ -8,7 +8,7 @@ use alloc::{format, vec};
 /// Every encoding there is.
 fn encodings() -> impl Iterator<Item = Encoding> {
     [Endian::Big, Endian::Little].into_iter().flat_map(|endian| {
-        [Version::V1_0, Version::V1_1, Version::V1_2].into_iter().flat_map(move |version| {
+        [Version::V1_0, Version::V1_1, Version::V1_2, Version::Xcdr1].into_iter().flat_map(move |version| {
             [CharSet::Latin1, CharSet::Utf8].into_iter().map(move |chars| Encoding { endian, version, chars })
         })
     })
@@ -235,6 +235,28 @@ fn a_wide_string_of_1_1_is_numbers_and_ends_with_nul() {
         assert_eq!(Reader::new(&marked, encoding).wtext().unwrap(), "");
         let error = Reader::new(&[1, 0, 0, 0, b'h', 0], encoding).wtext().unwrap_err();
         assert_eq!(error, ReadError { offset: 4, kind: ReadErrorKind::MissingNul });
+    }
+}
+
+#[test]
+fn wide_text_of_dds_is_numbers_with_neither_a_mark_nor_a_nul() {
+    for (endian, bytes) in [
+        (Endian::Little, [4, 0, 0, 0, 0xFF, 0xFE, 0x54, 0x58, 0x54, 0x58]),
+        (Endian::Big, [0, 0, 0, 4, 0xFE, 0xFF, 0x58, 0x54, 0x58, 0x54]),
+    ] {
+        let encoding = Encoding { version: Version::Xcdr1, ..Encoding::new(endian) };
+        let mut buf = Vec::new();
+        let mut writer = Writer::new(&mut buf, encoding);
+        writer.wstring("\u{FEFF}塔");
+        writer.wchar('塔');
+        assert_eq!(buf, bytes);
+        let mut reader = Reader::new(&buf, encoding);
+        assert_eq!(reader.wtext().unwrap(), "\u{FEFF}塔");
+        assert_eq!(reader.wchar().unwrap().to_char(), Some('塔'));
+        buf.clear();
+        Writer::new(&mut buf, encoding).octets(&[0]);
+        let odd = ReadError { offset: 4, kind: ReadErrorKind::BadWideLength { length: 1 } };
+        assert_eq!(Reader::new(&buf, encoding).wstring().unwrap_err(), odd);
     }
 }
 

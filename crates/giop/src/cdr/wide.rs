@@ -76,6 +76,11 @@ impl<'a> WideUnits<'a> {
         }
     }
 
+    /// Units over whole pairs of octets, of which none is a mark.
+    pub(super) const fn without_mark(bytes: &'a [u8], endian: Endian) -> Self {
+        Self { bytes, endian }
+    }
+
     /// The octets in which the units lie that are left, and their order.
     #[must_use]
     pub const fn as_bytes(&self) -> (&'a [u8], Endian) {

@@ -133,14 +133,14 @@ impl<'b> Writer<'b> {
         self.u8(0);
     }
 
-    /// `wchar` from a character. GIOP 1.1 has room for one UTF-16 unit only and gets U+FFFD where two are needed.
+    /// `wchar` from a character. GIOP 1.1 and XCDR1 have room for one UTF-16 unit only and get U+FFFD where two are needed.
     pub fn wchar(&mut self, c: char) {
         self.wide_char(c.into());
     }
 
     /// `wchar` from its units, as [`Writer::wchar`] but for half a surrogate pair too.
     pub fn wide_char(&mut self, c: WideChar) {
-        match (self.encoding.version < Version::V1_2, c.second()) {
+        match (self.encoding.version.has_wide_numbers(), c.second()) {
             (true, None) => self.u16(c.first()),
             (true, Some(_)) => self.u16(0xFFFD),
             // CORBA 3.3 part 2, 9.3.1.6: octets without alignment, most significant first where no mark says otherwise.
@@ -266,12 +266,13 @@ impl<'b> Writer<'b> {
 
     /// A `wstring` of that many units.
     fn wide(&mut self, count: usize, units: impl Iterator<Item = u16>) {
-        let numbers = self.encoding.version < Version::V1_2;
+        let version = self.encoding.version;
+        let has_nul = version < Version::V1_2;
         let length_at = self.position() + padding(self.phase(), 4);
         self.u32(0);
         let mut written = count;
         for (index, unit) in units.take(count).enumerate() {
-            if index == 0 && matches!(unit, 0xFEFF | 0xFFFE) {
+            if index == 0 && version != Version::Xcdr1 && matches!(unit, 0xFEFF | 0xFFFE) {
                 // Text that begins with what a reader would take for a byte order mark gets one in front of it.
                 self.wide_unit(0xFEFF);
                 written += 1;
@@ -279,16 +280,16 @@ impl<'b> Writer<'b> {
             self.wide_unit(unit);
         }
         // CORBA 3.3 part 2, 9.3.2.7: before 1.2 characters and the NUL are counted, from 1.2 on octets without a NUL.
-        if numbers {
+        if has_nul {
             self.u16(0);
         }
-        let length = if numbers { written.saturating_add(1) } else { written.saturating_mul(2) };
+        let length = if has_nul { written.saturating_add(1) } else { written.saturating_mul(2) };
         self.patch_u32(length_at, u32::try_from(length).unwrap_or(u32::MAX));
     }
 
     #[inline]
     fn wide_unit(&mut self, unit: u16) {
-        if self.encoding.version < Version::V1_2 {
+        if self.encoding.version.has_wide_numbers() {
             self.u16(unit);
         } else {
             self.raw(&unit.to_be_bytes());

@@ -36,7 +36,7 @@ impl RequestTemplate {
         self.head.clear();
         self.head_end = begin_request(&mut self.head, head).head_end();
         self.id_at = match head.version {
-            Version::V1_2 => HEADER_LEN,
+            Version::V1_2 | Version::Xcdr1 => HEADER_LEN,
             Version::V1_0 | Version::V1_1 => behind_contexts(head.contexts),
         };
         (self.version, self.endian) = (head.version, head.endian);
@@ -132,7 +132,7 @@ pub fn parse_empty_reply(message: &[u8], header: &Header) -> Option<u32> {
 
 const fn empty_reply_id_at(version: Version) -> usize {
     match version {
-        Version::V1_2 => HEADER_LEN,
+        Version::V1_2 | Version::Xcdr1 => HEADER_LEN,
         Version::V1_0 | Version::V1_1 => HEADER_LEN + 4,
     }
 }

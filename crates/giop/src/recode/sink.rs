@@ -242,7 +242,7 @@ impl<'a> Sink<'a> for Copy<'_, '_> {
     }
 
     fn wchar(&mut self, reader: &mut Reader<'a>) -> Result<(), ReadError> {
-        if self.same_wide && reader.encoding().version >= Version::V1_2 {
+        if self.same_wide && reader.encoding().version == Version::V1_2 {
             // Octets that tell their byte order themselves, if only by saying nothing.
             self.writer.raw(taken(reader, Reader::wchar)?);
             return Ok(());
@@ -253,7 +253,7 @@ impl<'a> Sink<'a> for Copy<'_, '_> {
     }
 
     fn wstring(&mut self, reader: &mut Reader<'a>) -> Result<(), ReadError> {
-        if self.same_wide && reader.encoding().version >= Version::V1_2 {
+        if self.same_wide && reader.encoding().version == Version::V1_2 {
             reader.clone().wstring()?;
             self.writer.octets(reader.octets()?);
             return Ok(());

@@ -503,5 +503,5 @@ pub(crate) fn discriminator(reader: &mut Reader<'_>, kind: Kind) -> Result<u64, 
 /// Whether wide characters lie alike in both versions.
 #[inline]
 pub(crate) fn same_wide_layout(a: Version, b: Version) -> bool {
-    (a < Version::V1_2) == (b < Version::V1_2)
+    a == b || (a < Version::V1_2 && b < Version::V1_2)
 }

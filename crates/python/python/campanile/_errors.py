@@ -23,7 +23,7 @@ class UnreachableError(Error, ConnectionError):
 
 
 class RefusedError(Error):
-    """The service refuses: a constraint that is none, a right that is missing, a limit that is reached."""
+    """The service refuses: a constraint that is none (over DDS, too), a right that is missing, a limit that is reached."""
 
 
 class ChannelNameError(Error, ValueError):

@@ -106,7 +106,7 @@ public final class Consumer implements AutoCloseable {
     public <T extends Record> Consumer onWhile(Class<T> type, Predicate<? super T> callback) {
         Kind kind = Kind.of(type);
         var reader = new Reader();
-        Library.OnEvent function = kept((context, event) -> answer(() -> callback.test(type.cast(read(kind, reader, event)))));
+        Library.OnEvent function = kept((context, event) -> answer(() -> callback.test(type.cast(read(kind, reader, new Pointer(event))))));
         return check(pointer -> Library.campanile_consumer_on(pointer, kind.pointer, function, null, null));
     }
 
@@ -117,7 +117,8 @@ public final class Consumer implements AutoCloseable {
      * @return this
      */
     public Consumer onAny(java.util.function.Consumer<? super Dynamic> callback) {
-        Library.OnEvent function = kept((context, event) -> answer(() -> {
+        Library.OnEvent function = kept((context, address) -> answer(() -> {
+            var event = new Pointer(address);
             var json = new PointerByReference();
             Library.check(Library.campanile_event_json(event, json));
             callback.accept(new Dynamic(text(event, 0), text(event, 16), Library.taken(json)));
@@ -244,12 +245,7 @@ public final class Consumer implements AutoCloseable {
     }
 
     private static Object read(Kind kind, Reader reader, Pointer event) {
-        long size = event.getLong(56);
-        if (size > Integer.MAX_VALUE - 8) {
-            throw CampanileException.value("it has more octets than Java can have in an array");
-        }
-        byte[] octets = reader.begin((int) size);
-        event.getPointer(48).read(0, octets, 0, (int) size);
+        reader.begin(event);
         return kind.codec.read(reader);
     }
 

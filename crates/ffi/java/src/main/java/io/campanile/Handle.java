@@ -5,6 +5,9 @@ import java.util.function.Consumer;
 
 /** A handle of the library's, which is freed when it is closed and nobody uses it any more. */
 final class Handle {
+    /** Where it is. */
+    final long address;
+
     private final Pointer pointer;
     private final Consumer<Pointer> free;
     private int users;
@@ -12,6 +15,7 @@ final class Handle {
 
     Handle(Pointer pointer, Consumer<Pointer> free) {
         this.pointer = pointer;
+        address = Pointer.nativeValue(pointer);
         this.free = free;
     }
 

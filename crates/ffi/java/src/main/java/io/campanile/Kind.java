@@ -14,6 +14,7 @@ final class Kind {
 
     final Codec codec;
     final Pointer pointer;
+    final long address;
     final String idl;
 
     private Kind(Class<?> type) {
@@ -29,6 +30,7 @@ final class Kind {
         Library.check(Library.campanile_type_new(text.toString(), struct.fullName(), domain, made));
         codec = struct;
         pointer = made.getValue();
+        address = Pointer.nativeValue(pointer);
         idl = Library.campanile_type_idl(pointer);
     }
 

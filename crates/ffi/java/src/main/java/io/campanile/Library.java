@@ -13,9 +13,11 @@ final class Library {
     static final int TIMEOUT = 101;
     static final int CLOSED = 102;
 
+    // What is called for each event has addresses as numbers: JNA would make a `Pointer` of each that comes, and look into each that goes.
+
     /** For events. */
     interface OnEvent extends Callback {
-        int invoke(Pointer context, Pointer event);
+        int invoke(long context, long event);
     }
 
     /** For what is none. */
@@ -58,7 +60,7 @@ final class Library {
 
     static native int campanile_supplier_new(String channel, Pointer settings, PointerByReference supplier);
 
-    static native int campanile_supplier_publish(Pointer supplier, Pointer type, Pointer cdr, long size);
+    static native int campanile_supplier_publish(long supplier, long type, long cdr, long size);
 
     static native long campanile_supplier_reconnections(Pointer supplier);
 
@@ -66,7 +68,7 @@ final class Library {
 
     static native int campanile_publisher_new(Pointer supplier, int[] options, PointerByReference publisher);
 
-    static native int campanile_publisher_publish(Pointer publisher, Pointer type, Pointer cdr, long size, long[] number);
+    static native int campanile_publisher_publish(long publisher, long type, long cdr, long size, long number);
 
     static native int campanile_publisher_flush(Pointer publisher);
 

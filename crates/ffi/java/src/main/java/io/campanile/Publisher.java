@@ -26,15 +26,15 @@ public final class Publisher implements AutoCloseable {
      */
     public long publish(Record event) {
         Kind kind = Kind.of(event.getClass());
-        var number = new long[1];
-        Pointer pointer = handle.enter();
+        handle.enter();
         try {
             Writer writer = Supplier.written(kind, event);
-            Library.check(Library.campanile_publisher_publish(pointer, kind.pointer, writer.pointer(), writer.size, number));
+            Library.check(Library.campanile_publisher_publish(
+                    handle.address, kind.address, writer.address(), writer.size(), writer.number.address));
+            return writer.number.octets.getLong(0);
         } finally {
             handle.leave();
         }
-        return number[0];
     }
 
     /** Sends what was gathered now. */

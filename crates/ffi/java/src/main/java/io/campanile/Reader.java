@@ -1,21 +1,44 @@
 package io.campanile;
 
+import com.sun.jna.Pointer;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 
 /** Reads octets that the library has checked; what is beyond their end is an error all the same. Used again for each value. */
 final class Reader {
-    byte[] octets = new byte[256];
+    private static final VarHandle SHORT = view(short[].class);
+    private static final VarHandle INT = view(int[].class);
+    private static final VarHandle LONG = view(long[].class);
+    private static final VarHandle FLOAT = view(float[].class);
+    private static final VarHandle DOUBLE = view(double[].class);
+
+    /** Where an event has its value, its address and its size behind each other. */
+    private static final int VALUE = 48;
+
+    private final long[] value = new long[2];
+    private byte[] octets = new byte[256];
     private int at;
     private int size;
 
-    /** Begins with so many octets; returns where they are to be put. */
-    byte[] begin(int count) {
+    private static VarHandle view(Class<?> array) {
+        return MethodHandles.byteArrayViewVarHandle(array, ByteOrder.nativeOrder());
+    }
+
+    /** Begins with an event's value. */
+    void begin(Pointer event) {
+        event.read(VALUE, value, 0, value.length);
+        if (value[1] > Integer.MAX_VALUE - 8) {
+            throw CampanileException.value("it has more octets than Java can have in an array");
+        }
+        int count = (int) value[1];
         if (octets.length < count || octets.length > 1 << 20 && count < 1 << 16) {
             octets = new byte[Math.max(256, count)];
         }
         at = 0;
         size = count;
-        return octets;
+        new Pointer(value[0]).read(0, octets, 0, count);
     }
 
     private int take(int alignment, int count) {
@@ -41,23 +64,23 @@ final class Reader {
     }
 
     short int16() {
-        return (short) Writer.SHORT.get(octets, take(2, 2));
+        return (short) SHORT.get(octets, take(2, 2));
     }
 
     int int32() {
-        return (int) Writer.INT.get(octets, take(4, 4));
+        return (int) INT.get(octets, take(4, 4));
     }
 
     long int64() {
-        return (long) Writer.LONG.get(octets, take(8, 8));
+        return (long) LONG.get(octets, take(8, 8));
     }
 
     float float32() {
-        return (float) Writer.FLOAT.get(octets, take(4, 4));
+        return (float) FLOAT.get(octets, take(4, 4));
     }
 
     double float64() {
-        return (double) Writer.DOUBLE.get(octets, take(8, 8));
+        return (double) DOUBLE.get(octets, take(8, 8));
     }
 
     void octets(byte[] all) {

@@ -47,10 +47,10 @@ public final class Supplier implements AutoCloseable {
      */
     public void publish(Record event) {
         Kind kind = Kind.of(event.getClass());
-        Pointer pointer = handle.enter();
+        handle.enter();
         try {
             Writer writer = written(kind, event);
-            Library.check(Library.campanile_supplier_publish(pointer, kind.pointer, writer.pointer(), writer.size));
+            Library.check(Library.campanile_supplier_publish(handle.address, kind.address, writer.address(), writer.size()));
         } finally {
             handle.leave();
         }

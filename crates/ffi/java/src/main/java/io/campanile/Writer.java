@@ -1,88 +1,115 @@
 package io.campanile;
 
-import com.sun.jna.Memory;
+import com.sun.jna.Native;
 import com.sun.jna.Pointer;
-import java.lang.invoke.MethodHandles;
-import java.lang.invoke.VarHandle;
+import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 
-/** Octets in CDR: this processor's byte order, each number at a multiple of its size. Used again for each value. */
+/**
+ * Octets in CDR: this processor's byte order, each number at a multiple of its size. They lie where the library reads them, and are used
+ * again for each value.
+ */
 final class Writer {
-    static final VarHandle SHORT = view(short[].class);
-    static final VarHandle INT = view(int[].class);
-    static final VarHandle LONG = view(long[].class);
-    static final VarHandle FLOAT = view(float[].class);
-    static final VarHandle DOUBLE = view(double[].class);
-
     private static final int RETAINED_MAX = 1 << 20;
+    private static final int FIRST = 256;
 
-    byte[] octets = new byte[256];
-    int size;
-    private Memory memory;
+    /** Memory that the library sees. */
+    static final class Shared {
+        final ByteBuffer octets;
+        final long address;
 
-    private static VarHandle view(Class<?> array) {
-        return MethodHandles.byteArrayViewVarHandle(array, ByteOrder.nativeOrder());
+        Shared(int count) {
+            octets = ByteBuffer.allocateDirect(count).order(ByteOrder.nativeOrder());
+            address = Pointer.nativeValue(Native.getDirectBufferPointer(octets));
+        }
     }
+
+    /** Where the library puts an event's number. */
+    final Shared number = new Shared(Long.BYTES);
+
+    private Shared shared = new Shared(FIRST);
+    private ByteBuffer octets = shared.octets;
+    private int size;
 
     void clear() {
         size = 0;
-        if (octets.length > RETAINED_MAX) {
-            octets = new byte[256];
+        if (octets.capacity() > RETAINED_MAX) {
+            become(new Shared(FIRST));
         }
+    }
+
+    /** How many there are. */
+    int size() {
+        return size;
+    }
+
+    /** Where they are, until more are written. */
+    long address() {
+        return shared.address;
+    }
+
+    private void become(Shared other) {
+        shared = other;
+        octets = other.octets;
     }
 
     private int room(int alignment, int count) {
         int begin = (size + alignment - 1) & -alignment;
         long end = (long) begin + count;
-        if (end > octets.length) {
-            if (end > Integer.MAX_VALUE - 8) {
-                throw CampanileException.value("it has more octets than can travel");
-            }
-            octets = Arrays.copyOf(octets, (int) Math.min(Integer.MAX_VALUE - 8, Math.max(end, 2L * octets.length)));
+        if (end > octets.capacity()) {
+            grow(end);
         }
         // What was here before must not travel as padding.
         for (int at = size; at < begin; at++) {
-            octets[at] = 0;
+            octets.put(at, (byte) 0);
         }
         size = (int) end;
         return begin;
     }
 
+    private void grow(long end) {
+        if (end > Integer.MAX_VALUE - 8) {
+            throw CampanileException.value("it has more octets than can travel");
+        }
+        var larger = new Shared((int) Math.min(Integer.MAX_VALUE - 8, Math.max(end, 2L * octets.capacity())));
+        larger.octets.put(0, octets, 0, size);
+        become(larger);
+    }
+
     void int8(int value) {
         int at = room(1, 1);
-        octets[at] = (byte) value;
+        octets.put(at, (byte) value);
     }
 
     void int16(short value) {
         int at = room(2, 2);
-        SHORT.set(octets, at, value);
+        octets.putShort(at, value);
     }
 
     void int32(int value) {
         int at = room(4, 4);
-        INT.set(octets, at, value);
+        octets.putInt(at, value);
     }
 
     void int64(long value) {
         int at = room(8, 8);
-        LONG.set(octets, at, value);
+        octets.putLong(at, value);
     }
 
     void float32(float value) {
         int at = room(4, 4);
-        FLOAT.set(octets, at, value);
+        octets.putFloat(at, value);
     }
 
     void float64(double value) {
         int at = room(8, 8);
-        DOUBLE.set(octets, at, value);
+        octets.putDouble(at, value);
     }
 
     void octets(byte[] all) {
         int at = room(1, all.length);
-        System.arraycopy(all, 0, octets, at, all.length);
+        octets.put(at, all);
     }
 
     void text(String text) {
@@ -107,14 +134,5 @@ final class Writer {
             }
         }
         return false;
-    }
-
-    /** The octets where the library can read them, until the next value is written. */
-    Pointer pointer() {
-        if (memory == null || memory.size() < size || memory.size() > RETAINED_MAX && size < RETAINED_MAX) {
-            memory = new Memory(Math.max(256, octets.length));
-        }
-        memory.write(0, octets, 0, size);
-        return memory;
     }
 }
