@@ -132,7 +132,7 @@ pub(crate) fn proxy_for(channel: &EventChannel) -> Result<StructuredProxyPushCon
 #[test]
 fn who_may_something_in_a_channel_sees_it_and_who_may_nothing_does_not() {
     let service = start(rules());
-    for (who, seen) in [(WRITER, "++++-"), (READER, "++-+-"), (OPERATOR, "+++++"), (STRANGER, "-+---")] {
+    for (who, seen) in [(WRITER, "++++-"), (READER, "++++-"), (OPERATOR, "+++++"), (STRANGER, "-+---")] {
         for (id, knows) in (0..).zip(seen.bytes().map(|seen| seen == b'+')) {
             let channel = channel_of(&service, &orb(who), id);
             assert_eq!(permitted(channel.get_qos()), knows, "{who} in channel {id}");
