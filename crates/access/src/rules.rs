@@ -144,6 +144,10 @@ impl Rule {
         let types = types.iter().map(|text| {
             let (domain, name) =
                 text.split_once('/').ok_or_else(|| format!("\"{text}\" is no event type: it is \"DOMAIN/NAME\""))?;
+            // In subscriptions nothing stands for anything, by which a rule would say far more than it seems to.
+            if domain.is_empty() || name.is_empty() {
+                return Err(format!("\"{text}\" is no event type: write * for any domain or name"));
+            }
             Ok(EventType::new(domain, name))
         });
         let mut types: Vec<EventType> = types.collect::<Result<_, String>>()?;

@@ -1,6 +1,7 @@
 use super::*;
 use accounts::{Accounts, Ceilings, CertifiedName};
 use std::sync::Arc;
+use testing::rulebook::{self, Principal, Rulebook};
 
 fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allow: bool) -> RuleText {
     let list = |items: &[&str]| items.iter().map(|item| (*item).to_owned()).collect();
@@ -185,6 +186,9 @@ fn what_makes_no_sense_is_refused_with_the_number_of_its_rule() {
         (rule(&["*"], &["publish"], &[""], &[], true), "no channel"),
         (rule(&["*"], &["publish"], &["4294967296"], &[], true), "no channel"),
         (rule(&["*"], &["publish"], &[], &["Wind"], true), "no event type"),
+        // It was every domain.
+        (rule(&["*"], &["publish"], &[], &["/*"], true), "write * for any domain"),
+        (rule(&["*"], &["publish"], &[], &["Weather/"], true), "write * for any domain"),
         (rule(&["*"], &["administer"], &[], &["A/B"], true), "say nothing of the right to administer"),
         (rule(&["*"; LIST_MAX + 1], &["publish"], &[], &[], true), "256 entries"),
     ] {
@@ -236,87 +240,25 @@ fn a_token_is_found_by_what_it_is_and_only_whole() {
 
 // ---- what rules say, in the words of the documentation, tried one by one ----
 
-/// What stands for anything matches in every way.
-fn star(pattern: &[u8], text: &[u8]) -> bool {
-    match pattern.split_first() {
-        None => text.is_empty(),
-        Some((b'*', rest)) => (0..=text.len()).any(|at| star(rest, &text[at..])),
-        Some((first, rest)) => text.split_first().is_some_and(|(other, text)| first == other && star(rest, text)),
-    }
-}
-
-fn naively_in(range: &str, address: core::net::IpAddr) -> bool {
-    let bits = |address: core::net::IpAddr| -> Vec<bool> {
-        let octets = match address {
-            core::net::IpAddr::V4(address) => address.octets().to_vec(),
-            core::net::IpAddr::V6(address) => address.octets().to_vec(),
-        };
-        octets.iter().flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1 == 1)).collect()
+/// The same rules for the judge, which knows nothing of this crate.
+fn judge_of(texts: &[RuleText]) -> Rulebook {
+    let rule = |RuleText { who, may, on, types, allow, .. }: &RuleText| rulebook::Rule {
+        who: who.clone(),
+        may: may.clone(),
+        on: on.clone(),
+        types: types.clone(),
+        allow: *allow,
     };
-    let (base, prefix) = range.split_once('/').unwrap_or((range, "999"));
-    let (base, address) = (bits(base.parse().unwrap()), bits(address));
-    let prefix = prefix.parse::<usize>().unwrap().min(base.len());
-    base.len() == address.len() && base[..prefix] == address[..prefix]
+    Rulebook(texts.iter().map(rule).collect())
 }
 
-fn naively_is(pattern: &str, who: &Who<'_>) -> bool {
-    let names = |certified: &CertifiedName| {
-        let mut names = certified.sans.clone();
-        names.push(certified.subject.clone());
-        names.extend(certified.sans.iter().filter_map(|san| Some(san.split_once(':')?.1.to_owned())));
-        names.extend(certified.subject.split(',').filter_map(|part| part.strip_prefix("CN=").map(str::to_owned)));
-        names
-    };
-    match pattern.split_once(':') {
-        _ if pattern == "*" => true,
-        _ if pattern == "anonymous" => who.certified.is_none() && who.token.is_none() && who.door.is_none(),
-        Some(("certificate", pattern)) => who
-            .certified
-            .is_some_and(|certified| names(certified).iter().any(|name| star(pattern.as_bytes(), name.as_bytes()))),
-        Some(("token", pattern)) => who.token.is_some_and(|name| star(pattern.as_bytes(), name.as_bytes())),
-        Some(("door", name)) => who.door == Some(name),
-        _ => who.address.is_some_and(|address| naively_in(pattern, address)),
+fn principal_of(who: &Who<'_>) -> Principal {
+    Principal {
+        address: who.address,
+        certificate: who.certified.map(|certified| (certified.subject.clone(), certified.sans.clone())),
+        token: who.token.map(str::to_owned),
+        door: who.door.map(str::to_owned),
     }
-}
-
-/// Whether a rule speaks of somebody, a right and a channel, for some event types at least.
-fn naively_speaks(text: &RuleText, who: &Who<'_>, right: Right, channel: Channel<'_>) -> bool {
-    let on = text.on.is_empty()
-        || text.on.iter().any(|on| {
-            on == "*"
-                || channel.id.is_some_and(|id| *on == id.0.to_string())
-                || (on.parse::<u32>().is_err() && channel.name.is_some_and(|name| star(on.as_bytes(), name.as_bytes())))
-        });
-    let speaks = text.may.iter().any(|may| may == right.name());
-    on && speaks && text.who.iter().any(|pattern| naively_is(pattern, who))
-}
-
-/// The first rule that speaks of it decides, and what none speaks of is denied.
-fn naively(texts: &[RuleText], who: &Who<'_>, right: Right, channel: Channel<'_>, of: (&str, &str)) -> (bool, usize) {
-    for (at, text) in texts.iter().enumerate() {
-        let typed = text.types.is_empty()
-            || text.types.iter().any(|pattern| {
-                let (domain, name) = pattern.split_once('/').unwrap();
-                star(domain.as_bytes(), of.0.as_bytes()) && star(name.as_bytes(), of.1.as_bytes())
-            });
-        if typed && naively_speaks(text, who, right, channel) {
-            return (text.allow, at + 1);
-        }
-    }
-    (false, 0)
-}
-
-/// The rules that decide, each of the event types of which none before it speaks: the last one of all others.
-fn naively_in_parts(texts: &[RuleText], who: &Who<'_>, right: Right, channel: Channel<'_>) -> Vec<(usize, bool)> {
-    let mut parts = Vec::new();
-    for (at, text) in texts.iter().enumerate().filter(|(_, text)| naively_speaks(text, who, right, channel)) {
-        parts.push((at + 1, text.allow));
-        if text.types.is_empty() {
-            return parts;
-        }
-    }
-    parts.push((0, false));
-    parts
 }
 
 const WHO: [&str; 14] = [
@@ -367,7 +309,7 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
         let mut random = fastrand::Rng::with_seed(seed);
         let texts = random_rules(&mut random);
         let rules = rules(&texts);
-        let silent = rules.remarks();
+        let (silent, judge) = (rules.remarks(), judge_of(&texts));
         for _ in 0..40 {
             let who = Who {
                 address: random.bool().then(|| addresses[random.usize(0..addresses.len())].parse().unwrap()),
@@ -379,7 +321,8 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
             let name = [None, Some("Weather"), Some("Radar"), Some("Water")][random.usize(0..4)];
             let channel = Channel { id: [None, Some(ChannelId(0)), Some(ChannelId(1))][random.usize(0..3)], name };
             let of = (["A", "B", "BB", "C"][random.usize(0..4)], ["x", "y", "xy", "yzy", ""][random.usize(0..5)]);
-            let (allowed, rule) = naively(&texts, &who, right, channel, of);
+            let (principal, on) = (principal_of(&who), (channel.id.map(|id| id.0), name));
+            let (allowed, rule) = judge.decide(&principal, right.name(), on, of);
             let decision = rules.decide(&who, right, channel, (of.0.as_bytes(), of.1.as_bytes()));
             assert_eq!(decision.allowed, allowed, "seed {seed}: {who} {right} {channel} {of:?}: {texts:#?}");
             let grant = rules.grant(&who, right, channel);
@@ -387,7 +330,7 @@ fn random_rules_say_what_they_say_tried_one_by_one() {
             assert_eq!(grant.decide(of.0.as_bytes(), of.1.as_bytes()), decision);
             refused_by_type += usize::from(!allowed && matches!(grant, Grant::Some(_)));
             refused_in_parts += usize::from(!grant.is_any() && grant.scope().rules().len() > 1);
-            let parts = naively_in_parts(&texts, &who, right, channel);
+            let parts = judge.parts(&principal, right.name(), on);
             let told: Vec<_> = grant.scope().parts().map(|part| (part.rule.0 as usize, part.allowed)).collect();
             assert_eq!(told, parts, "seed {seed}: {who} {right} {channel}: {texts:#?}");
             match grant {

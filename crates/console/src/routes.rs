@@ -8,7 +8,7 @@ use std::sync::Arc;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode};
-use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpTally, Operators};
+use service::{CertifiedName, Counter, Declined, HTTP_TOKEN_NAME, HttpTally, Operators, Principal};
 
 use crate::access::{Access, Asking, Forbidden, shown_token};
 use crate::api;
@@ -97,7 +97,10 @@ impl Routes {
         if is_reading && let Some(file) = pages::find(&path) {
             return Ok(file);
         }
-        let asking = self.recognize(request.headers(), &client)?;
+        let asking = self.recognize(request.headers(), &client).inspect_err(|_| {
+            let by = self.operators.principal(client.from.ip(), None, client.certified.clone());
+            self.note_refused(request.method(), &path, &by, "the token is nobody's");
+        })?;
         if path == "/metrics" {
             Access::check_reading(&asking, client.is_outside)?;
             let by = asking.by;
@@ -124,7 +127,14 @@ impl Routes {
         if request.method() != Method::POST {
             return Err(Failure::Method("GET, HEAD, POST"));
         }
-        self.access.check_changing(request.headers(), &asking)?;
+        self.access.check_changing(request.headers(), &asking).inspect_err(|why| {
+            let why = match why {
+                Forbidden::ReadOnly => "there is no token by which anything could be changed",
+                Forbidden::CrossSite => "it is a page of another site",
+                _ => "it has not shown the token",
+            };
+            self.note_refused(&Method::POST, path, &asking.by, why);
+        })?;
         let is_json = request
             .headers()
             .get("content-type")
@@ -153,6 +163,14 @@ impl Routes {
         let by = self.operators.principal(client.from.ip(), token, client.certified.clone());
         let has_right = is_ruled.then(|| self.operators.has_any_right(&by));
         Ok(Asking { by, has_token, has_right })
+    }
+
+    /// Has an audit line written about something that was to be changed, and is refused here. Looks have none.
+    fn note_refused(&self, method: &Method, path: &str, by: &Principal, why: &'static str) {
+        let what = path.strip_prefix("/api/v1/").unwrap_or(path).escape_debug().to_string();
+        if *method == Method::POST && !self.operators.note_refused(by, what, why) {
+            self.tally.add(Counter::AuditLeftOut, 1);
+        }
     }
 
     /// Whether administration and all lanes go on; and, for whoever wants to send events, whether the store writes.

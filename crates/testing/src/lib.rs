@@ -9,6 +9,8 @@ pub mod certificates;
 mod limit;
 mod loopback;
 mod program;
+#[cfg(feature = "rulebook")]
+pub mod rulebook;
 
 pub use limit::{AcceptInTime, EndInTime, NextInTime, PATIENCE, patient, unless_closed, wait_until};
 pub use loopback::own_loopback;

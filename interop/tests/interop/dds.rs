@@ -1,5 +1,7 @@
 //! Programs of CORBA and of DDS meet in channels that are joined to partitions.
 
+mod access;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -4,6 +4,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value as Json;
 use testing::output_in_time;
+use testing::rulebook::{CHANNELS, Principal, RIGHTS, bridge, clients, rulebooks, surroundings};
 
 use crate::support::{File, PROGRAM, text};
 
@@ -84,6 +85,52 @@ fn who_may_what_is_told_with_the_rule_that_decides_and_by_the_status() {
         {"types": null, "allowed": true, "rule": 2},
     ]);
     assert_eq!(told["parts"], parts);
+}
+
+/// The same rules, principals and channels as all doors are tried with, and the same judge.
+#[test]
+fn what_is_told_of_each_client_is_what_the_rules_say() {
+    let shown = |who: &Principal| {
+        let address = who.address.map(|address| address.to_string());
+        let named = |kind: &str, name: &Option<String>| name.as_ref().map(|name| format!("{kind}:{name}"));
+        // A certificate comes last. Of one that is written here only the subject is known.
+        let subject = who.certificate.as_ref().map(|(subject, _)| subject.clone());
+        let all = [address, named("token", &who.token), named("door", &who.door), named("certificate", &subject)];
+        all.into_iter().flatten().collect::<Vec<_>>().join(",")
+    };
+    let mut allowed = 0;
+    for (title, book) in rulebooks() {
+        let config = File::new("access-matrix.toml", &(book.text() + &surroundings()));
+        let clients = clients().into_iter().chain([("the bridge", bridge())]);
+        for (client, who) in clients {
+            let subject = who.certificate.map(|(subject, _)| (subject, Vec::new()));
+            let who = Principal { certificate: subject, ..who };
+            for ((channel, name), right) in (0..).zip(CHANNELS).flat_map(|on| RIGHTS.map(|right| (on, right))) {
+                let number = channel.to_string();
+                let mut arguments = vec![shown(&who), right.to_owned(), number, "--json".to_owned()];
+                arguments.extend(name.iter().flat_map(|name| ["--name".to_owned(), (*name).to_owned()]));
+                let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+                let output = access("check", &config, &arguments);
+                let told: Json = serde_json::from_slice(&output.stdout).unwrap();
+                let parts = book.parts(&who, right, (Some(channel), name));
+                let cell = format!("{title}: {client} {right} {channel}: {told}\n{}", book.text());
+                let may = parts.iter().any(|(_, allowed)| *allowed);
+                assert_eq!(output.status.code(), Some(i32::from(!may)), "{cell}");
+                assert_eq!(told["allowed"], may, "{cell}");
+                let numbered = |rule: usize| if rule == 0 { Json::Null } else { rule.into() };
+                if let [(rule, _)] = parts[..] {
+                    assert_eq!(told["rule"], numbered(rule), "{cell}");
+                } else {
+                    let told = told["parts"].as_array().unwrap().iter();
+                    let told: Vec<_> = told.map(|part| (part["rule"].clone(), part["allowed"].clone())).collect();
+                    let parts = parts.iter().map(|(rule, allowed)| (numbered(*rule), Json::from(*allowed)));
+                    assert_eq!(told, parts.collect::<Vec<_>>(), "{cell}");
+                }
+                allowed += usize::from(may);
+            }
+        }
+    }
+    assert!((50..400).contains(&allowed), "{allowed} of 450");
 }
 
 #[test]

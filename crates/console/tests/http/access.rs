@@ -1,6 +1,7 @@
 //! Who asks over HTTP is somebody to the rules of access, like everybody else's client.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 
 use client::notify::StructuredEvent;
 use client::{OrbOptions, OrbTls, SimpleSupplier, SupplierOptions};
@@ -272,4 +273,52 @@ fn the_token_of_http_is_read_again() {
     std::fs::write(&rig.token, "short").unwrap();
     assert!(rig.console.reload(&rig.config).is_err());
     assert_eq!(rig.post_as(new, "/api/v1/qos", set).status, 200);
+}
+
+/// Lines that name an address of these tests alone: all services of all of them log to the same place.
+struct Logger(Mutex<Vec<String>>);
+
+static LOGGED: Logger = Logger(Mutex::new(Vec::new()));
+
+impl log::Log for Logger {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let line = record.args().to_string();
+        if line.contains("127.0.9.") {
+            self.0.lock().unwrap().push(line);
+        }
+    }
+
+    fn flush(&self) {}
+}
+
+/// Whoever tried to change something without the token left no trace but a count.
+#[test]
+fn what_is_refused_for_want_of_a_token_is_audited_and_looks_are_not() {
+    log::set_logger(&LOGGED).unwrap();
+    log::set_max_level(log::LevelFilter::Info);
+    let lines = || LOGGED.0.lock().unwrap().clone();
+    let (open, ruled) = (start_with(Http::default()), start_by(config()));
+    let nobody = Who { from: [127, 0, 9, 1], token: "" };
+    let guessing = Who { from: [127, 0, 9, 2], token: "no token of anybody" };
+    let which = r#"{"channel":0,"proxy":0}"#;
+    assert_eq!(ruled.get_as(guessing, "/api/v1/topology").status, 401);
+    assert_eq!(open.post_as(nobody, "/api/v1/disconnect", which).status, 401);
+    assert_eq!(ruled.post_as(guessing, "/api/v1/suspend", which).status, 401);
+    wait_until("both lines", || lines().len() >= 2);
+    let mut told = lines();
+    told.sort();
+    let expected = [
+        "audit: 127.0.9.1 over HTTP: disconnect: denied, it has not shown the token",
+        "audit: 127.0.9.2 over HTTP: suspend: denied, the token is nobody's",
+    ];
+    assert_eq!(told, expected);
+    // However often it is tried, there are five lines in a second, and a count of the others.
+    wait_until("lines to be left out", || {
+        assert_eq!(open.post_as(nobody, "/api/v1/disconnect", which).status, 401);
+        open.count(Counter::AuditLeftOut) > 0
+    });
 }

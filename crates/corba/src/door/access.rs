@@ -18,7 +18,7 @@ use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
 use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
-use engine::{ChannelId, Permitted, ProxyKey, ProxyState, Side};
+use engine::{ChannelId, EventType, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -118,6 +118,11 @@ impl Guard {
 
     pub(super) const fn has_changed(&self) -> bool {
         self.has_changed
+    }
+
+    /// The channel that is declared under a name.
+    pub(super) fn declared(&self, name: &str) -> Option<ChannelId> {
+        self.declared.iter().find(|(_, declared)| &***declared == name).map(|(channel, _)| *channel)
     }
 
     /// A channel is declared under a name.
@@ -312,7 +317,7 @@ impl Door {
 
     /// Whether whoever asks may make a channel of that name.
     pub(super) fn authorize_creation(&mut self, name: Option<&str>) -> Result<(), Raised> {
-        self.authorize_on(Right::Administer, Channel { id: None, name }, "a new channel")
+        self.authorize_on(Right::Administer, (Channel { id: None, name }, None), "a new channel")
     }
 
     /// Whether whoever asks may have two channels supply each other: what one lets out and what the other takes in, whatever its type.
@@ -334,25 +339,37 @@ impl Door {
     /// not.
     pub fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
         let before = self.principal.replace(Arc::clone(account));
-        let may = self.authorize_on(Right::Administer, Channel::SERVICE, what).is_ok();
+        let may = self.authorize_on(Right::Administer, (Channel::SERVICE, None), what).is_ok();
         self.principal = before;
         may
     }
 
-    /// Whether a client may do something on a channel, for some event type at least.
-    pub(super) fn authorize_use(&mut self, side: Side, channel: ChannelId, what: &str) -> Result<(), Raised> {
+    /// Whether a client may do something on a channel, for some event type at least. Where it is about one type, a denial names the rule
+    /// that decides of that.
+    pub(super) fn authorize_use(
+        &mut self,
+        side: Side,
+        (channel, about): (ChannelId, Option<&EventType>),
+        what: &str,
+    ) -> Result<(), Raised> {
         let Some(access) = self.guard.access.clone() else { return Ok(()) };
-        self.authorize_on(right_to(side), access.channel(channel), what)
+        self.authorize_on(right_to(side), (access.channel(channel), about), what)
     }
 
-    fn authorize_on(&mut self, right: Right, on: Channel<'_>, what: &str) -> Result<(), Raised> {
+    fn authorize_on(
+        &mut self,
+        right: Right,
+        (on, about): (Channel<'_>, Option<&EventType>),
+        what: &str,
+    ) -> Result<(), Raised> {
         let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
         let who = Who::of(account);
         let grant = access.rules.grant(&who, right, on);
         if grant.is_any() {
             return Ok(());
         }
-        let why = access.rules.denial(grant.scope().why(None));
+        let of = about.map(|of| (of.domain.as_bytes(), of.name.as_bytes()));
+        let why = access.rules.denial(grant.scope().why(of));
         let (ip, text) = (account.ip(), told(&who, &format!("{what} ({right})"), on, &why));
         Err(self.deny(Denied { right: Some(right), ip, text }, why))
     }

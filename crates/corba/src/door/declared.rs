@@ -56,4 +56,10 @@ impl Door {
         }
         Ok(channel)
     }
+
+    /// The channel that the configuration declares under a name.
+    #[must_use]
+    pub fn channel_declared(&self, name: &str) -> Option<ChannelId> {
+        self.guard.declared(name)
+    }
 }

@@ -28,6 +28,8 @@ pub struct Guest {
     pub name: String,
     /// What it takes part as.
     pub part: Part,
+    /// The event type that it is about, where that is one: a denial names the rule that decides of it.
+    pub about: Option<EventType>,
 }
 
 impl Guest {
@@ -133,7 +135,7 @@ impl Door {
     }
 
     fn welcome_guest(&mut self, guest: Guest) -> Result<ProxyKey, Unwelcome> {
-        let Guest { channel, peer, name, part } = guest;
+        let Guest { channel, peer, name, part, about } = guest;
         let kind = ProxyKind { events: Events::Structured, pull: false };
         let passing = engine::ProxyKind { on_main_lane: true, ..kind.passing() };
         let (side, types) = match &part {
@@ -151,7 +153,7 @@ impl Door {
             Side::Suppliers => "to supply events",
             Side::Consumers => "to be sent events",
         };
-        self.authorize_use(side, channel, what).map_err(|_| Unwelcome::Denied)?;
+        self.authorize_use(side, (channel, about.as_ref()), what).map_err(|_| Unwelcome::Denied)?;
         let one = self.charge(Resource::Proxies, 1).map_err(|_| Unwelcome::Spent)?;
         let octets = weights::PROXY + weights::CLIENT + octets_of_types(types);
         let claim = self.charge_octets(octets).map_err(|_| Unwelcome::Spent)?;

@@ -19,11 +19,11 @@ fn consumer(channel: ChannelId, constraint: &str) -> Guest {
     let types = vec![EventType::new("Weather", "*")];
     let constraint = constraint.to_owned();
     let part = Part::Consumer { types, constraint, want: Want(3 << 8), start: None, looks_on: false };
-    Guest { channel, peer: peer(1), name: "somebody's socket".to_owned(), part }
+    Guest { channel, peer: peer(1), name: "somebody's socket".to_owned(), part, about: None }
 }
 
 fn supplier(channel: ChannelId) -> Guest {
-    Guest { channel, peer: peer(2), name: "another socket".to_owned(), part: Part::Supplier }
+    Guest { channel, peer: peer(2), name: "another socket".to_owned(), part: Part::Supplier, about: None }
 }
 
 fn gone(door: &mut Door) -> Vec<Peer> {

@@ -6,12 +6,12 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use engine::ChannelId;
 
-use crate::admin::program::consult;
+use crate::admin::program::{LETTERS, consult};
 use crate::admin::values::{Answer, Declined};
 use crate::lane::io::entrance::Visitor;
 use crate::lane::links::mail::{ToAdministration, Visit};
@@ -76,6 +76,15 @@ impl Operators {
     pub fn has_any_right(&self, by: &Principal) -> bool {
         let Principal::Operator(account) = by else { return false };
         self.known.published.load().access.as_ref().is_some_and(|access| access.rules().knows_any(&Who::of(account)))
+    }
+
+    /// Has an audit line written about something that somebody wanted to be done, and was refused without administration having been asked.
+    /// False if it is left out: as many wait as may, and half of the room is for those who wait for an answer.
+    #[must_use]
+    pub fn note_refused(&self, by: &Principal, what: String, why: &'static str) -> bool {
+        let mut administration = self.administration.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_room = administration.room() > LETTERS / 2;
+        has_room && administration.post(ToAdministration::RefusedAct { by: by.clone(), what, why }).is_ok()
     }
 
     /// A connection on which somebody who has come from `from` gets a channel's events, as [lines of JSON](crate::Json): through no port, and

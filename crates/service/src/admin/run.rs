@@ -492,6 +492,9 @@ impl Administration {
             ToAdministration::Query(query, to, by) => self.answer_query(query, Waiting::Program(to, by), answers),
             ToAdministration::Command(command, to, by) => self.obey(&command, Waiting::Program(to, by)),
             ToAdministration::Visit(visit) => self.receive_visit(*visit, answers),
+            ToAdministration::RefusedAct { by, what, why } => {
+                self.audit(&by, &what, &ActOutcome::Denied(why.to_owned()))
+            }
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),

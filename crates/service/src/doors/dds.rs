@@ -7,6 +7,7 @@
 //!
 //! - **From DDS**: the reading thread puts a sample into a structured event; the lane takes it in, and gives the buffer back. While the
 //!   channel has no room, it takes no more from the ring: the thread leaves samples with Cyclone, which has their writers wait.
+//!   Where rules of access let the bridge publish nothing, it is taken all the same, and dropped: its writers are not to wait for that.
 //! - **To DDS**: an event is posted as it is, and comes back when it was written. While the ring is full, its outbox waits.
 //!
 //! What came from DDS is marked so, by which writing threads know it and leave it out.
@@ -22,10 +23,12 @@ use engine::{ChannelId, Delivery, Draft, Event, LaneId, OutboxId, Outcome, Peer,
 use super::Tag;
 use crate::counters::Counter;
 use crate::doors;
+use crate::lane::access::Permit;
 use crate::lane::intake::{Refused, Submission};
 use crate::lane::io::net::Bell;
 use crate::lane::links::post::{Inbox, Post, post_to};
 use crate::lane::run::{Common, Core, Worker};
+use access::{Right, Scope};
 use accounts::Account;
 
 /// What consumers of this door need: a structured event.
@@ -142,8 +145,8 @@ struct Join {
     out_bytes: usize,
     /// The outbox that waits for room in the ring.
     blocked: Option<OutboxId>,
-    /// It has been said that a proxy was refused.
-    is_told: bool,
+    /// It has been said that the supplier's proxy was refused, and that the consumer's was.
+    is_told: [bool; 2],
 }
 
 /// What this door has of a lane.
@@ -209,7 +212,7 @@ impl Door {
                 out: 0,
                 out_bytes: 0,
                 blocked: None,
-                is_told: false,
+                is_told: [false; 2],
             });
             self.goes_on = true;
         }
@@ -247,6 +250,15 @@ impl Door {
 }
 
 impl Join {
+    /// The proxy for which it needs a right, and whether it has been said that this was refused.
+    const fn proxy(&mut self, right: Right) -> (&mut Proxy, &mut bool) {
+        let [supplier_told, consumer_told] = &mut self.is_told;
+        match right {
+            Right::Publish => (&mut self.supplier, supplier_told),
+            Right::Subscribe | Right::Administer => (&mut self.consumer, consumer_told),
+        }
+    }
+
     fn has_room(&self) -> bool {
         self.events.room() > 0 && (self.out_bytes < OUT_BYTES_MAX || self.out == 0)
     }
@@ -304,34 +316,37 @@ impl Core {
         has_more
     }
 
-    /// Asks administration for what a join wants.
+    /// Asks administration for what a join wants. What the rules do not allow is asked for once, which counts it and says so, and then
+    /// when they do.
     fn ask_for_dds_proxies(&mut self, at: usize) {
-        let Some(join) = self.doors.dds.joins.get(at) else { return };
-        let (channel, name) = (join.seat.channel, join.seat.name.clone());
-        if join.supplier == Proxy::Wanted {
-            let asked = self.ask_for_dds_proxy(at, Guest { channel, peer: Peer(0), name, part: corba::Part::Supplier });
-            if let Some(join) = self.doors.dds.joins.get_mut(at) {
-                join.supplier = asked;
+        for right in [Right::Publish, Right::Subscribe] {
+            let Some(join) = self.doors.dds.joins.get_mut(at) else { return };
+            let channel = join.seat.channel;
+            let (proxy, is_told) = join.proxy(right);
+            if *proxy != Proxy::Wanted {
+                continue;
             }
-        }
-        let Some(join) = self.doors.dds.joins.get(at) else { return };
-        if join.consumer == Proxy::Wanted {
-            let constraint = join.seat.to_dds.clone().unwrap_or_default();
-            let part =
-                corba::Part::Consumer { types: Vec::new(), constraint, want: WANT, start: None, looks_on: false };
-            let guest = Guest { channel, peer: Peer(0), name: join.seat.name.clone(), part };
-            let asked = self.ask_for_dds_proxy(at, guest);
+            let is_denied = *is_told && self.may_dds(right, channel).is_err();
+            let asked = if is_denied { Proxy::Later } else { self.ask_for_dds_proxy(at, right) };
             if let Some(join) = self.doors.dds.joins.get_mut(at) {
-                join.consumer = asked;
+                *join.proxy(right).0 = asked;
             }
         }
     }
 
-    fn ask_for_dds_proxy(&mut self, at: usize, guest: Guest) -> Proxy {
+    fn ask_for_dds_proxy(&mut self, at: usize, right: Right) -> Proxy {
         let peer = self.doors.dds.new_peer();
+        let Some(join) = self.doors.dds.joins.get(at) else { return Proxy::Never };
+        let part = if right == Right::Publish {
+            corba::Part::Supplier
+        } else {
+            let constraint = join.seat.to_dds.clone().unwrap_or_default();
+            corba::Part::Consumer { types: Vec::new(), constraint, want: WANT, start: None, looks_on: false }
+        };
+        let guest = Guest { channel: join.seat.channel, peer, name: join.seat.name.clone(), part, about: None };
         let own = Arc::clone(&self.doors.dds.own);
         let octets = self.doors.dds.request_bytes_min.max(1024);
-        match self.ask_for_guest(at as u64, Guest { peer, ..guest }, (&own, octets)) {
+        match self.ask_for_guest(at as u64, guest, (&own, octets)) {
             Ok(()) => Proxy::Asked(peer),
             Err(_) => Proxy::Later,
         }
@@ -362,15 +377,24 @@ impl Core {
     fn take_samples(&mut self, at: usize) -> bool {
         for _ in 0..PER_ROUND {
             let Some(join) = self.doors.dds.joins.get_mut(at) else { return false };
-            let Proxy::Open(_, source) = join.supplier else { return false };
+            let (supplier, channel) = (join.supplier, join.seat.channel);
             if join.unanswered >= PER_ROUND || self.office.draining.has_begun() {
                 return false;
             }
+            let source = match supplier {
+                Proxy::Open(_, source) => Some(source),
+                // What the rules do not let in is not left with its writers, whom it would hold.
+                Proxy::Asked(_) | Proxy::Later | Proxy::Wanted if self.may_dds(Right::Publish, channel).is_err() => {
+                    None
+                }
+                _ => return false,
+            };
+            let Some(join) = self.doors.dds.joins.get_mut(at) else { return false };
             match join.samples.take() {
                 None => return false,
                 Some(FromDds::Counted(counter, count)) => self.counters.add(counter, count),
                 Some(FromDds::Sample(sample)) => {
-                    self.take_in_dds(at, source, &sample);
+                    self.take_in_dds(at, (channel, source), &sample);
                     // Where there is no room the reading thread makes others.
                     if let Some(join) = self.doors.dds.joins.get_mut(at) {
                         let _dropped = join.spares.post(sample);
@@ -381,8 +405,14 @@ impl Core {
         true
     }
 
-    fn take_in_dds(&mut self, at: usize, source: ProxyKey, sample: &[u8]) {
-        match self.admit_dds(Claim { join: at }, source, sample) {
+    /// What limits the event types of which the bridge may do that in a channel, if it may at all.
+    fn may_dds(&mut self, right: Right, channel: ChannelId) -> Result<Permit, Arc<Scope>> {
+        let own = Arc::clone(&self.doors.dds.own);
+        self.access.may(&own, right, channel)
+    }
+
+    fn take_in_dds(&mut self, at: usize, into: (ChannelId, Option<ProxyKey>), sample: &[u8]) {
+        match self.admit_dds(Claim { join: at }, into, sample) {
             Ok(true) => self.counters.add(Counter::DdsIn, 1),
             Ok(false) => {
                 if let Some(join) = self.doors.dds.joins.get_mut(at) {
@@ -394,10 +424,21 @@ impl Core {
     }
 
     /// Hands an event to the engine. False if its outcome comes later.
-    fn admit_dds(&mut self, claim: Claim, source: ProxyKey, encoded: &[u8]) -> Result<bool, Refused> {
+    fn admit_dds(
+        &mut self,
+        claim: Claim,
+        (channel, source): (ChannelId, Option<ProxyKey>),
+        encoded: &[u8],
+    ) -> Result<bool, Refused> {
         let body = giop::cdr::Reader::new(encoded, ENCODING);
         let header =
             event::read_structured(body, &mut event::work_for(encoded.len())).map_err(|_| Refused::Unreadable)?;
+        let permit = self.may_dds(Right::Publish, channel).map_err(|scope| {
+            let (own, why) = (Arc::clone(&self.doors.dds.own), scope.why(Some((header.domain, header.type_name))));
+            self.deny(&own, Right::Publish, channel, (why, &"a sample of DDS (publish)"));
+            Refused::NotPermitted
+        })?;
+        let source = source.ok_or(Refused::NotPermitted)?;
         let mut draft: Draft = self.lane.begin_event_for(encoded.len());
         self.lane.classify(&mut draft, header.domain, header.type_name);
         let event: &mut Event = &mut draft;
@@ -408,7 +449,7 @@ impl Core {
             header.apply(event, &UtcClock::new(self.clock.now, self.clock.since_1970));
         }
         self.translate(source, event);
-        let mut submission = Submission::new(source, doors::Claim::Dds(claim), None);
+        let mut submission = Submission::new(source, doors::Claim::Dds(claim), None).permitted(permit);
         self.admit(&mut submission, draft);
         let finished = self.finish_submission(&submission);
         self.deliver();
@@ -458,19 +499,23 @@ impl Worker {
     pub(crate) fn welcomed_dds(&mut self, peer: Peer, proxy: Result<ProxyKey, String>, account: &Arc<Account>) {
         let core = &mut self.core;
         for join in &mut core.doors.dds.joins {
-            for known in [&mut join.supplier, &mut join.consumer] {
+            let name = join.seat.name.clone();
+            for (right, what) in
+                [(Right::Publish, "samples are not taken in"), (Right::Subscribe, "events do not go there")]
+            {
+                let (known, is_told) = join.proxy(right);
                 if !known.is_of(peer) {
                     continue;
                 }
                 match &proxy {
                     Ok(key) => {
                         *known = Proxy::Open(peer, *key);
-                        join.is_told = false;
+                        *is_told = false;
                     }
                     Err(reason) => {
                         *known = Proxy::Later;
-                        if !core::mem::replace(&mut join.is_told, true) {
-                            log::warn!("{}: {reason}; it is tried again", join.seat.name);
+                        if !core::mem::replace(is_told, true) {
+                            log::warn!("{name}: {what}: {reason}; it is tried again");
                         }
                     }
                 }

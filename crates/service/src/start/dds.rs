@@ -23,7 +23,7 @@ pub(super) fn join(config: &Config, door: &Door) -> Result<(Threads, Vec<Seat>),
     }
     let named = |name: &str| {
         let numbered = || name.parse().ok().map(ChannelId).filter(|id| door.hierarchy().channel(*id).is_ok());
-        door.channel_named(name).or_else(numbered)
+        door.channel_declared(name).or_else(|| door.channel_named(name)).or_else(numbered)
     };
     let missing =
         |channel: &str| StartError::Dds { why: format!("there is no channel {channel:?}: declare it ([[channels]])") };

@@ -7,9 +7,12 @@ use client::notify::{
 use service::{Answer, Command, Counter, Declared, Query, Service, Settable};
 
 use crate::access::{ALL, channel_of, event, orb, orb_of_operator, permitted, proxy_for, rule, start, url};
+use crate::json::Lines;
 use crate::logged::{await_line, begin, lines};
 use crate::peers::{Bare, await_count, wait_until};
+use crate::tempo::peers::{Datagrams, EndPoint, announcement};
 use engine::ChannelId;
+use tempo::wire::Role;
 
 const CHIEF: &str = "127.0.9.1";
 const WORKER: &str = "127.0.9.2";
@@ -176,6 +179,19 @@ fn a_push_that_is_denied_by_several_rules_is_told_with_the_one_that_decides_of_i
         assert_eq!(line, denied(who, "a push") + why);
     }
     await_count(&service, Counter::DeniedPublish, 3);
+    // Lines of JSON and topics of Tempo have a type before they have a proxy. All rules that speak of somebody were named.
+    let answer = Lines::connect_from(&service, "127.0.9.14").ask(r#"{"op":"publish","id":1,"type":"Sea/Salt"}"#);
+    assert!(answer.contains("not permitted"), "{answer}");
+    let mut datagrams = Datagrams::at(&service, 7, "127.0.9.15:0".parse().unwrap());
+    for _ in 0..2 {
+        datagrams.announce(1, announcement(Role::Publisher, "Sea/Salt"));
+        if *datagrams.cookie() == 0 {
+            datagrams.announced("Sea/Salt");
+        }
+    }
+    for who in ["127.0.9.14", "127.0.9.15"] {
+        assert_eq!(await_line(&[&denied(who, "to supply events")]), denied(who, "to supply events") + sea);
+    }
     // Whoever asks for a proxy has said no type yet.
     let admin = channel_of(&service, &orb_of_operator(), 0).default_supplier_admin().unwrap();
     let admin = client::notify::SupplierAdmin::unchecked(orb("127.0.9.13").object(admin.object().ior().clone()));

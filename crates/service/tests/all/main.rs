@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod access;
+mod access_matrix;
 mod acknowledgements;
 mod administering;
 mod audit;

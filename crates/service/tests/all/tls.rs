@@ -51,6 +51,14 @@ impl Line {
         Ok(count)
     }
 
+    /// What has come and is there.
+    pub(crate) fn take_what_is_there(&mut self) -> Vec<u8> {
+        self.tcp.set_nonblocking(true).unwrap();
+        while self.take_in().is_ok_and(|count| count > 0) {}
+        self.tcp.set_nonblocking(false).unwrap();
+        std::mem::take(&mut self.plain)
+    }
+
     pub(crate) fn send(&mut self, octets: &[u8]) {
         let mut sealed = vec![0; tls::sealed_bytes_max(octets.len())];
         let count = self.session.seal(octets, &mut sealed).unwrap();

@@ -184,7 +184,8 @@ impl Core {
 
     fn ask_for_supplier(&mut self, token: Token, channel: ChannelId, publish: Box<Publish>) {
         let id = publish.id;
-        match self.ask_for_proxy(token, Part::Supplier(channel), channel, corba::Part::Supplier) {
+        let about = EventType::new(publish.domain.as_str(), publish.type_name.as_str());
+        match self.ask_for_proxy(token, Part::Supplier(channel), channel, (corba::Part::Supplier, Some(about))) {
             Ok(peer) => {
                 if let Some(connection) = self.doors.json.connections.get_mut(token) {
                     connection.proxies.suppliers.insert(channel, peer);
@@ -215,7 +216,7 @@ impl Core {
             place => place.flatten(),
         };
         let part = corba::Part::Consumer { types, constraint, want: WANT, start, looks_on };
-        match self.ask_for_proxy(token, Part::Subscription(id), ChannelId(channel), part) {
+        match self.ask_for_proxy(token, Part::Subscription(id), ChannelId(channel), (part, None)) {
             Ok(peer) => {
                 if let Some(connection) = self.doors.json.connections.get_mut(token) {
                     connection.proxies.subscriptions.insert(id, peer);
@@ -250,7 +251,7 @@ impl Core {
         token: Token,
         part: Part,
         channel: ChannelId,
-        wanted: corba::Part,
+        (wanted, about): (corba::Part, Option<EventType>),
     ) -> Result<Peer, &'static str> {
         let door = &mut self.doors.json;
         let Some(connection) = door.connections.get(token) else { return Err(NO_ROOM) };
@@ -266,7 +267,7 @@ impl Core {
         let account = Arc::clone(connection.account());
         let peer = door.add_proxy(token, part);
         let asked =
-            self.ask_for_guest(token.to_bits(), Guest { channel, peer, name, part: wanted }, (&account, octets));
+            self.ask_for_guest(token.to_bits(), Guest { channel, peer, name, part: wanted, about }, (&account, octets));
         if let Err(reason) = asked {
             self.doors.json.remove_proxy(peer);
             return Err(reason);

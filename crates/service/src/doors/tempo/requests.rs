@@ -73,10 +73,11 @@ impl Core {
         };
         let (channel, account, name) = (topic.channel, Arc::clone(&holder.account), door.name_of(holder));
         let (domain, of_type) = topic.name().event_type();
+        let about = EventType::new(domain, of_type);
         let (purpose, wanted, octets) = match &known.is {
             Is::Publisher(_) => (Purpose::Supplier, corba::Part::Supplier, 0),
             Is::Subscriber(_) => {
-                let types = vec![EventType::new(domain, of_type)];
+                let types = vec![about.clone()];
                 let octets = domain.len() + of_type.len() + 64;
                 let wanted = corba::Part::Consumer {
                     types,
@@ -109,7 +110,7 @@ impl Core {
         };
         door.proxies.insert(peer, Proxy { session, purpose, key: None, blocked: None });
         let octets = (octets as u64).max(door.settings.request_bytes_min);
-        let guest = Guest { channel, peer, name, part: wanted };
+        let guest = Guest { channel, peer, name, part: wanted, about: Some(about) };
         match self.ask_for_guest(client(session), guest, (&account, octets)) {
             Ok(()) => Asked::Waits,
             Err(_) => Asked::Refused,

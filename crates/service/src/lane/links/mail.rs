@@ -37,6 +37,12 @@ pub(crate) enum ToAdministration {
     Command(Command, SyncSender<Result<Answer, Declined>>, Principal),
     /// Somebody who is known by HTTP wants to look at a channel's events, and waits to be told whether it may.
     Visit(Box<Visit>),
+    /// Somebody has asked over HTTP for something to be done, and was refused there for this reason.
+    RefusedAct {
+        by: Principal,
+        what: String,
+        why: &'static str,
+    },
     /// Something the engine wants known; of a consumer that begins to fail, why.
     Notice(Notice, Option<String>),
     /// A call that administration asked for has ended.
