@@ -125,7 +125,7 @@ impl Declared {
     /// # Errors
     /// It is none.
     #[cfg(feature = "dds")]
-    pub(crate) fn from_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
+    pub(crate) fn of_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
         if !self.0.plan.has_wide() {
             return Ok(cdr);
         }
