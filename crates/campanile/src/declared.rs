@@ -109,7 +109,7 @@ impl Declared {
     /// # Errors
     /// It is none, or DDS has no room for it.
     #[cfg(feature = "dds")]
-    pub(crate) fn to_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
+    pub(crate) fn written_for_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
         if !self.0.plan.has_wide() {
             return self.check(cdr).map(|()| cdr);
         }
@@ -125,7 +125,7 @@ impl Declared {
     /// # Errors
     /// It is none.
     #[cfg(feature = "dds")]
-    pub(crate) fn of_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
+    pub(crate) fn read_from_dds<'v>(&self, cdr: &'v [u8], octets: &'v mut Vec<u8>) -> Result<&'v [u8], Error> {
         if !self.0.plan.has_wide() {
             return Ok(cdr);
         }

@@ -317,7 +317,7 @@ impl Shared {
             if self.has_ended() {
                 return;
             }
-            let cdr = match source.declared.of_dds(sample.cdr, &mut octets) {
+            let cdr = match source.declared.read_from_dds(sample.cdr, &mut octets) {
                 Ok(cdr) => cdr,
                 Err(error) => {
                     let name = source.declared.name().to_owned();

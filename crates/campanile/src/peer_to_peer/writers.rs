@@ -61,7 +61,7 @@ impl Writers {
     /// Publishes a value. Waits for room where readers are behind.
     pub(crate) fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
         let mut octets = Vec::new();
-        let cdr = declared.to_dds(cdr, &mut octets)?;
+        let cdr = declared.written_for_dds(cdr, &mut octets)?;
         let one = self.writer(declared)?;
         one.writer.write(cdr).map_err(|error| match error {
             WriteError::Slowed => Error::Slowed { waited: self.qos.blocking_max },

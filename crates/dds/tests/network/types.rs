@@ -170,7 +170,10 @@ fn what_has_no_place_in_dds_is_named_with_the_way_to_it() {
         a.topic(&named("refused type"), &outer).unwrap_err().to_string()
     };
     let inner = TypeCode::structure("IDL:test/Inner:1.0", "Inner", &[("value", TypeCode::any())]);
-    assert_eq!(refused(&[("list", TypeCode::sequence(inner))]), "test::Outer.list[].value: a any has no place in DDS: declare what is in it, or a union of all that may be");
+    assert_eq!(
+        refused(&[("list", TypeCode::sequence(inner))]),
+        "test::Outer.list[].value: a any has no place in DDS: declare what is in it, or a union of all that may be"
+    );
     let empty = TypeCode::structure("IDL:test/Empty:1.0", "Empty", &[]);
     assert!(refused(&[("nothing", empty)]).contains(".nothing: the struct has no members"));
     let id = "IDL:test/Tree:1.0";
