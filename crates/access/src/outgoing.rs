@@ -35,10 +35,13 @@ impl OutgoingPolicy {
     #[must_use]
     pub fn refuses(&self, address: SocketAddr, is_here: impl Fn(IpAddr) -> bool) -> Option<&'static str> {
         let ip = address.ip().to_canonical();
-        let is_own = |own: &&SocketAddr| own.port() == address.port() && address.port() != 0;
-        if let Some(own) = self.own.iter().find(is_own)
-            && (ip.is_loopback() || ip.is_unspecified() || ip == own.ip().to_canonical() || is_here(ip))
-        {
+        // Another program may have the same port at another address of this host. No address is the loopback one to who connects.
+        let leads_to = |own: IpAddr| match own {
+            own if own.is_unspecified() => ip.is_loopback() || ip.is_unspecified() || is_here(ip),
+            own => own == ip || ip.is_unspecified() && own.is_loopback(),
+        };
+        let is_own = |own: &SocketAddr| own.port() == address.port() && leads_to(own.ip().to_canonical());
+        if address.port() != 0 && self.own.iter().any(is_own) {
             return Some("it is the service's own port for other clients");
         }
         match &self.allow {
@@ -61,7 +64,7 @@ mod tests {
 
     #[test]
     fn link_local_addresses_and_the_services_own_ports_are_not_called() {
-        let own = ["0.0.0.0:8080".parse().unwrap(), "10.0.0.5:2810".parse().unwrap()];
+        let own = ["0.0.0.0:8080", "10.0.0.5:2810", "127.0.0.1:2811"].map(|own| own.parse().unwrap());
         let policy = OutgoingPolicy::new(None).but(own);
         let is_here = |ip: IpAddr| ip == IpAddr::from([10, 0, 0, 9]);
         let refuses = |address: &str| policy.refuses(address.parse().unwrap(), is_here).is_some();
@@ -70,16 +73,31 @@ mod tests {
             "[fe80::1]:80",
             "[::ffff:169.254.1.1]:80",
             "127.0.0.1:8080",
-            "127.9.9.9:2810",
+            "127.9.9.9:8080",
+            "10.0.0.9:8080",
             "[::1]:8080",
             "[::ffff:127.0.0.1]:8080",
-            "0.0.0.0:2810",
+            "0.0.0.0:8080",
             "10.0.0.5:2810",
-            "10.0.0.9:2810",
+            "127.0.0.1:2811",
+            "[::ffff:127.0.0.1]:2811",
+            "0.0.0.0:2811",
+            "[::]:2811",
         ] {
             assert!(refuses(refused), "{refused}");
         }
-        for called in ["127.0.0.1:2809", "10.0.0.5:80", "10.0.0.6:2810", "[2001:db8::1]:8080", "169.253.0.1:80"] {
+        for called in [
+            "127.0.0.1:2809",
+            "10.0.0.5:80",
+            "10.0.0.6:2810",
+            "[2001:db8::1]:8080",
+            "169.253.0.1:80",
+            // Somebody else's, at other addresses of this host.
+            "10.0.0.9:2810",
+            "127.0.0.1:2810",
+            "127.0.0.2:2811",
+            "10.0.0.9:2811",
+        ] {
             assert!(!refuses(called), "{called}");
         }
         let policy =

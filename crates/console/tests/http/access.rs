@@ -21,7 +21,7 @@ pub(crate) fn rule(who: &[&str], may: &[&str], on: &[&str], types: &[&str], allo
 
 const OPERATOR: Who<'static> = Who { token: "the secret of the operator", ..NOBODY };
 const READER: Who<'static> = Who { token: "the secret of the reader", ..NOBODY };
-const NEIGHBOUR: Who<'static> = Who { from: [127, 0, 0, 2], token: "" };
+const NEIGHBOUR: Who<'static> = Who { from: [127, 0, 0, 2], ..NOBODY };
 const OWN: Who<'static> = Who { token: TOKEN, ..NOBODY };
 
 /// Channels 0, 1 and 2. Clients of CORBA may publish and connect consumers from 127.0.0.9, as this test's own do.
@@ -302,8 +302,8 @@ fn what_is_refused_for_want_of_a_token_is_audited_and_looks_are_not() {
     log::set_max_level(log::LevelFilter::Info);
     let lines = || LOGGED.0.lock().unwrap().clone();
     let (open, ruled) = (start_with(Http::default()), start_by(config()));
-    let nobody = Who { from: [127, 0, 9, 1], token: "" };
-    let guessing = Who { from: [127, 0, 9, 2], token: "no token of anybody" };
+    let nobody = Who { from: [127, 0, 9, 1], ..NOBODY };
+    let guessing = Who { from: [127, 0, 9, 2], token: "no token of anybody", ..NOBODY };
     let which = r#"{"channel":0,"proxy":0}"#;
     assert_eq!(ruled.get_as(guessing, "/api/v1/topology").status, 401);
     assert_eq!(open.post_as(nobody, "/api/v1/disconnect", which).status, 401);

@@ -1,28 +1,35 @@
 //! What each client may over HTTP, in every channel and of every event type, is what the rules of access say: as a judge reads them that
 //! knows nothing of the service ([`testing::rulebook`]).
 //!
-//! Nothing is published over HTTP: there is no request for it. Nobody shows a certificate here, whose holder is an address then.
+//! Nothing is published over HTTP: there is no request for it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::thread;
 
 use client::notify::{
     ClientType, EventChannel, EventChannelFactory, Property, StructuredEvent, StructuredProxyPullSupplier,
 };
 use client::{Orb, OrbOptions, SimpleSupplier, SupplierOptions};
+use rustls::ClientConfig;
 use serde_json::json;
-use service::{Config, Counter};
+use service::{ClientCertificates, Config, Counter, Http};
 use testing::EndInTime;
-use testing::rulebook::{CHANNELS, OPERATOR, Principal, Rulebook, SECRET, TYPES, clients, rulebooks, surroundings};
+use testing::certificates::{Authority, Wanted};
+use testing::rulebook::{
+    CERTIFIED, CHANNELS, HOST, OPERATOR, Principal, Rulebook, SECRET, TYPES, clients, rulebooks, surroundings,
+};
 
+use crate::secure::{secure, trusting};
 use crate::support::{Rig, Watched, Who, start_by};
 
-/// The four clients, with what they show over HTTP.
-fn clients_of_http() -> Vec<(&'static str, Principal, Who<'static>)> {
+/// The four clients, with what they show over HTTP; one has a certificate, and comes over TLS.
+fn clients_of_http(certified: &Arc<ClientConfig>) -> Vec<(&'static str, Principal, Who<'_>)> {
     let shown = |(title, who): (&'static str, Principal)| {
         let Some(std::net::IpAddr::V4(from)) = who.address else { panic!("{title}") };
-        let asks = Who { from: from.octets(), token: if who.token.is_some() { SECRET } else { "" } };
-        (title, Principal { certificate: None, ..who }, asks)
+        let token = if who.token.is_some() { SECRET } else { "" };
+        let asks = Who { from: from.octets(), token, tls: who.certificate.as_ref().map(|_| certified) };
+        (title, who, asks)
     };
     clients().into_iter().map(shown).collect()
 }
@@ -32,12 +39,13 @@ fn numbered() -> impl Iterator<Item = u32> {
 }
 
 /// What a configuration file with these rules says.
-fn config(title: &str, book: &Rulebook) -> Config {
+fn config(title: &str, book: &Rulebook, authority: &Authority) -> Config {
     let file = std::env::temp_dir().join(format!("campanile-http-{}-{title}.toml", std::process::id()));
     std::fs::write(&file, book.text() + &surroundings()).unwrap();
     let config = Config::read(&file).unwrap();
     std::fs::remove_file(&file).unwrap();
-    config
+    let http = Http { listen: Some("0".into()), ..config.http };
+    Config { http, tls: secure(authority, ClientCertificates::Asked), ..config }
 }
 
 /// Whoever sets everything up, by CORBA.
@@ -69,6 +77,8 @@ impl Operator {
     }
 }
 
+/// Where they come, and what the certified one shows.
+type Clients<'a> = (&'a Rig, &'a Arc<ClientConfig>);
 /// How many cells were denied, and how many allowed.
 type Tried = [usize; 2];
 
@@ -76,10 +86,13 @@ type Tried = [usize; 2];
 fn what_each_client_may_over_http_is_what_the_rules_say() {
     let of_one = |title: String, book: Rulebook| {
         let (mut seen, mut administered) = ([0; 2], [0; 2]);
-        let rig = start_by(config(&title, &book));
+        let authority = Authority::new(&format!("http-matrix {title}"));
+        let wanted = Wanted { name: CERTIFIED, hosts: &[HOST, "localhost"], ..Wanted::default() };
+        let certified = trusting(&authority.file(), Some(&authority.certify_as(&wanted)));
+        let rig = start_by(config(&title, &book, &authority));
         let operator = Operator::of(&rig);
-        administer(&rig, &operator, (&title, &book), &mut administered);
-        watch(&rig, &operator, (&title, &book), &mut seen);
+        administer((&rig, &certified), &operator, (&title, &book), &mut administered);
+        watch((&rig, &certified), &operator, (&title, &book), &mut seen);
         [seen, administered].concat()
     };
     let sums = thread::scope(|scope| {
@@ -95,13 +108,13 @@ fn marks(time: u32, channel: u32) -> impl Iterator<Item = (String, (&'static str
     TYPES.into_iter().map(move |of| (format!("{time} {channel} {}/{}", of.0, of.1), of))
 }
 
-fn watch(rig: &Rig, operator: &Operator, (title, book): (&str, &Rulebook), tried: &mut Tried) {
+fn watch((rig, certified): Clients<'_>, operator: &Operator, (title, book): (&str, &Rulebook), tried: &mut Tried) {
     for channel in numbered() {
         // There are four at most who watch. One that goes is missed when there is something to tell it, a second later at most.
         rig.await_count(Counter::JsonConnectionsOpen, 0);
         let on = (Some(channel), CHANNELS[channel as usize]);
         let mut all: Vec<(String, Principal, Option<Watched>)> = Vec::new();
-        for (client, who, asks) in clients_of_http() {
+        for (client, who, asks) in clients_of_http(certified) {
             let watched = rig.watch_as(asks, &format!("channel={channel}"));
             let cell = format!("{title}: {client} watches {channel}\n{}", book.text());
             assert_eq!(watched.is_ok(), book.lets_in(&who, "subscribe", on), "{cell}");
@@ -142,10 +155,10 @@ fn name_of(watched: &mut Watched) -> String {
     event["name"].as_str().unwrap().to_owned()
 }
 
-fn administer(rig: &Rig, operator: &Operator, (title, book): (&str, &Rulebook), tried: &mut Tried) {
+fn administer((rig, certified): Clients<'_>, operator: &Operator, (title, book): (&str, &Rulebook), tried: &mut Tried) {
     const NAME: &str = "MaxEventsPerConsumer";
     let mut value = 100_000;
-    for (client, who, asks) in clients_of_http() {
+    for (client, who, asks) in clients_of_http(certified) {
         for channel in numbered() {
             value += 1;
             let on = (Some(channel), CHANNELS[channel as usize]);

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, RootCertStore};
 use service::{ClientCertificates, Config, Counter, Http, Tls};
 use testing::certificates::{Authority, Certified, Wanted};
 use testing::{patient, unless_closed, wait_until};
 
 use crate::access::rule;
-use crate::support::{Answer, Rig, start_by};
+use crate::support::{Answer, Rig, secured, start_by};
 
 /// HTTP over TLS alone, and those who may connect.
-fn secure(authority: &Authority, clients: ClientCertificates) -> Tls {
+pub(crate) fn secure(authority: &Authority, clients: ClientCertificates) -> Tls {
     let Certified { certificate, key, .. } = authority.certify("service");
     Tls {
         http_listen: Some("0".into()),
@@ -33,7 +33,7 @@ fn start(tls: Tls) -> Rig {
 }
 
 /// A browser's side.
-fn trusting(authority: &Path, identity: Option<&Certified>) -> Arc<ClientConfig> {
+pub(crate) fn trusting(authority: &Path, identity: Option<&Certified>) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     let certificates = |path: &Path| CertificateDer::pem_file_iter(path).unwrap().map(Result::unwrap);
     certificates(authority).for_each(|certificate| roots.add(certificate).unwrap());
@@ -58,8 +58,7 @@ fn connect(rig: &Rig) -> TcpStream {
 
 /// What is answered, or why nothing is.
 fn ask(rig: &Rig, config: &Arc<ClientConfig>, request: &str) -> std::io::Result<Answer> {
-    let session = ClientConnection::new(Arc::clone(config), "localhost".try_into().unwrap()).unwrap();
-    let mut stream = StreamOwned::new(session, connect(rig));
+    let mut stream = secured(connect(rig), config);
     stream.write_all(request.as_bytes())?;
     let mut all = Vec::new();
     stream.read_to_end(&mut all)?;
@@ -161,8 +160,7 @@ fn who_speaks_in_the_clear_to_tls_is_told_so_and_the_reverse_is_noticed() {
     assert!(told.status == 400 && told.body.contains("write https://"), "{told:?}");
     rig.await_count(Counter::TlsPlain, 1);
 
-    let session = ClientConnection::new(trusting(&authority.file(), None), "localhost".try_into().unwrap()).unwrap();
-    let mut mistaken = StreamOwned::new(session, rig.connect());
+    let mut mistaken = secured(rig.connect(), &trusting(&authority.file(), None));
     assert!(mistaken.write_all(get("/metrics").as_bytes()).and_then(|()| mistaken.read(&mut [0; 16])).is_err());
     rig.await_count(Counter::TlsAtPlainPort, 1);
     assert_eq!(rig.count(Counter::HttpMalformed), 0);
@@ -187,8 +185,7 @@ fn a_handshake_that_does_not_go_on_ends_and_others_are_served_meanwhile() {
     rig.await_count(Counter::HttpConnectionsOpen, 0);
     assert_eq!(rig.count(Counter::TlsHandshakesFailed), 3);
     // One that is over is bounded as any connection is.
-    let session = ClientConnection::new(trusting(&authority.file(), None), "localhost".try_into().unwrap()).unwrap();
-    let mut slow = StreamOwned::new(session, connect(&rig));
+    let mut slow = secured(connect(&rig), &trusting(&authority.file(), None));
     slow.write_all(b"GET / HTTP/1.1\r\nHost: lo").unwrap();
     wait_until("its connection to be there", || rig.count(Counter::HttpConnectionsOpen) == 1);
     drop(slow);

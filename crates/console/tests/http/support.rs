@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use client::notify::{
@@ -14,6 +15,7 @@ use giop::cdr::Writer;
 use giop::ior::Ior;
 use giop::url::Corbaloc;
 use rustix::net::{AddressFamily, SocketType};
+use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use serde_json::Value;
 use service::{Config, Counter, Http, Service};
 use testing::{patient, wait_until};
@@ -56,15 +58,27 @@ pub(crate) fn start_by(config: Config) -> Rig {
     Rig { service, console, config, token }
 }
 
-/// Who asks: from where, and with which token.
+/// Who asks: from where, with which token, and over TLS if with anything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who<'a> {
     pub(crate) from: [u8; 4],
     pub(crate) token: &'a str,
+    pub(crate) tls: Option<&'a Arc<ClientConfig>>,
+}
+
+/// What somebody writes to and reads from.
+pub(crate) trait Connection: Read + Write {}
+
+impl<C: Read + Write> Connection for C {}
+
+/// TLS on a connection.
+pub(crate) fn secured(stream: TcpStream, config: &Arc<ClientConfig>) -> StreamOwned<ClientConnection, TcpStream> {
+    let session = ClientConnection::new(Arc::clone(config), "localhost".try_into().unwrap()).unwrap();
+    StreamOwned::new(session, stream)
 }
 
 /// From 127.0.0.1, and with no token.
-pub(crate) const NOBODY: Who<'static> = Who { from: [127, 0, 0, 1], token: "" };
+pub(crate) const NOBODY: Who<'static> = Who { from: [127, 0, 0, 1], token: "", tls: None };
 
 impl Who<'_> {
     fn fields(self) -> String {
@@ -81,7 +95,7 @@ pub(crate) struct Answer {
 }
 
 /// A channel's events, as somebody sees them.
-pub(crate) struct Watched(BufReader<TcpStream>);
+pub(crate) struct Watched(BufReader<Box<dyn Connection>>);
 
 impl Watched {
     /// The next message that is no sign of life only: its name, and what it says. Nothing at the end.
@@ -127,11 +141,22 @@ impl Rig {
         stream
     }
 
+    /// Somebody's connection.
+    pub(crate) fn connect_as(&self, who: Who<'_>) -> Box<dyn Connection> {
+        match who.tls {
+            None => Box::new(Self::connect_from(who.from, self.address())),
+            Some(tls) => {
+                let to = self.console.secure_address().unwrap();
+                Box::new(secured(Self::connect_from(who.from, to), tls))
+            }
+        }
+    }
+
     /// A connection from an address of this host.
-    pub(crate) fn connect_from(&self, from: [u8; 4]) -> TcpStream {
+    fn connect_from(from: [u8; 4], to: SocketAddr) -> TcpStream {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         rustix::net::bind(&socket, &SocketAddr::from((from, 0))).unwrap();
-        rustix::net::connect(&socket, &self.address()).unwrap();
+        rustix::net::connect(&socket, &to).unwrap();
         let stream = TcpStream::from(socket);
         patient(&stream);
         stream
@@ -141,7 +166,7 @@ impl Rig {
     pub(crate) fn get_as(&self, who: Who<'_>, path: &str) -> Answer {
         let (address, shown) = (self.address(), who.fields());
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{shown}\r\n");
-        self.send_on(self.connect_from(who.from), &request)
+        Self::send_on(self.connect_as(who), &request)
     }
 
     /// What somebody has done.
@@ -151,14 +176,14 @@ impl Rig {
             "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Length: {length}\r\n\
              Content-Type: application/json\r\n{shown}\r\n{body}"
         );
-        self.send_on(self.connect_from(who.from), &request)
+        Self::send_on(self.connect_as(who), &request)
     }
 
     /// Looks at events.
     pub(crate) fn watch_as(&self, who: Who<'_>, arguments: &str) -> Result<Watched, Answer> {
         let (address, shown) = (self.address(), who.fields());
         let request = format!("GET /api/v1/events?{arguments} HTTP/1.1\r\nHost: {address}\r\n{shown}\r\n");
-        let mut stream = self.connect_from(who.from);
+        let mut stream = self.connect_as(who);
         stream.write_all(request.as_bytes()).unwrap();
         let mut reader = BufReader::new(stream);
         let mut head = String::new();
@@ -176,10 +201,10 @@ impl Rig {
 
     /// Sends a request as it is, and reads until the end.
     pub(crate) fn send(&self, request: &str) -> Answer {
-        self.send_on(self.connect(), request)
+        Self::send_on(Box::new(self.connect()), request)
     }
 
-    fn send_on(&self, mut stream: TcpStream, request: &str) -> Answer {
+    fn send_on(mut stream: Box<dyn Connection>, request: &str) -> Answer {
         stream.write_all(request.as_bytes()).unwrap();
         let mut all = Vec::new();
         stream.read_to_end(&mut all).unwrap();
