@@ -3,6 +3,7 @@
 //! A thread for each participant that has readers waits for their values and hands them over; one for each domain looks who has come, and
 //! has readers made for types that are wanted and not those of a reader yet.
 
+use super::once::Once;
 use super::participants::Share;
 use super::qos;
 use super::sieve::Sieve;
@@ -69,6 +70,7 @@ struct Source {
     reader: Reader,
     declared: Declared,
     lost: u64,
+    once: Once,
     _share: Share,
 }
 
@@ -245,7 +247,7 @@ impl Shared {
         domain.topics.entry(declared.name().to_owned()).or_default().push(topic.clone());
         domain.readers += 1;
         let participant = share.participant.clone();
-        let source = Source { reader, declared, lost: 0, _share: share };
+        let source = Source { reader, declared, lost: 0, once: Once::new(&shared.settings), _share: share };
         let mut listeners = lock(&shared.listeners);
         if let Some(listener) = listeners.get(&participant.guid()) {
             lock(&listener.fresh).push(source);
@@ -296,7 +298,7 @@ impl Shared {
                 break;
             }
             for token in &tokens {
-                if let Some(source) = usize::try_from(*token).ok().and_then(|token| sources.get(token)) {
+                if let Some(source) = usize::try_from(*token).ok().and_then(|token| sources.get_mut(token)) {
                     self.take(source);
                 }
             }
@@ -309,29 +311,28 @@ impl Shared {
     }
 
     /// Hands over what a reader has, some of it, where it lies.
-    fn take(&self, source: &Source) {
+    fn take(&self, source: &mut Source) {
+        let Source { reader, declared, once, .. } = source;
         let mut counter = lock(&self.desk);
         let Counter { desk, sieve } = &mut *counter;
         let mut octets = Vec::new();
-        let outcome = source.reader.take(TAKEN_MAX, |sample| {
-            if self.has_ended() {
+        let outcome = reader.take(TAKEN_MAX, |sample| {
+            if self.has_ended() || once.is_again(&sample) {
                 return;
             }
-            let cdr = match source.declared.read_from_dds(sample.cdr, &mut octets) {
+            let cdr = match declared.read_from_dds(sample.cdr, &mut octets) {
                 Ok(cdr) => cdr,
                 Err(error) => {
-                    let name = source.declared.name().to_owned();
+                    let name = declared.name().to_owned();
                     return self.tell.tell(&Trouble::Unreadable { name, reason: error.to_string() });
                 }
             };
-            if sieve.as_mut().is_none_or(|sieve| sieve.passes(&source.declared, cdr))
-                && desk.take_value(&source.declared, cdr)
-            {
+            if sieve.as_mut().is_none_or(|sieve| sieve.passes(declared, cdr)) && desk.take_value(declared, cdr) {
                 self.is_enough.store(true, Ordering::Release);
             }
         });
         if let Err(error) = outcome {
-            log::error!("events {} cannot be taken: {error}", source.declared.name());
+            log::error!("events {} cannot be taken: {error}", declared.name());
         }
     }
 

@@ -7,6 +7,7 @@
 //! The process has one participant in each domain, and one more for each further type that a topic has.
 
 mod listeners;
+mod once;
 mod participants;
 mod sieve;
 mod writers;
