@@ -30,11 +30,12 @@ use crate::latency::ratio;
 use crate::output::write_json;
 use crate::persistent::Folder;
 use crate::report::{Aim, judge, table_of_aims};
-use crate::{BenchError, Machine, Output, ReportOptions};
+use crate::{BenchError, Machine, Output, ReportOptions, clock};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   campanile-bench tls --quick            a few seconds
+  campanile-bench tls --rate 250 --events 5000
   campanile-bench tls --payload 4096 --json";
 
 /// What TLS may make of the latency in the clear, and the service of that of a bare relay.
@@ -57,6 +58,9 @@ pub(crate) struct TlsOptions {
     /// Octets of an event's payload
     #[arg(long, value_name = "N", default_value_t = 128)]
     payload: usize,
+    /// Events a second [default: the next when the one before is through; what the service does behind it is in its latency then]
+    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    rate: Option<u32>,
     #[command(flatten)]
     report: ReportOptions,
 }
@@ -69,6 +73,8 @@ struct Report {
     machine: Machine,
     payload: usize,
     events: usize,
+    /// Events a second; `null` where the next left when the one before was through.
+    rate: Option<u32>,
     /// From the beginning of the push until the consumer has it, in µs: of a service in the clear, of one over TLS, and of the bare relay.
     clear: Figures,
     tls: Figures,
@@ -110,9 +116,15 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
         }
         contender.taken.clear();
     }
+    let period = options.rate.map(|rate| clock::SECOND / u64::from(rate));
+    let mut due = clock::now();
     for _ in 0..events.div_ceil(BLOCK) {
         for contender in &mut contenders {
             for _ in 0..BLOCK {
+                if let Some(period) = period {
+                    clock::sleep_until(due)?;
+                    due = clock::now() + period;
+                }
                 contender.pass(&event)?;
             }
         }
@@ -129,6 +141,7 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
         machine: Machine::describe(),
         payload: options.payload,
         events,
+        rate: options.rate,
         clear,
         tls,
         relay,
