@@ -1,0 +1,188 @@
+//! What doors and administration tell each other: requests, answers, and calls that administration asks for, each with a line for each door.
+
+use std::sync::Arc;
+
+use engine::Peer;
+
+use super::{Objects, Remarks, Tag, giop, guests};
+use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::lane::links::mail::{LaneThread, ToLane};
+use accounts::Account;
+use corba::remarks::with_lines;
+
+/// What a door's client is answered by administration.
+#[derive(Debug)]
+pub(crate) enum ToDoor {
+    Giop(giop::mail::ToDoor),
+    Guest(guests::Letter),
+}
+
+impl ToDoor {
+    /// Somebody has ended the proxy of a client of another door than CORBA's.
+    pub(crate) fn gone(peer: Peer) -> Option<Self> {
+        match Tag::of_peer(peer) {
+            // Its clients are told by calls.
+            Tag::Giop => None,
+            Tag::Json | Tag::Tempo | Tag::Dds => Some(Self::Guest(guests::Letter::Gone(peer))),
+        }
+    }
+
+    /// Has it say something else, which was made for it. (Guests change nothing that is kept, and have no such answer.)
+    pub(crate) fn set_bytes(&mut self, bytes: Vec<u8>) {
+        if let Self::Giop(letter) = self {
+            letter.set_bytes(bytes);
+        }
+    }
+}
+
+/// A request of a client for administration, as it arrived at its door.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Giop(giop::mail::Request),
+    Guest(Box<guests::Request>),
+}
+
+impl Request {
+    /// Who asks, and is charged for it until it is answered.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        match self {
+            Self::Giop(request) => request.charge.account(),
+            Self::Guest(request) => request.charge.account(),
+        }
+    }
+
+    /// The connection that it came on: its lane's thread, and its number there.
+    pub(crate) fn connection(&self) -> (u32, u64) {
+        match self {
+            Self::Giop(request) => (request.lane.0, request.connection.to_bits()),
+            Self::Guest(request) => (u32::MAX, request.client),
+        }
+    }
+
+    /// Which lane is told what when it is answered: `bytes`, or nothing if nobody waits for an answer.
+    pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
+        match self {
+            Self::Giop(request) => request.answered(bytes),
+            Self::Guest(request) => request.answered(&bytes),
+        }
+    }
+}
+
+/// A call of a client that administration has a lane make.
+#[derive(Debug)]
+pub(crate) enum Call {
+    Giop(giop::mail::Call),
+}
+
+/// How such a call ended.
+#[derive(Debug)]
+pub(crate) enum Returned {
+    Giop(Result<giop::mail::Reply, giop::mail::CallFailure>),
+}
+
+/// What a request is for administration.
+#[derive(Debug)]
+pub(crate) enum Wish {
+    /// To be answered by administration.
+    Query(Query),
+    Command(Command),
+    /// To be answered by the thread that analyses.
+    Analysis,
+    /// To be executed by the objects themselves.
+    Own,
+}
+
+impl Wish {
+    /// What it is called in the log, if it concerns the whole service.
+    pub(crate) const fn operation(&self) -> Option<&'static str> {
+        match self {
+            Self::Query(_) => Some("a look at the whole service"),
+            Self::Command(_) => Some("a command of an operator"),
+            Self::Analysis | Self::Own => None,
+        }
+    }
+}
+
+/// The answer to a request, as its door sends it: nothing if nobody waits for one.
+#[derive(Debug, Default)]
+pub(crate) struct Answered {
+    pub(crate) bytes: Vec<u8>,
+    /// Set if it says that the request was not executed, or failed.
+    pub(crate) fault: Option<Fault>,
+}
+
+/// What was wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// There is no such object.
+    Object,
+    /// The object has no such operation.
+    Operation,
+    /// The arguments cannot be read.
+    Arguments,
+    /// What the operation itself may say.
+    Other,
+}
+
+impl Request {
+    /// Puts an answer of administration's into its door's words.
+    pub(crate) fn reply(&self, answer: &Answer) -> Answered {
+        match self {
+            Self::Giop(request) => Objects::reply(request, answer).unwrap_or_default(),
+            Self::Guest(_) => Answered::default(),
+        }
+    }
+
+    /// Says why it is not answered.
+    pub(crate) fn decline(&self, why: Declined) -> Answered {
+        match self {
+            Self::Giop(request) => Objects::decline(request, why).unwrap_or_default(),
+            Self::Guest(_) => guests::Request::decline(why),
+        }
+    }
+
+    /// What its client is told, for this reason, if what it changed is not on disk in time. Nothing of a client whose proxies do not outlive
+    /// the process.
+    pub(crate) fn not_kept(&self, why: Declined) -> Option<Vec<u8>> {
+        match self {
+            Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),
+            Self::Guest(_) => None,
+        }
+    }
+
+    /// Does the analysis that it asks for: on whichever thread has the time.
+    pub(crate) fn analyse(&self) -> Answered {
+        match self {
+            Self::Giop(request) => Objects::analyse(request).unwrap_or_default(),
+            Self::Guest(_) => Answered::default(),
+        }
+    }
+}
+
+impl Objects {
+    /// What a request is for administration.
+    pub(crate) fn wish(&self, request: &Request) -> Wish {
+        match request {
+            Request::Giop(request) => self.wish_giop(request),
+            Request::Guest(_) => Wish::Own,
+        }
+    }
+
+    /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
+    pub(crate) fn execute(&mut self, request: &Request, lines: u32) -> (Answered, Remarks) {
+        match request {
+            Request::Giop(request) => {
+                let (answered, remarks) = self.execute_giop(request, lines);
+                (answered.unwrap_or_default(), remarks)
+            }
+            Request::Guest(request) => with_lines(lines, || request.execute(self)),
+        }
+    }
+
+    /// A call has ended.
+    pub(crate) fn handle_returned(&mut self, call: u64, how: Returned) {
+        match how {
+            Returned::Giop(result) => self.handle_giop_returned(call, result),
+        }
+    }
+}
