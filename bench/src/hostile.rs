@@ -13,8 +13,8 @@ mod foe;
 mod onlooker;
 mod scrapes;
 
-use core::ops::Deref;
 use std::io::Write;
+use std::net::SocketAddr;
 use std::thread;
 
 use serde::Serialize;
@@ -28,7 +28,7 @@ use crate::workload::{self, Carrier, Lasting, RunReport, Traffic, View};
 use crate::{BenchError, CarriageOptions, HostileOptions, Losses, Machine, Output, Percentiles, clock, system};
 use attacks::{Attack, Scene, Target};
 use onlooker::Seen;
-use scrapes::Scraped;
+use scrapes::Consumers;
 
 /// The whole report: the one JSON object.
 #[derive(Debug, Clone, Serialize)]
@@ -198,50 +198,38 @@ impl Latencies {
 }
 
 /// A service that is attacked.
-enum Victim {
-    Usual(Campanile),
-    Scraped(Scraped),
-}
-
-impl Deref for Victim {
-    type Target = Campanile;
-
-    fn deref(&self) -> &Campanile {
-        match self {
-            Self::Usual(service) | Self::Scraped(Scraped { service, .. }) => service,
-        }
-    }
+struct Victim {
+    service: Campanile,
+    /// Where it serves HTTP, if it does, and who is told of there.
+    scraped: Option<(SocketAddr, Consumers)>,
 }
 
 impl Victim {
     fn target(&self) -> Target {
-        let http = match self {
-            Self::Usual(_) => None,
-            Self::Scraped(scraped) => Some(scraped.http),
-        };
-        Target { service: self.address(), http }
+        Target { service: self.service.address(), http: self.scraped.as_ref().map(|(http, _)| *http) }
     }
 }
 
 impl Plan<'_> {
     fn start(&self) -> Result<Victim, BenchError> {
-        Campanile::start_configured(self.options.config.as_deref()).map(Victim::Usual)
+        let service = Campanile::start_configured(self.options.config.as_deref())?;
+        Ok(Victim { service, scraped: None })
     }
 
     fn start_for(&self, attack: &Attack, name: &str) -> Result<Victim, BenchError> {
-        if attack.name == attacks::SCRAPES { Scraped::start(name).map(Victim::Scraped) } else { self.start() }
+        if attack.name == attacks::SCRAPES { scrapes::start(name) } else { self.start() }
     }
 
     /// One attack on either service in turns.
     fn alternate(&self, attack: &Attack, out: &mut Output<'_>) -> Result<Row, BenchError> {
         let (service, other) = (self.start_for(attack, "here")?, self.start_for(attack, "elsewhere")?);
         let mut turns = Turns::new();
-        let run = self.carry(&service, |view| {
+        let run = self.carry(&service.service, |view| {
             if attack.name == attacks::FLOOD {
                 out.progress("hostile: flood, what the service takes")?;
                 // Of a service that carries the others' events as well: where several addresses have connections, they take turns.
                 turns.pace = Some(saturation(attack, &service)? * OF_SATURATION);
-                settle(&[&service])?;
+                settle(&[&service.service])?;
             }
             let pace = turns.pace;
             for round in 1..=self.rounds {
@@ -250,11 +238,11 @@ impl Plan<'_> {
                 // It is looked at as well: the onlooker, too, takes processor time, whichever service it asks.
                 self.attack(std::slice::from_ref(attack), &other, &mut Turns { pace, ..Turns::new() })?;
                 turns.elsewhere.take(view);
-                settle(&[&service, &other])?;
+                settle(&[&service.service, &other.service])?;
                 view.take_latencies(None);
                 self.attack(std::slice::from_ref(attack), &service, &mut turns)?;
                 turns.here.take(view);
-                settle(&[&service, &other])?;
+                settle(&[&service.service, &other.service])?;
             }
             Ok(())
         })?;
@@ -266,7 +254,7 @@ impl Plan<'_> {
         let service = self.start()?;
         let mut turns = Turns::new();
         out.progress("hostile: all attacks at once")?;
-        let run = self.carry(&service, |view| {
+        let run = self.carry(&service.service, |view| {
             view.take_latencies(None);
             self.attack(chosen, &service, &mut turns)?;
             turns.here.take(view);
@@ -275,7 +263,7 @@ impl Plan<'_> {
         out.progress("hostile: the service comes to rest")?;
         let rest_ns = clock::nanoseconds(self.options.rest.unwrap_or(if self.options.quick { 2.0 } else { 60.0 }));
         clock::sleep_until(clock::now().saturating_add(rest_ns))?;
-        let percent = cpu_percent(&service, rest_ns.clamp(clock::SECOND, 10 * clock::SECOND))?;
+        let percent = cpu_percent(&service.service, rest_ns.clamp(clock::SECOND, 10 * clock::SECOND))?;
         Ok((turns.row("together", "all attacks at once", &run), percent))
     }
 
@@ -298,7 +286,7 @@ impl Plan<'_> {
     fn attack(&self, chosen: &[Attack], service: &Victim, turns: &mut Turns) -> Result<(), BenchError> {
         let until = clock::now() + self.turn_ns;
         let (scenes, seen) = thread::scope(|scope| {
-            let looking = scope.spawn(|| onlooker::look(service, until));
+            let looking = scope.spawn(|| onlooker::look(&service.service, until));
             let scenes = assault(chosen, service.target(), self.turn_ns, turns.pace);
             (scenes, looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
@@ -469,6 +457,9 @@ fn verdict(report: &Report) -> Result<(), BenchError> {
         if row.losses.lost > 0 || row.losses.out_of_order > 0 {
             let Losses { lost, out_of_order, .. } = row.losses;
             found.push(format!("{name}: {lost} events of others lost, {out_of_order} out of order"));
+        }
+        if name == attacks::SCRAPES && (row.refusals > 0 || row.tries == 0) {
+            found.push(format!("{name}: {} of {} did not tell of all consumers", row.refusals, row.tries));
         }
         let times_max = match name {
             attacks::FLOOD => P99_RATIO_OF_FLOOD_MAX,

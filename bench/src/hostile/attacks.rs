@@ -35,9 +35,7 @@ pub(super) struct Target {
 
 /// Where an attack takes place, and what came of it so far.
 pub(super) struct Scene {
-    service: SocketAddr,
-    /// Where it serves HTTP, if it does.
-    pub(super) http: Option<SocketAddr>,
+    pub(super) target: Target,
     until: u64,
     /// Sequences a second that [`FLOOD`] is to publish; as many as are taken, if none are said.
     pace: Option<f64>,
@@ -94,8 +92,7 @@ pub(super) const ALL: &[Attack] = &[
 impl Attack {
     /// Runs waves until then, at that pace if it has one. What came of them.
     pub(super) fn run(&self, target: Target, until: u64, pace: Option<f64>) -> core::result::Result<Scene, BenchError> {
-        let Target { service, http } = target;
-        let mut scene = Scene { service, http, until, pace, received: 0, tries: 0, refusals: 0 };
+        let mut scene = Scene { target, until, pace, received: 0, tries: 0, refusals: 0 };
         while clock::now() < until {
             if (self.wave)(&mut scene).is_err() {
                 scene.refusals += 1;
@@ -110,7 +107,7 @@ impl Attack {
 impl Scene {
     fn connect(&mut self) -> Result<Foe> {
         self.tries += 1;
-        Foe::connect(self.service)
+        Foe::connect(self.target.service)
     }
 
     fn goes_on(&self) -> bool {
@@ -185,7 +182,7 @@ fn pulls(scene: &mut Scene) -> Result<()> {
         }
     })?;
     foe.call(&proxy, "connect_structured_pull_consumer", |writer| giop::ior::Ior::default().write(writer))?;
-    let service = scene.service;
+    let service = scene.target.service;
     let mut held = Vec::new();
     scene.repeat(200, |_| {
         let mut foe = Foe::connect(service)?;
@@ -200,7 +197,7 @@ fn pulls(scene: &mut Scene) -> Result<()> {
 }
 
 fn unread(scene: &mut Scene) -> Result<()> {
-    let service = scene.service;
+    let service = scene.target.service;
     let mut held = Vec::new();
     let statistics = Object::named("Statistics");
     scene.repeat(16, |_| {
@@ -372,7 +369,7 @@ fn analyses(scene: &mut Scene) -> Result<()> {
 }
 
 fn large(scene: &mut Scene) -> Result<()> {
-    let service = scene.service;
+    let service = scene.target.service;
     let mut held = Vec::new();
     scene.repeat(16, |_| {
         let mut foe = Foe::connect(service)?;
@@ -385,7 +382,7 @@ fn large(scene: &mut Scene) -> Result<()> {
 }
 
 fn fragments(scene: &mut Scene) -> Result<()> {
-    let service = scene.service;
+    let service = scene.target.service;
     let mut held = Vec::new();
     scene.repeat(8, |_| {
         let mut foe = Foe::connect(service)?;
@@ -481,7 +478,7 @@ fn channels(scene: &mut Scene) -> Result<()> {
 }
 
 fn connections(scene: &mut Scene) -> Result<()> {
-    let service = scene.service;
+    let service = scene.target.service;
     let mut held = Vec::new();
     scene.repeat(2_000, |_| {
         held.push(Foe::connect(service)?);
@@ -510,7 +507,7 @@ fn listeners(scene: &mut Scene) -> Result<()> {
 fn forwards(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
-    let (listener, service) = (listen()?, scene.service);
+    let (listener, service) = (listen()?, scene.target.service);
     let target = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
     foe.call(&target, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
     let back = reference(&service.ip().to_string(), service.port(), &target.key);
@@ -610,7 +607,7 @@ fn mistakes(scene: &mut Scene) -> Result<()> {
 }
 
 fn garbage(scene: &mut Scene) -> Result<()> {
-    let service = scene.service;
+    let service = scene.target.service;
     let mut state = clock::now() | 1;
     let mut next = move || {
         state ^= state << 13;

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{Error, Read, Result, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 
 use client::ObjectRef;
 use client::notify::{ClientType, StructuredProxyPullSupplier};
 
+use super::Victim;
 use super::attacks::Scene;
 use crate::campanile::{Campanile, Channel, setup};
 use crate::persistent::Folder;
@@ -17,50 +18,43 @@ const CONSUMERS: usize = 10_000;
 /// How often it is scraped.
 const EVERY: u64 = clock::SECOND;
 
-/// A service whose metrics have something to tell.
-pub(super) struct Scraped {
-    pub(super) service: Campanile,
-    /// Where it serves HTTP.
-    pub(super) http: SocketAddr,
-    /// A channel without events, and those who would pull from it.
-    _consumers: (Channel, Vec<ObjectRef>),
-}
+/// A channel without events, and those who would pull from it.
+pub(super) type Consumers = (Channel, Vec<ObjectRef>);
 
-impl Scraped {
-    pub(super) fn start(name: &str) -> core::result::Result<Self, BenchError> {
-        // A port that is free now: the service says where it serves HTTP only in words for people.
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let http = free.map_err(BenchError::io("looking for a free port"))?;
-        let folder = Folder::new(&format!("scrapes-{name}"), None)?;
-        let file = folder.file("campanile.toml");
-        let text = format!("[http]\nlisten = \"{http}\"\nconsumers_max = {CONSUMERS}\n[store]\ndirectory = \"none\"\n");
-        fs::write(&file, text).map_err(BenchError::io("writing a configuration"))?;
-        let service = Campanile::start_configured(Some(&file))?;
-        let doing = "making ten thousand consumers";
-        let channel = service.new_channel()?;
-        let admin = channel.consumer_admin()?;
-        let one = || {
-            let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).map_err(setup(doing))?;
-            let proxy = StructuredProxyPullSupplier::unchecked(proxy.object().clone());
-            proxy.connect_structured_pull_consumer(None).map_err(setup(doing))?;
-            Ok(proxy.object().clone())
-        };
-        let consumers: core::result::Result<_, BenchError> = (0..CONSUMERS).map(|_| one()).collect();
-        Ok(Self { service, http, _consumers: (channel, consumers?) })
-    }
+/// A service whose metrics have something to tell.
+pub(super) fn start(name: &str) -> core::result::Result<Victim, BenchError> {
+    // A port that is free now: the service says where it serves HTTP only in words for people.
+    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+    let http = free.map_err(BenchError::io("looking for a free port"))?;
+    let folder = Folder::new(&format!("scrapes-{name}"), None)?;
+    let file = folder.file("campanile.toml");
+    let text = format!("[http]\nlisten = \"{http}\"\nconsumers_max = {CONSUMERS}\n[store]\ndirectory = \"none\"\n");
+    fs::write(&file, text).map_err(BenchError::io("writing a configuration"))?;
+    let service = Campanile::start_configured(Some(&file))?;
+    let doing = "making ten thousand consumers";
+    let channel = service.new_channel()?;
+    let admin = channel.consumer_admin()?;
+    let one = || {
+        let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).map_err(setup(doing))?;
+        let proxy = StructuredProxyPullSupplier::unchecked(proxy.object().clone());
+        proxy.connect_structured_pull_consumer(None).map_err(setup(doing))?;
+        Ok(proxy.object().clone())
+    };
+    let consumers: core::result::Result<_, BenchError> = (0..CONSUMERS).map(|_| one()).collect();
+    Ok(Victim { service, scraped: Some((http, (channel, consumers?))) })
 }
 
 /// Scrapes once, and waits until it is time for the next.
 pub(super) fn scrape(scene: &mut Scene) -> Result<()> {
-    let Some(http) = scene.http else { return Err(Error::other("it serves no HTTP")) };
+    let Some(http) = scene.target.http else { return Err(Error::other("it serves no HTTP")) };
     let next = clock::now() + EVERY;
     scene.tries += 1;
     let mut stream = TcpStream::connect(http)?;
     write!(stream, "GET /metrics HTTP/1.1\r\nHost: {http}\r\nConnection: close\r\n\r\n")?;
     let mut told = String::new();
     stream.read_to_string(&mut told)?;
-    // All of them, or it is not what it is to be measured by.
-    let of_consumers = told.lines().filter(|line| line.starts_with("campanile_consumer_state{")).count();
+    // All of them, or it is not what it is to be measured by: there is one such line for each.
+    let of_consumers = told.lines().filter(|line| line.starts_with("campanile_consumer_backlog_events{")).count();
     if of_consumers < CONSUMERS {
         return Err(Error::other(format!("{of_consumers} of {CONSUMERS} consumers were told of")));
     }

@@ -206,23 +206,25 @@ impl Server {
         self.count_handshakes(1);
         let made = tokio::time::timeout(self.handshake_within, self.shake(socket, from, with)).await;
         self.count_handshakes(-1);
-        let failure = match made.unwrap_or(Err(Some(HandshakeFailure::Overdue))) {
+        let failure = match made.unwrap_or(Err(HandshakeFailure::Overdue)) {
             Ok(made) => return Some(made),
-            Err(failure) => failure?,
+            Err(failure) => failure,
         };
         let mut reports = self.reports.borrow_mut();
         reports.count_failure(&failure);
-        reports.tell_failure(from, HTTP, &failure);
+        match failure {
+            HandshakeFailure::Tls(tls::Trouble::NotTls) => reports.tell_plain(from, HTTP),
+            failure => reports.tell_failure(from, HTTP, &failure),
+        }
         None
     }
 
-    /// Fails without a reason where it was told already.
     async fn shake(
         &self,
         socket: TcpStream,
         from: SocketAddr,
         with: &TlsServer,
-    ) -> Result<(Secured, Certified), Option<HandshakeFailure>> {
+    ) -> Result<(Secured, Certified), HandshakeFailure> {
         let broken = |error: io::Error| match tls::Trouble::of_stream(&error) {
             Some(trouble) => HandshakeFailure::Tls(trouble),
             None => HandshakeFailure::Connection(error),
@@ -231,8 +233,7 @@ impl Server {
         let octets = socket.peek(&mut first).await.map_err(broken)?;
         if tls::is_plain(first.get(..octets).unwrap_or_default()) {
             answer_plain(&socket);
-            self.reports.borrow_mut().tell_plain(from, HTTP);
-            return Err(None);
+            return Err(HandshakeFailure::Tls(tls::Trouble::NotTls));
         }
         let missing = || HandshakeFailure::Tls(tls::Trouble::Protocol("there is no certificate to show".to_owned()));
         let end = with.end().ok_or_else(missing)?;

@@ -159,6 +159,7 @@ fn who_speaks_in_the_clear_to_tls_is_told_so_and_the_reverse_is_noticed() {
     let told = Answer::of(told);
     assert!(told.status == 400 && told.body.contains("write https://"), "{told:?}");
     rig.await_count(Counter::TlsPlain, 1);
+    assert_eq!(rig.count(Counter::TlsHandshakesFailed), 1, "as at the other ports");
 
     let mut mistaken = secured(rig.connect(), &trusting(&authority.file(), None));
     assert!(mistaken.write_all(get("/metrics").as_bytes()).and_then(|()| mistaken.read(&mut [0; 16])).is_err());

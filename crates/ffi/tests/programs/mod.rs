@@ -317,6 +317,9 @@ impl Drop for Program {
     }
 }
 
+/// Set where a test has started itself to be a service.
+const SERVES: &str = "CAMPANILE_TEST_SERVES";
+
 /// A service in a process of its own, which can be stopped in the middle of what it does.
 pub(crate) struct Frozen {
     pub(crate) address: String,
@@ -324,15 +327,27 @@ pub(crate) struct Frozen {
 }
 
 impl Frozen {
-    /// Starts the test of that name, which is such a service.
-    pub(crate) fn start(test: &str) -> Self {
+    /// Starts the test that calls this once more, in a process of its own, where it is to [serve](Self::serve).
+    pub(crate) fn start() -> Self {
+        let test = thread::current().name().unwrap().to_owned();
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "--nocapture", "--test-threads=1", test]);
+        command.args(["--exact", "--nocapture", "--test-threads=1", &test]).env(SERVES, "yes");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let address =
             lines.map(Result::unwrap).find_map(|line| line.split_once("address ").map(|(_, is)| is.to_owned()));
         Self { address: address.unwrap(), child }
+    }
+
+    /// Is such a service, if this process was started for that: until whoever has started it is gone.
+    pub(crate) fn serve() -> bool {
+        if std::env::var_os(SERVES).is_none() {
+            return false;
+        }
+        let (service, _settings) = begin();
+        let _ = writeln!(std::io::stdout(), "address {}", service.address());
+        let _ = std::io::stdin().read_line(&mut String::new());
+        true
     }
 
     /// It does nothing more.

@@ -134,7 +134,12 @@ mod tests {
     use giop::cdr::{Encoding, Endian};
 
     fn wind() -> TypeCode {
-        let members = [("station", TypeCode::string()), ("speed", TypeCode::primitive(Kind::Double))];
+        let members = [
+            ("station", TypeCode::string()),
+            ("speed", TypeCode::primitive(Kind::Double)),
+            ("mark", TypeCode::primitive(Kind::Wchar)),
+            ("note", TypeCode::wstring()),
+        ];
         TypeCode::structure("IDL:demo/Wind:1.0", "Wind", &members)
     }
 
@@ -143,6 +148,9 @@ mod tests {
         let mut w = Writer::new(&mut sample, ::dds::encoding());
         w.string(station);
         w.f64(7.5);
+        // They lie otherwise in DDS than in CORBA.
+        w.wchar('ü');
+        w.wstring(station);
         sample
     }
 
@@ -179,6 +187,8 @@ mod tests {
         wind().write(&mut w);
         w.string("OSF");
         w.f64(7.5);
+        w.wchar('ü');
+        w.wstring("OSF");
         let found = find(&event, event::tag_at(big, 0, false), DdsValue::Body).unwrap();
         let (_, type_code, value) = found.value().unwrap();
         let mut out = Vec::new();
