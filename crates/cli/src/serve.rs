@@ -36,6 +36,7 @@ fn check(options: &ServeOptions) -> Result<(), Failure> {
     let config = config(options)?;
     let address = sockets.giop.as_ref().and_then(|socket| socket.local_addr().ok());
     Service::check(&config, address).map_err(|error| Failure::Usage(error.to_string()))?;
+    Console::check(&config).map_err(|error| Failure::Usage(error.to_string()))?;
     say(&config.access_remarks().iter().map(|remark| format!("campanile: {remark}\n")).collect::<String>());
     let of = options.config.as_ref().map_or_else(|| "the command line".to_owned(), |path| path.display().to_string());
     let channels = match config.channels.len() {

@@ -116,8 +116,7 @@ impl Console {
         if listening.is_empty() {
             return Ok(None);
         }
-        let token = config.http.token_file.as_deref().map(read_token).transpose()?;
-        let token = Arc::new(Token::from_pointee(token));
+        let token = Arc::new(Token::from_pointee(token_of(config)?));
         let access = Access::new(&config.http, listening.iter().map(Listening::at), Arc::clone(&token));
         let shared = Shared::new(config, service);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -139,13 +138,21 @@ impl Console {
         Ok(Some(Self { address, secure_address, token, ends, thread: Some(thread) }))
     }
 
+    /// Reads what a configuration names for HTTP, and opens nothing: what [`Service::check`] is for a service.
+    ///
+    /// # Errors
+    /// When HTTP could not be served with it.
+    pub fn check(config: &Config) -> Result<(), ConsoleError> {
+        token_of(config).map(drop)
+    }
+
     /// Reads the file of HTTP's token again, which is the one that counts from now on; or there is none, where the configuration names no
     /// such file. Says whether it is another one.
     ///
     /// # Errors
     /// The file cannot be read, or has none; then it stays as it was.
     pub fn reload(&self, config: &Config) -> Result<bool, ConsoleError> {
-        let token = config.http.token_file.as_deref().map(read_token).transpose()?.map(Arc::new);
+        let token = token_of(config)?.map(Arc::new);
         let before = self.token.swap(token.clone());
         Ok(before != token)
     }
@@ -161,6 +168,11 @@ impl Console {
     pub const fn secure_address(&self) -> Option<SocketAddr> {
         self.secure_address
     }
+}
+
+/// HTTP's own token, if the configuration names a file that has it.
+fn token_of(config: &Config) -> Result<Option<String>, ConsoleError> {
+    config.http.token_file.as_deref().map(read_token).transpose()
 }
 
 /// Threads that wait for administration at most; what else is asked waits for one of them.

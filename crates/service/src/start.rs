@@ -156,6 +156,8 @@ impl Service {
         let address = giop.map_or_else(|| config.listen_address(), Ok)?;
         config.json_listen_address()?;
         config.tempo_listen_address()?;
+        config.http_listen_address()?;
+        config.https_listen_address()?;
         let (host, port) = config.advertised(address)?;
         config.naming.outside.as_deref().map(naming_context).transpose()?;
         let memory = config.limits.memory_bytes.map_or_else(Memory::of_machine, Memory::new);

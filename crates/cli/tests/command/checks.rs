@@ -78,6 +78,10 @@ fn a_configuration_is_checked_and_nothing_is_opened() {
         ("[[channels]]\nname = \"Plant\"\n[channels.properties]\nFullOutbox = \"Sometimes\"", "FullOutbox"),
         ("topology = \"/nowhere/plant.json\"", "/nowhere/plant.json"),
         ("naming.outside = \"nonsense\"", "nonsense"),
+        ("http.listen = \"nowhere\"", "http.listen"),
+        ("http.listen = \"0.0.0.0:1\"", "http.token_file"),
+        ("http.token_file = \"/nowhere/token\"", "/nowhere/token"),
+        ("tls.http_listen = \"1\"", "tls.certificate"),
         (
             "[[tempo.types]]\ntopic = \"A\"\ntype = \"struct A { any x; };\"",
             "`A.x` is of `any`, which messages do not have",
