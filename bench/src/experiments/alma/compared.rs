@@ -15,7 +15,8 @@ struct Turn {
 
 /// Compares them in each layout.
 pub(super) fn measure(is_quick: bool, into: &mut Vec<Compared>, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let (turns, seconds) = if is_quick { (8, 0.3) } else { (20, 1.0) };
+    // Short and many: on which core the threads happen to be decides of a turn, for as long as they stay there.
+    let (turns, seconds) = if is_quick { (64, 0.05) } else { (300, 0.1) };
     for (subscribers, of_a_process) in LAYOUTS {
         let mut crowds =
             [Transport::Dds, Transport::Cyclone].map(|transport| Crowd::gather(transport, subscribers, of_a_process));
@@ -24,7 +25,9 @@ pub(super) fn measure(is_quick: bool, into: &mut Vec<Compared>, out: &mut Output
         };
         let (mut of_dds, mut of_cyclone) = (Vec::new(), Vec::new());
         for turn in 0..=turns {
-            out.progress(&format!("{subscribers} subscribers, turn {turn} of {turns}"))?;
+            if turn % 32 == 0 {
+                out.progress(&format!("{subscribers} subscribers, turn {turn} of {turns}"))?;
+            }
             // Each begins half of the time.
             let (first, second) = if turn % 2 == 0 {
                 let first = take_turn(dds, seconds)?;
@@ -45,8 +48,8 @@ pub(super) fn measure(is_quick: bool, into: &mut Vec<Compared>, out: &mut Output
 }
 
 fn take_turn(crowd: &mut Crowd, seconds: f64) -> Result<Turn, BenchError> {
-    let (_, _, per_second) = crowd.flood(seconds)?;
-    let (taken, _) = crowd.pace(RATE, seconds)?;
+    let per_second = crowd.publish(None, seconds)?.per_second();
+    let taken = crowd.publish(Some(RATE), seconds)?;
     Ok(Turn { per_second, p50_us: Percentiles::of(taken.latencies).unwrap_or_default().median })
 }
 
