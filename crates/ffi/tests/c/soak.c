@@ -1,6 +1,6 @@
-/* Subscribers that come and go, on a service and over DDS at once: soak VISITS DOMAIN.
+/* Subscribers that come and go, on a service and over DDS at once: soak VISITS DOMAIN PERIOD_MS.
  *
- * On each transport one thread publishes, one consumer stays, and gets each event once and in order, and two threads make consumers of all
+ * On each transport one thread publishes two events each period, one consumer stays, and gets each event once and in order, and two threads make consumers of all
  * sorts and end them in all ways, so many each. When those are gone, a line that begins with `> ` tells as JSON how many there were and
  * what is on the heap. A line `done` has it go on; when there is none, all is freed and the same is told once more. The library must have
  * nothing to log. */
@@ -32,7 +32,7 @@ size_t __sanitizer_get_current_allocated_bytes(void); /* which gcc has no header
 static const char IDL[] = "struct Reading { unsigned long long number; unsigned long source; double value; sequence<octet> raw; };";
 static const char CHANNEL[] = "Soak";
 
-enum { RAW = 400, CHURNERS = 2, PERIOD_NS = 10000000 };
+enum { RAW = 400, CHURNERS = 2 };
 
 /* As it lies in CDR: nothing stands behind the last octet. */
 struct reading {
@@ -65,6 +65,7 @@ struct transport {
 
 /* How many consumers each thread makes. */
 static uint64_t visits;
+static long period_ns;
 /* Those who publish are to stop. */
 static atomic_bool is_over;
 
@@ -90,7 +91,11 @@ static int32_t on_each(void *context, const campanile_event *event) {
     const struct reading came = reading_of(event);
     if (came.source != PASSING) {
         pthread_mutex_lock(&transport->mutex);
-        MUST(came.number == ++transport->received[came.source]);
+        if (came.number != ++transport->received[came.source]) {
+            fprintf(stderr, "%s: event %" PRIu64 " of source %" PRIu32 " came in place of %" PRIu64 "\n", transport->name, came.number,
+                came.source, transport->received[came.source]);
+            _Exit(1);
+        }
         pthread_cond_broadcast(&transport->changed);
         pthread_mutex_unlock(&transport->mutex);
     }
@@ -110,7 +115,7 @@ static void *publish(void *context) {
         } while (status == CAMPANILE_STATUS_SLOWED);
         OK(status);
         OK(campanile_publisher_publish(transport->publisher, transport->type, (const uint8_t *)&gathered, READING_SIZE, NULL));
-        due.tv_nsec += PERIOD_NS;
+        due.tv_nsec += period_ns;
         if (due.tv_nsec >= 1000000000) {
             due.tv_nsec -= 1000000000;
             ++due.tv_sec;
@@ -331,10 +336,11 @@ int main(int argc, char **argv) {
         {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER},
     };
     char line[16];
-    if (argc != 3) {
+    if (argc != 4) {
         return 2;
     }
     visits = strtoull(argv[1], NULL, 10);
+    period_ns = strtol(argv[3], NULL, 10) % 1000 * 1000000;
     campanile_log(2, on_log, NULL);
     begin(&transports[0], "notification", argv[2]);
     begin(&transports[1], "dds", argv[2]);

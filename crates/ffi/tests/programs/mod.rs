@@ -164,7 +164,7 @@ impl Programs {
     /// Starts the program whose consumers come and go, with a service's address.
     pub(crate) fn start_soak(&self, visits: u32, server: &str) -> Program {
         let mut command = Command::new(self.folder.join("soak"));
-        command.args([visits, next_domain().0].map(|number| number.to_string())).env("HOME", &self.folder);
+        command.args([visits, next_domain().0, 10].map(|number| number.to_string())).env("HOME", &self.folder);
         command.env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_TRANSPORT").env_remove("CAMPANILE_CONTEXT");
         Program::start(C, &mut command)
     }
