@@ -430,12 +430,22 @@ fn obey(process: &mut Subordinate, order: &Order) -> Result<(), BenchError> {
 
 impl Crowd {
     fn gather(transport: Transport, subscribers: u32, of_a_process: u32) -> Result<Self, BenchError> {
+        Self::gather_on([None, None], transport, subscribers, of_a_process)
+    }
+
+    /// With the supplier on one core and subscribers on another one.
+    fn gather_on(
+        [supplier_core, core]: [Option<usize>; 2],
+        transport: Transport,
+        subscribers: u32,
+        of_a_process: u32,
+    ) -> Result<Self, BenchError> {
         let (between, [there, back]) = Between::start(transport, subscribers)?;
         let mut processes = Vec::new();
         let mut left = subscribers;
         while left > 0 {
             let count = left.min(of_a_process);
-            let mut process = Subordinate::start("a process of subscribers", COMMAND, None, None)?;
+            let mut process = Subordinate::start("a process of subscribers", COMMAND, core, None)?;
             process.order(&Order::Subscribe { way: there.clone(), count })?;
             processes.push((process, count));
             left -= count;
@@ -443,7 +453,7 @@ impl Crowd {
         for (process, _) in &processes {
             is_ready(process)?;
         }
-        let mut supplier = Subordinate::start("a supplier", COMMAND, None, None)?;
+        let mut supplier = Subordinate::start("a supplier", COMMAND, supplier_core, None)?;
         obey(&mut supplier, &Order::Supply { way: there, subscribers })?;
         Ok(Self { supplier, processes, subscribers, between, back })
     }

@@ -1,5 +1,5 @@
 //! The simple API on DDS and Cyclone DDS alone, turn by turn: with as many readers, in as many processes, each with a thread that takes what
-//! comes.
+//! comes. The suppliers are on the first core and all readers on the last: on which core threads happen to be otherwise decides of a turn.
 
 use super::{Compared, Crowd, LAYOUTS, PairedRatio, Transport};
 use crate::{BenchError, Output, Percentiles, Spread};
@@ -15,11 +15,12 @@ struct Turn {
 
 /// Compares them in each layout.
 pub(super) fn measure(is_quick: bool, into: &mut Vec<Compared>, out: &mut Output<'_>) -> Result<(), BenchError> {
-    // Short and many: on which core the threads happen to be decides of a turn, for as long as they stay there.
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = [Some(0), Some(cores - 1)];
     let (turns, seconds) = if is_quick { (64, 0.05) } else { (300, 0.1) };
     for (subscribers, of_a_process) in LAYOUTS {
-        let mut crowds =
-            [Transport::Dds, Transport::Cyclone].map(|transport| Crowd::gather(transport, subscribers, of_a_process));
+        let mut crowds = [Transport::Dds, Transport::Cyclone]
+            .map(|transport| Crowd::gather_on(cores, transport, subscribers, of_a_process));
         let [Ok(dds), Ok(cyclone)] = &mut crowds else {
             return crowds.into_iter().try_for_each(|crowd| crowd.map(drop));
         };
