@@ -1,9 +1,9 @@
 /* Subscribers that come and go, on a service and over DDS at once: soak VISITS DOMAIN PERIOD_MS.
  *
- * On each transport one thread publishes two events each period, one consumer stays, and gets each event once and in order, and two threads make consumers of all
- * sorts and end them in all ways, so many each. When those are gone, a line that begins with `> ` tells as JSON how many there were and
- * what is on the heap. A line `done` has it go on; when there is none, all is freed and the same is told once more. The library must have
- * nothing to log. */
+ * On each transport one thread publishes two events each period, one consumer stays, and gets each event once and in order, and two threads
+ * make consumers of all sorts and end them in all ways, so many each. When those are gone, a line that begins with `> ` tells as JSON how
+ * many there were and what is on the heap. A line `done` has it go on; when there is none, all is freed and the same is told once more. The
+ * library must have nothing to log. */
 
 #include <campanile.h>
 
