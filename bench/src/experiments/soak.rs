@@ -20,7 +20,7 @@ const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/ffi");
 /// The DDS domain of the program.
 const DOMAIN: &str = "76";
 /// Consumers that each of four threads makes until all are gone for a moment.
-const VISITS: &str = "100";
+const VISITS: &str = "28";
 /// Milliseconds between two events of each kind.
 const PERIOD_MS: &str = "50";
 /// Octets by which the heap may grow in the second half of the time, when all are gone: the C library counts what it keeps for threads.
