@@ -15,7 +15,7 @@ UNITS ?= /etc/systemd/system
 # What makes the Debian package, in a folder of its own.
 CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build build-with-dds static install deb try-deb container install-cpp java-package wheel \
+.PHONY: library run test check build build-with-dds soak static install deb try-deb container install-cpp java-package wheel \
 	install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
@@ -98,6 +98,16 @@ java-package: library
 library:
 	$(CARGO) rustc --profile library --locked -p campanile-ffi --lib --crate-type cdylib \
 		$(if $(LIBRARY_FEATURES),--features $(LIBRARY_FEATURES))
+
+# In C on both transports, consumers and suppliers that come and go for half an hour under the address sanitizer: of Rust, which takes
+# RUSTC_BOOTSTRAP where it is not nightly, and of gcc, also in Cyclone DDS. SOAK=--quick: half a minute.
+SOAK ?=
+SANITIZED_TARGET := $(shell uname -m)-unknown-linux-gnu
+soak: build
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS_$(subst -,_,$(SANITIZED_TARGET))=-fsanitize=address \
+		CXXFLAGS_$(subst -,_,$(SANITIZED_TARGET))=-fsanitize=address \
+		$(CARGO) rustc --locked -p campanile-ffi --lib --crate-type cdylib --features dds --target $(SANITIZED_TARGET) --target-dir target/asan
+	$(CAMPANILE_BENCH) soak --sanitize address --library target/asan/$(SANITIZED_TARGET)/debug/libcampanile_ffi.so $(SOAK)
 
 # Everything is tested with DDS, in one build; `make build` and `make run` are without, and take Rust only.
 WITH_DDS := --features campanile-cli/dds

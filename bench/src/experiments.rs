@@ -31,6 +31,7 @@ pub(crate) mod latency;
 pub(crate) mod load;
 pub(crate) mod number;
 pub(crate) mod overhead;
+pub(crate) mod soak;
 pub(crate) mod tempo;
 
 pub(crate) use ability::RealTime;

@@ -103,6 +103,7 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::TempoPredicted(options) => experiments::tempo::predicted::run(options, out),
         Command::TempoRelayProcess(options) => experiments::tempo::relay::run_process(options, out),
         Command::Alma(options) => experiments::alma::run(options, out),
+        Command::Soak(options) => experiments::soak::run(options, out),
         Command::Languages(options) => experiments::languages::run(options, out),
         Command::LanguagesProcess(options) => experiments::languages::run_process(options, out),
         Command::AlmaProcess => experiments::alma::run_process(out),

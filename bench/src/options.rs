@@ -82,10 +82,13 @@ pub(crate) enum Command {
     TempoChurn(ExperimentOptions),
     /// 8 KB at 10 Hz to 1 to 100 subscribers, through the simple API on a notification service and on DDS, beside Cyclone DDS alone
     #[command(after_help = ALMA_EXAMPLES)]
-    Alma(ExperimentOptions),
+    Alma(crate::experiments::alma::AlmaOptions),
     /// The simple API in Rust, C, C++, Java and Python: gathered events a second, and how long one takes
     #[command(after_help = LANGUAGES_EXAMPLES)]
     Languages(ExperimentOptions),
+    /// A program in C on both transports, whose consumers and suppliers come and go for half an hour: what is left of them
+    #[command(after_help = SOAK_EXAMPLES)]
+    Soak(crate::experiments::soak::SoakOptions),
     /// What the analysis says of a Tempo broker that runs by the clock, beside what is measured (Bauer et al., section IV.E)
     #[command(after_help = TEMPO_PREDICTED_EXAMPLES)]
     TempoPredicted(ExperimentOptions),
@@ -135,8 +138,14 @@ pub(crate) enum Command {
 
 const ALMA_EXAMPLES: &str = "\
 Examples:
-  campanile-bench alma                            a quarter of an hour
+  campanile-bench alma                            three quarters of an hour
+  campanile-bench alma --quick --only rows --transports notification,relay --loads 100
   campanile-bench alma --quick --json | jq '.rows[] | {transport, subscribers, mean_us, sd_us, p99_us}'";
+
+const SOAK_EXAMPLES: &str = "\
+Examples:
+  make soak                                       half an hour, under the address sanitizer
+  make library LIBRARY_FEATURES=dds && campanile-bench soak --seconds 60";
 
 const LANGUAGES_EXAMPLES: &str = "\
 Examples:

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -237,6 +237,27 @@ impl Dialogue {
     /// Ends the process by a signal; the last lines that it printed.
     pub fn end_with(self, signal: Signal) -> Vec<String> {
         self.process.end_with(signal)
+    }
+
+    /// Has nothing more to say to it.
+    pub fn close_input(&mut self) {
+        drop(self.input.take());
+    }
+
+    /// Waits until it ends by itself, as it does when its input ends; it has to have succeeded.
+    pub fn end(mut self) -> Result<(), BenchError> {
+        self.close_input();
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).ok_or(io::ErrorKind::InvalidInput.into());
+        // It is left to be waited for by who drops it.
+        let ended = pid.and_then(|pid| Ok(waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)?));
+        let ended = ended.map_err(BenchError::io("waiting for the end of a process"))?;
+        if ended.is_some_and(|ended| ended.exit_status() == Some(0)) {
+            return Ok(());
+        }
+        for follower in self.process.followers.drain(..) {
+            let _ = follower.join();
+        }
+        Err(self.process.failed("has failed"))
     }
 
     /// Waits for one more line to which `ready` has an answer.

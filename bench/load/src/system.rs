@@ -105,6 +105,11 @@ pub fn threads(pid: u32) -> io::Result<u64> {
     Ok(fs::read_dir(format!("/proc/{pid}/task"))?.count() as u64)
 }
 
+/// How many files and sockets a process has open (proc_pid_fd(5)).
+pub fn descriptors(pid: u32) -> io::Result<u64> {
+    Ok(fs::read_dir(format!("/proc/{pid}/fd"))?.count() as u64)
+}
+
 /// What a reader must know of the machine to judge the figures.
 #[derive(Debug, Clone, Serialize)]
 pub struct Machine {

@@ -2,10 +2,12 @@
 //! and on DDS, with a bare relay and Cyclone DDS alone beside them; then as many events as get through, and what memory and threads it
 //! takes; then the simple API on DDS and Cyclone alone, turn by turn.
 //!
-//! The supplier is this process; each process of subscribers has ten of them at most. DDS needs the feature `dds`.
+//! The supplier is a process of its own; each process of subscribers has ten of them at most. For round trips the last subscriber publishes
+//! into another channel what has come, and the supplier subscribes there. DDS needs the feature `dds`.
 
 use std::io::{self, BufRead};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +29,7 @@ mod relay;
 
 const KIND: Kind = Kind { name: "alma", tables, charts: |_| Charts::new() };
 
-/// The name of the hidden sub-command that has subscribers.
+/// The name of the hidden sub-command that has subscribers, or a supplier.
 const COMMAND: &str = "alma-process";
 /// Octets of an event, and events a second.
 const OCTETS: usize = 8_192;
@@ -44,13 +46,15 @@ const THROUGHPUT_LEAST: f64 = 0.85;
 const MEAN_BELOW_US: f64 = 1_000.0;
 /// How long nothing comes before what is missing is held to be lost.
 const PATIENCE: u64 = 5 * clock::SECOND;
+/// Seconds for which a Java machine gets as much as goes through before anything counts.
+const JAVA_WARM_UP: f64 = 3.0;
 /// Between two looks at what has come.
 const LOOK_EVERY: u64 = clock::SECOND / 1000;
 
 /// What carries events.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-enum Transport {
+pub(crate) enum Transport {
     Notification,
     /// The same, published without waiting for each event's answer.
     Gathered,
@@ -61,6 +65,36 @@ enum Transport {
     Dds,
     /// Cyclone DDS without the simple API.
     Cyclone,
+}
+
+/// A part of the experiment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// 8 KB at 10 Hz, and what programs take meanwhile
+    Rows,
+    /// As many events as get through
+    Floods,
+    /// The simple API on DDS and Cyclone alone, turn by turn
+    Compared,
+}
+
+/// Options of `campanile-bench alma`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct AlmaOptions {
+    #[command(flatten)]
+    experiment: ExperimentOptions,
+    /// Only these parts [default: all]
+    #[arg(long, value_name = "PART", value_delimiter = ',')]
+    only: Vec<Part>,
+    /// Only these transports in rows and floods [default: all]
+    #[arg(long, value_name = "TRANSPORT", value_delimiter = ',')]
+    transports: Vec<Transport>,
+}
+
+impl AlmaOptions {
+    fn has(&self, part: Part) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
 }
 
 /// The report, beside what all of them begin with.
@@ -84,6 +118,26 @@ struct Row {
     p99_us: f64,
     max_us: f64,
     lost: u64,
+    /// From the supplier to the last subscriber and back, which all others get, too; `null` where none came back.
+    round_trip_mean_us: Option<f64>,
+    round_trip_sd_us: Option<f64>,
+    round_trip_p99_us: Option<f64>,
+    #[serde(flatten)]
+    takes: Takes,
+}
+
+/// What programs take.
+#[derive(Debug, Serialize)]
+struct Takes {
+    /// A process of subscribers, when all had come.
+    resident_mib: f64,
+    threads: u64,
+    /// The supplier.
+    supplier_resident_mib: f64,
+    supplier_threads: u64,
+    /// The service between; `null` where there is none.
+    service_resident_mib: Option<f64>,
+    service_threads: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,12 +151,8 @@ struct Flood {
     /// Deliveries to all subscribers together.
     received_per_second: f64,
     highest_latency_us: f64,
-    /// Of a process of subscribers, when all had come.
-    resident_mib: f64,
-    threads: u64,
-    /// Of the service between; `null` where there is none.
-    service_resident_mib: Option<f64>,
-    service_threads: Option<u64>,
+    #[serde(flatten)]
+    takes: Takes,
 }
 
 /// The simple API on DDS and Cyclone alone, with as many threads that read.
@@ -128,29 +178,33 @@ struct Skipped {
     reason: String,
 }
 
-/// Where the service is; empty where there is none.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Server {
-    /// As the simple API's settings have it.
-    address: String,
+/// A way from one to others: what carries events, and where.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Way {
+    transport: Transport,
+    /// The service, as the simple API's settings have it, or the relay; empty where there is none.
+    server: String,
     /// Another naming service than the one there.
     naming: Option<String>,
+    /// The channel, or the topic.
+    channel: String,
 }
 
-/// What a process of subscribers is told.
+/// What a process of subscribers, a supplier or a relay is told.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
-    /// Be the bare relay.
+    /// Relay one way.
     Relay,
-    Subscribe {
-        transport: Transport,
-        server: Server,
-        count: u32,
-    },
+    /// Have so many subscribers.
+    Subscribe { way: Way, count: u32 },
+    /// Have a supplier, for so many subscribers.
+    Supply { way: Way, subscribers: u32 },
+    /// Have the supplier publish what comes to the last subscriber from now on, or no more.
+    SendBack(bool),
+    /// Publish so many a second for so long; without a rate, one after the other.
+    Publish { rate: Option<f64>, seconds: f64 },
     /// Wait for so many deliveries, tell of them and forget them.
-    Take {
-        deliveries: usize,
-    },
+    Take { deliveries: usize },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -159,6 +213,10 @@ enum Answer {
     Relaying {
         address: String,
     },
+    Published {
+        events: u64,
+        began: u64,
+    },
     /// Nanoseconds that each delivery took, and when the last one came.
     Taken {
         latencies: Vec<u64>,
@@ -166,25 +224,38 @@ enum Answer {
     },
 }
 
-/// What has come to a subscriber: how long each took, and when the last came.
-#[derive(Debug, Default)]
-struct Arrivals(Mutex<(Vec<u64>, u64)>);
+/// What has come to a subscriber.
+#[derive(Default)]
+struct Arrivals {
+    /// How long each took, and when the last came.
+    taken: Mutex<(Vec<u64>, u64)>,
+    /// Who sends it back, if somebody is to.
+    back: OnceLock<Mutex<Source>>,
+    sends_back: AtomicBool,
+}
 
 impl Arrivals {
     /// An event that was sent then has come.
     fn take(&self, sent: u64) {
         let now = clock::now();
-        let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         taken.0.push(now.saturating_sub(sent));
         taken.1 = now;
+        drop(taken);
+        if self.sends_back.load(Ordering::Relaxed)
+            && let Some(back) = self.back.get()
+        {
+            // What cannot be sent is missed by whoever waits for it.
+            let _ = back.lock().unwrap_or_else(PoisonError::into_inner).publish(sent);
+        }
     }
 
     fn count(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).0.len()
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner).0.len()
     }
 
     fn forget(&self) -> (Vec<u64>, u64) {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -207,20 +278,51 @@ fn wait_for(all: &[Arc<Arrivals>], deliveries: usize) -> Result<Answer, BenchErr
     Ok(Answer::Taken { latencies, last })
 }
 
-/// Has subscribers as it is told, until its input ends.
+/// Publishes so many a second for so long, or one after the other; how many events that were, and when it began.
+fn publish(source: &mut Source, rate: Option<f64>, seconds: f64) -> Result<Answer, BenchError> {
+    let (began, mut events) = (clock::now(), 0);
+    let (end, period) = (began + clock::nanoseconds(seconds), rate.map(|rate| clock::nanoseconds(1.0 / rate)));
+    let mut due = began;
+    while due < end {
+        if period.is_some() {
+            clock::sleep_until(due)?;
+        }
+        source.publish(clock::now())?;
+        events += 1;
+        due = period.map_or_else(clock::now, |period| due + period);
+    }
+    Ok(Answer::Published { events, began })
+}
+
+/// Has subscribers or a supplier as it is told, until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
-    let (mut arrivals, mut sinks) = (Vec::new(), Vec::new());
+    clock::wake_on_time();
+    let (mut arrivals, mut sinks, mut source) = (Vec::<Arc<Arrivals>>::new(), Vec::new(), None);
+    let unasked = || setup("obeying an order")("it was not told to have a supplier or a subscriber");
     say_started(out)?;
     for line in io::stdin().lock().lines() {
         let line = line.map_err(BenchError::io("reading an order"))?;
         let answer = match serde_json::from_str(&line).map_err(json("reading an order"))? {
             Order::Relay => Answer::Relaying { address: relay::begin()? },
-            Order::Subscribe { transport, server, count } => {
+            Order::Subscribe { way, count } => {
                 let fresh: Vec<_> = (0..count).map(|_| Arc::new(Arrivals::default())).collect();
-                sinks.extend(Sink::connect(transport, &server, &fresh)?);
+                sinks.extend(Sink::connect(&way, &fresh)?);
                 arrivals.extend(fresh);
                 Answer::Ready
             }
+            Order::Supply { way, subscribers } => {
+                source = Some(Source::connect(&way, subscribers)?);
+                Answer::Ready
+            }
+            Order::SendBack(wanted) => {
+                let last = arrivals.last().ok_or_else(unasked)?;
+                if let Some(source) = source.take() {
+                    let _ = last.back.set(Mutex::new(source));
+                }
+                last.sends_back.store(wanted, Ordering::Relaxed);
+                Answer::Ready
+            }
+            Order::Publish { rate, seconds } => publish(source.as_mut().ok_or_else(unasked)?, rate, seconds)?,
             Order::Take { deliveries } => wait_for(&arrivals, deliveries)?,
         };
         say_answer(out, &answer)?;
@@ -239,27 +341,40 @@ enum Between {
 }
 
 impl Between {
-    fn start(transport: Transport, subscribers: u32) -> Result<(Self, Server), BenchError> {
+    /// Who it is, and the ways there and back.
+    fn start(transport: Transport, subscribers: u32) -> Result<(Self, [Way; 2]), BenchError> {
+        let way = |channel: &str, server: &str, naming: Option<&str>| Way {
+            transport,
+            server: server.to_owned(),
+            naming: naming.map(str::to_owned),
+            channel: channel.to_owned(),
+        };
+        let ways =
+            |server: &str, naming: Option<&str>| ["Alma", "AlmaBack"].map(|channel| way(channel, server, naming));
         match transport {
             Transport::Notification | Transport::Gathered => {
                 let service = Campanile::start()?;
-                let address = service.address().to_string();
-                Ok((Self::Campanile(service), Server { address, naming: None }))
+                let ways = ways(&service.address().to_string(), None);
+                Ok((Self::Campanile(service), ways))
             }
             Transport::Jacorb => {
                 let names = Campanile::start()?;
-                let naming = Some(names.address().to_string());
-                let (process, address) = jacorb::start(subscribers)
+                let (process, server) = jacorb::start(subscribers)
                     .map_err(|absence| absence.into_error("JacORB's notification service"))?;
-                Ok((Self::Jacorb(process, names), Server { address, naming }))
+                let ways = ways(&server, Some(&names.address().to_string()));
+                Ok((Self::Jacorb(process, names), ways))
             }
             Transport::Relay => {
                 let mut process = Subordinate::start("a bare relay", COMMAND, None, None)?;
-                let answer = process.ask(&Order::Relay)?;
-                let Answer::Relaying { address } = answer else { return Err(process.confused(&answer)) };
-                Ok((Self::Relay(process), Server { address, naming: None }))
+                let mut relay = || {
+                    let answer = process.ask(&Order::Relay)?;
+                    let Answer::Relaying { address } = answer else { return Err(process.confused(&answer)) };
+                    Ok(way("", &address, None))
+                };
+                let ways = [relay()?, relay()?];
+                Ok((Self::Relay(process), ways))
             }
-            Transport::Dds | Transport::Cyclone => Ok((Self::Nobody, Server::default())),
+            Transport::Dds | Transport::Cyclone => Ok((Self::Nobody, ways("", None))),
         }
     }
 
@@ -275,94 +390,136 @@ impl Between {
 
 /// A supplier and its subscribers.
 struct Crowd {
-    source: Source,
+    supplier: Subordinate,
     processes: Vec<(Subordinate, u32)>,
     subscribers: u32,
     between: Between,
+    back: Way,
 }
 
 /// What came of a run.
 struct Taken {
     latencies: Vec<u64>,
     last: u64,
+    /// Deliveries that there should have been and were not.
+    lost: u64,
+    /// Events, and when the first was published.
+    events: u64,
+    began: u64,
+}
+
+impl Taken {
+    fn received(&self) -> u64 {
+        self.latencies.len() as u64
+    }
+
+    fn per_second(&self) -> f64 {
+        crate::latency::ratio(self.received(), 1) / clock::seconds(self.last.saturating_sub(self.began))
+    }
+}
+
+fn is_ready(process: &Subordinate) -> Result<(), BenchError> {
+    let answer = process.answer()?;
+    if matches!(answer, Answer::Ready) { Ok(()) } else { Err(process.confused(&answer)) }
+}
+
+fn obey(process: &mut Subordinate, order: &Order) -> Result<(), BenchError> {
+    process.order(order)?;
+    is_ready(process)
 }
 
 impl Crowd {
     fn gather(transport: Transport, subscribers: u32, of_a_process: u32) -> Result<Self, BenchError> {
-        let (between, server) = Between::start(transport, subscribers)?;
+        Self::gather_on([None, None], transport, subscribers, of_a_process)
+    }
+
+    /// With the supplier on one core and subscribers on another one.
+    fn gather_on(
+        [supplier_core, core]: [Option<usize>; 2],
+        transport: Transport,
+        subscribers: u32,
+        of_a_process: u32,
+    ) -> Result<Self, BenchError> {
+        let (between, [there, back]) = Between::start(transport, subscribers)?;
         let mut processes = Vec::new();
         let mut left = subscribers;
         while left > 0 {
             let count = left.min(of_a_process);
-            let mut process = Subordinate::start("a process of subscribers", COMMAND, None, None)?;
-            process.order(&Order::Subscribe { transport, server: server.clone(), count })?;
+            let mut process = Subordinate::start("a process of subscribers", COMMAND, core, None)?;
+            process.order(&Order::Subscribe { way: there.clone(), count })?;
             processes.push((process, count));
             left -= count;
         }
         for (process, _) in &processes {
-            let answer = process.answer()?;
-            let Answer::Ready = answer else { return Err(process.confused(&answer)) };
+            is_ready(process)?;
         }
-        let source = Source::connect(transport, &server, subscribers)?;
-        Ok(Self { source, processes, subscribers, between })
+        let mut supplier = Subordinate::start("a supplier", COMMAND, supplier_core, None)?;
+        obey(&mut supplier, &Order::Supply { way: there, subscribers })?;
+        Ok(Self { supplier, processes, subscribers, between, back })
     }
 
-    /// All that has come of so many events.
-    fn take(&mut self, events: u64) -> Result<Taken, BenchError> {
+    /// Publishes so many a second for so long, or one after the other; what came.
+    fn publish(&mut self, rate: Option<f64>, seconds: f64) -> Result<Taken, BenchError> {
+        let answer = self.supplier.ask(&Order::Publish { rate, seconds })?;
+        let Answer::Published { events, began } = answer else { return Err(self.supplier.confused(&answer)) };
         for (process, count) in &mut self.processes {
             let deliveries = usize::try_from(events * u64::from(*count)).unwrap_or(usize::MAX);
             process.order(&Order::Take { deliveries })?;
         }
-        let mut all = Taken { latencies: Vec::new(), last: 0 };
+        let mut all = Taken { latencies: Vec::new(), last: 0, lost: 0, events, began };
         for (process, _) in &self.processes {
             let answer = process.answer()?;
             let Answer::Taken { latencies, last } = answer else { return Err(process.confused(&answer)) };
             all.latencies.extend(latencies);
             all.last = all.last.max(last);
         }
+        all.lost = (events * u64::from(self.subscribers)).saturating_sub(all.received());
         Ok(all)
     }
 
-    /// Publishes so many a second; what came, and how many events there were.
-    fn pace(&mut self, rate: f64, seconds: f64) -> Result<(Taken, u64), BenchError> {
-        let (period, end) = (clock::nanoseconds(1.0 / rate), clock::now() + clock::nanoseconds(seconds));
-        let (mut due, mut events) = (clock::now(), 0);
-        while due < end {
-            clock::sleep_until(due)?;
-            self.source.publish(clock::now())?;
-            events += 1;
-            due += period;
-        }
-        Ok((self.take(events)?, events))
+    /// As [`Self::publish`], and the last subscriber sends back what comes; how long that took, there and back.
+    fn send_back(&mut self, rate: f64, seconds: f64) -> Result<Percentiles, BenchError> {
+        let Some((last, _)) = self.processes.last_mut() else { return Ok(Percentiles::default()) };
+        obey(&mut self.supplier, &Order::Subscribe { way: self.back.clone(), count: 1 })?;
+        obey(last, &Order::Supply { way: self.back.clone(), subscribers: 1 })?;
+        obey(last, &Order::SendBack(true))?;
+        // The first ones find out the types.
+        self.publish(Some(rate), 0.3)?;
+        self.supplier.ask::<Answer>(&Order::Take { deliveries: 3 })?;
+        let events = self.publish(Some(rate), seconds)?.events;
+        let deliveries = usize::try_from(events).unwrap_or(usize::MAX);
+        let answer = self.supplier.ask(&Order::Take { deliveries })?;
+        let Answer::Taken { latencies, .. } = answer else { return Err(self.supplier.confused(&answer)) };
+        Ok(Percentiles::of(latencies).unwrap_or_default())
     }
 
-    /// Publishes one event after the other for so long; what came, how many events there were, and how many deliveries a second.
-    fn flood(&mut self, seconds: f64) -> Result<(Taken, u64, f64), BenchError> {
-        let began = clock::now();
-        let end = began + clock::nanoseconds(seconds);
-        let mut sent = 0;
-        while clock::now() < end {
-            self.source.publish(clock::now())?;
-            sent += 1;
-        }
-        let taken = self.take(sent)?;
-        let deliveries = crate::latency::ratio(taken.latencies.len() as u64, 1);
-        let rate = deliveries / clock::seconds(taken.last.saturating_sub(began));
-        Ok((taken, sent, rate))
-    }
-
-    fn lost(&self, taken: &Taken, events: u64) -> u64 {
-        (events * u64::from(self.subscribers)).saturating_sub(taken.latencies.len() as u64)
+    fn takes(&self) -> Result<Takes, BenchError> {
+        let mib = |bytes: u64| crate::latency::ratio(bytes, 1 << 20);
+        let of = |pid: u32| {
+            let both = system::resident_bytes(pid).and_then(|bytes| Ok((mib(bytes), system::threads(pid)?)));
+            both.map_err(BenchError::io("reading what a process takes"))
+        };
+        let (resident_mib, threads) = of(self.processes.first().map_or(0, |(process, _)| process.pid()))?;
+        let (supplier_resident_mib, supplier_threads) = of(self.supplier.pid())?;
+        let service = self.between.service().map(|process| of(process.pid())).transpose()?;
+        Ok(Takes {
+            resident_mib,
+            threads,
+            supplier_resident_mib,
+            supplier_threads,
+            service_resident_mib: service.map(|(mib, _)| mib),
+            service_threads: service.map(|(_, threads)| threads),
+        })
     }
 }
 
 /// Runs it and writes its report to `out`.
-pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
-    super::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
+pub(crate) fn run(options: &AlmaOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(&KIND, &options.experiment, out, |bed, out| measure(bed, options, out))
 }
 
-fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
-    let (warm_up, seconds) = bed.times(options, (0.3, 2.0), (2.0, 30.0));
+fn measure(bed: &Bed, options: &AlmaOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+    let (warm_up, seconds) = bed.times(&options.experiment, (0.3, 2.0), (2.0, 30.0));
     let flood_seconds = if bed.quick() { 0.5 } else { 10.0 };
     let mut report = Report { rows: Vec::new(), floods: Vec::new(), compared: Vec::new(), skipped: Vec::new() };
     let mut transports = vec![Transport::Notification, Transport::Gathered, Transport::Relay];
@@ -379,17 +536,21 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         let reason = || "built without the feature `dds`".to_owned();
         report.skipped.extend(["dds", "cyclone"].map(|contender| Skipped { contender, reason: reason() }));
     }
+    transports.retain(|transport| options.transports.is_empty() || options.transports.contains(transport));
     #[cfg(feature = "dds")]
-    compared::measure(bed.quick(), &mut report.compared, out)?;
-    for (subscribers, of_a_process) in LAYOUTS {
+    if options.has(Part::Compared) {
+        compared::measure(bed.quick(), &mut report.compared, out)?;
+    }
+    for (subscribers, of_a_process) in if options.has(Part::Floods) { &LAYOUTS[..] } else { &[] } {
         for &transport in &transports {
             out.progress(&format!("{transport:?}, as much as gets through to {subscribers}"))?;
-            report.floods.push(flood(transport, subscribers, of_a_process, flood_seconds)?);
+            report.floods.push(flood(transport, *subscribers, *of_a_process, flood_seconds)?);
         }
     }
     // Gathering is for floods.
     transports.retain(|transport| *transport != Transport::Gathered);
-    for &subscribers in bed.loads(options, &SUBSCRIBERS, &SUBSCRIBERS) {
+    let all = if options.has(Part::Rows) { &SUBSCRIBERS[..] } else { &[] };
+    for &subscribers in if all.is_empty() { all } else { bed.loads(&options.experiment, all, all) } {
         for &transport in &transports {
             out.progress(&format!("{transport:?}, {subscribers} subscribers"))?;
             report.rows.push(row(transport, subscribers, warm_up, seconds)?);
@@ -398,12 +559,18 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
     Ok((report.judge(), report))
 }
 
+/// Publishes at the rate to so many for so long; then again, and the last sends back what comes.
 fn row(transport: Transport, subscribers: u32, warm_up: f64, seconds: f64) -> Result<Row, BenchError> {
     let mut crowd = Crowd::gather(transport, subscribers, SUBSCRIBERS_OF_A_PROCESS)?;
-    crowd.pace(RATE, warm_up)?;
-    let (taken, events) = crowd.pace(RATE, seconds)?;
-    let lost = crowd.lost(&taken, events);
+    if transport == Transport::Jacorb {
+        // Its Java machine compiles what runs often.
+        crowd.publish(None, JAVA_WARM_UP)?;
+    }
+    crowd.publish(Some(RATE), warm_up)?;
+    let taken = crowd.publish(Some(RATE), seconds)?;
+    let (lost, takes) = (taken.lost, crowd.takes()?);
     let figures = Percentiles::of(taken.latencies).unwrap_or_default();
+    let round_trip = crowd.send_back(RATE, seconds)?;
     Ok(Row {
         transport,
         subscribers,
@@ -412,33 +579,28 @@ fn row(transport: Transport, subscribers: u32, warm_up: f64, seconds: f64) -> Re
         p99_us: figures.p99,
         max_us: figures.max,
         lost,
+        round_trip_mean_us: round_trip.mean,
+        round_trip_sd_us: round_trip.standard_deviation,
+        round_trip_p99_us: round_trip.mean.map(|_| round_trip.p99),
+        takes,
     })
 }
 
 /// Publishes one event after the other for so long.
 fn flood(transport: Transport, subscribers: u32, of_a_process: u32, seconds: f64) -> Result<Flood, BenchError> {
     let mut crowd = Crowd::gather(transport, subscribers, of_a_process)?;
-    crowd.pace(RATE, 0.3)?;
-    let (taken, sent, received_per_second) = crowd.flood(seconds)?;
-    let mib = |bytes: u64| crate::latency::ratio(bytes, 1 << 20);
-    let pid = crowd.processes.first().map_or(0, |(process, _)| process.pid());
-    let of_process = BenchError::io("reading what a process takes");
-    let (resident, threads) =
-        system::resident_bytes(pid).and_then(|bytes| Ok((bytes, system::threads(pid)?))).map_err(of_process)?;
-    let service = crowd.between.service();
+    crowd.publish(Some(RATE), 0.3)?;
+    let taken = crowd.publish(None, seconds)?;
     Ok(Flood {
         transport,
         subscribers,
         subscribers_of_a_process: of_a_process,
-        sent,
-        received: taken.latencies.len() as u64,
-        lost: crowd.lost(&taken, sent),
-        received_per_second,
+        sent: taken.events,
+        received: taken.received(),
+        lost: taken.lost,
+        received_per_second: taken.per_second(),
         highest_latency_us: Percentiles::of(taken.latencies).unwrap_or_default().max,
-        resident_mib: mib(resident),
-        threads,
-        service_resident_mib: service.map(|process| process.resident_bytes().map(mib)).transpose()?,
-        service_threads: service.map(Process::threads).transpose()?,
+        takes: crowd.takes()?,
     })
 }
 
@@ -483,6 +645,19 @@ fn tables(report: &Value) -> Tables {
         ("p99 µs", "p99_us"),
         ("longest µs", "max_us"),
         ("lost", "lost"),
+        ("round trip µs", "round_trip_mean_us"),
+        ("sd µs", "round_trip_sd_us"),
+        ("p99 µs", "round_trip_p99_us"),
+    ];
+    let takes = [
+        ("transport", "transport"),
+        ("subscribers", "subscribers"),
+        ("ten of them MiB", "resident_mib"),
+        ("threads", "threads"),
+        ("supplier MiB", "supplier_resident_mib"),
+        ("threads", "supplier_threads"),
+        ("service MiB", "service_resident_mib"),
+        ("threads", "service_threads"),
     ];
     let floods = [
         ("transport", "transport"),
@@ -495,6 +670,8 @@ fn tables(report: &Value) -> Tables {
         ("longest µs", "highest_latency_us"),
         ("subscribers' MiB", "resident_mib"),
         ("threads", "threads"),
+        ("supplier's MiB", "supplier_resident_mib"),
+        ("threads", "supplier_threads"),
         ("service's MiB", "service_resident_mib"),
         ("threads", "service_threads"),
     ];
@@ -504,13 +681,18 @@ fn tables(report: &Value) -> Tables {
         ("DDS/s", "dds_per_second"),
         ("Cyclone/s", "cyclone_per_second"),
         ("ratio", "throughput.median"),
+        ("from", "throughput.interval_95.0"),
+        ("to", "throughput.interval_95.1"),
         ("DDS µs", "dds_p50_us"),
         ("Cyclone µs", "cyclone_p50_us"),
         ("ratio", "latency.median"),
+        ("from", "latency.interval_95.0"),
+        ("to", "latency.interval_95.1"),
     ];
     vec![
         ("The simple API on DDS and Cyclone alone".to_owned(), table(rows(report, "compared"), &compared)),
         ("8 KB ten times a second".to_owned(), table(rows(report, "rows"), &columns)),
+        ("What programs take meanwhile".to_owned(), table(rows(report, "rows"), &takes)),
         ("As many events of 8 KB as get through".to_owned(), table(rows(report, "floods"), &floods)),
         (
             "Who had no turn".to_owned(),

@@ -149,6 +149,16 @@ impl Consumer {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        let is_forked = process::id() != self.maker;
+        is_forked
+            || match &*self.lock() {
+                State::Building(_) => false,
+                State::Ready(subscription) => subscription.has_ended(),
+                State::Ended => true,
+            }
+    }
+
     /// Keeps a context for a function that was taken.
     fn keep(&self, context: Context) {
         self.shared.contexts.lock().unwrap_or_else(PoisonError::into_inner).push(context);
@@ -389,8 +399,7 @@ pub unsafe extern "C" fn campanile_consumer_check(consumer: *const Consumer) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_has_ended(consumer: *const Consumer) -> bool {
     // SAFETY: the header asks for it.
-    let subscription = unsafe { consumer.as_ref() }.map(Consumer::subscription);
-    subscription.is_none_or(|subscription| subscription.is_ok_and(|subscription| subscription.has_ended()))
+    unsafe { consumer.as_ref() }.is_none_or(Consumer::has_ended)
 }
 
 /// Ends the subscription. When it returns no callback runs any more, and all contexts are released; it waits for a callback that runs, and

@@ -128,6 +128,35 @@ fn a_program_that_leaves_with_events_under_way_says_how_many_were_not_confirmed(
     }
 }
 
+/// Octets on the heap of which a consumer that came and went may seem to have left so many: what others keep is not always the same.
+const LEFT_MAX: u64 = 512;
+
+/// All numbers by this name that a program tells, together.
+fn sum(told: &str, name: &str) -> u64 {
+    let name = format!("\"{name}\":");
+    let behind = told.split(&name).skip(1);
+    behind.map(|text| text.split([',', '}']).next().unwrap().parse::<u64>().unwrap()).sum()
+}
+
+/// `campanile-bench soak` does this for half an hour.
+#[test]
+fn consumers_that_come_and_go_on_both_transports_leave_nothing_on_the_heap() {
+    let (service, _settings) = begin();
+    let mut program = programs().start_soak(14, &service.address().to_string());
+    let mut told = Vec::new();
+    while told.len() < 8 {
+        told.push(program.next_request().unwrap_or_else(|| panic!("{}", program.errors())));
+        program.go_on();
+    }
+    // In the first half what is kept for the next one finds its size.
+    let [early, last] = [&told[3], &told[7]];
+    let visits = sum(last, "subscribers") - sum(early, "subscribers");
+    assert_eq!(visits, 4 * 4 * 14, "{told:?}");
+    assert!(sum(last, "heap_bytes") <= sum(early, "heap_bytes") + LEFT_MAX * visits, "{told:?}");
+    assert_eq!(sum(last, "published"), sum(last, "received"), "{last}");
+    program.passes();
+}
+
 #[derive(Event, Clone, Copy, Debug, PartialEq)]
 #[expect(non_camel_case_types, reason = "the labels are the same in all languages")]
 enum State {

@@ -11,7 +11,6 @@ use super::{Arrivals, OCTETS, setup};
 use crate::{BenchError, clock};
 
 const DOMAIN: u32 = 74;
-const TOPIC: &str = "Bare";
 /// How long readers may take to be found.
 const FOUND_WITHIN: u64 = 30 * clock::SECOND;
 
@@ -41,9 +40,9 @@ pub(super) struct Source {
 
 impl Source {
     /// Waits until it has found so many readers.
-    pub(super) fn connect(readers: u32) -> Result<Self, BenchError> {
+    pub(super) fn connect(topic: &str, readers: u32) -> Result<Self, BenchError> {
         let participant = part()?;
-        let topic = participant.topic(TOPIC, &block()).map_err(setup("making a topic"))?;
+        let topic = participant.topic(topic, &block()).map_err(setup("making a topic"))?;
         let writer = topic.writer(&qos()).map_err(setup("making a writer"))?;
         let until = clock::now() + FOUND_WITHIN;
         while writer.status().map_err(setup("looking for readers"))?.readers < readers {
@@ -82,9 +81,9 @@ pub(super) struct Sink {
 impl Sink {
     /// One for each of these, as parts of one participant, as the simple API's consumers are. Each has a thread of its own, as each of those
     /// has: a program that takes its time with one must not keep the others waiting.
-    pub(super) fn connect(all: &[Arc<Arrivals>]) -> Result<Vec<Self>, BenchError> {
+    pub(super) fn connect(topic: &str, all: &[Arc<Arrivals>]) -> Result<Vec<Self>, BenchError> {
         let participant = part()?;
-        let topic = participant.topic(TOPIC, &block()).map_err(setup("making a topic"))?;
+        let topic = participant.topic(topic, &block()).map_err(setup("making a topic"))?;
         all.iter().map(|arrivals| Self::one(&participant, &topic, Arc::clone(arrivals))).collect()
     }
 

@@ -1,5 +1,5 @@
 //! The simple API on DDS and Cyclone DDS alone, turn by turn: with as many readers, in as many processes, each with a thread that takes what
-//! comes.
+//! comes. The suppliers are on the first core and all readers on the last: on which core threads happen to be otherwise decides of a turn.
 
 use super::{Compared, Crowd, LAYOUTS, PairedRatio, Transport};
 use crate::{BenchError, Output, Percentiles, Spread};
@@ -15,16 +15,20 @@ struct Turn {
 
 /// Compares them in each layout.
 pub(super) fn measure(is_quick: bool, into: &mut Vec<Compared>, out: &mut Output<'_>) -> Result<(), BenchError> {
-    let (turns, seconds) = if is_quick { (8, 0.3) } else { (20, 1.0) };
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let cores = [Some(0), Some(cores - 1)];
+    let (turns, seconds) = if is_quick { (64, 0.05) } else { (300, 0.1) };
     for (subscribers, of_a_process) in LAYOUTS {
-        let mut crowds =
-            [Transport::Dds, Transport::Cyclone].map(|transport| Crowd::gather(transport, subscribers, of_a_process));
+        let mut crowds = [Transport::Dds, Transport::Cyclone]
+            .map(|transport| Crowd::gather_on(cores, transport, subscribers, of_a_process));
         let [Ok(dds), Ok(cyclone)] = &mut crowds else {
             return crowds.into_iter().try_for_each(|crowd| crowd.map(drop));
         };
         let (mut of_dds, mut of_cyclone) = (Vec::new(), Vec::new());
         for turn in 0..=turns {
-            out.progress(&format!("{subscribers} subscribers, turn {turn} of {turns}"))?;
+            if turn % 32 == 0 {
+                out.progress(&format!("{subscribers} subscribers, turn {turn} of {turns}"))?;
+            }
             // Each begins half of the time.
             let (first, second) = if turn % 2 == 0 {
                 let first = take_turn(dds, seconds)?;
@@ -45,8 +49,8 @@ pub(super) fn measure(is_quick: bool, into: &mut Vec<Compared>, out: &mut Output
 }
 
 fn take_turn(crowd: &mut Crowd, seconds: f64) -> Result<Turn, BenchError> {
-    let (_, _, per_second) = crowd.flood(seconds)?;
-    let (taken, _) = crowd.pace(RATE, seconds)?;
+    let per_second = crowd.publish(None, seconds)?.per_second();
+    let taken = crowd.publish(Some(RATE), seconds)?;
     Ok(Turn { per_second, p50_us: Percentiles::of(taken.latencies).unwrap_or_default().median })
 }
 

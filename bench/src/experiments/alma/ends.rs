@@ -4,10 +4,8 @@ use std::sync::Arc;
 
 use ::campanile::{Consumer, Error, Event, PublishOptions, Publisher, Settings, Subscription, Supplier};
 
-use super::{Arrivals, OCTETS, Server, Transport, relay, setup};
+use super::{Arrivals, OCTETS, Transport, Way, relay, setup};
 use crate::BenchError;
-
-const CHANNEL: &str = "Alma";
 
 #[derive(Event, Clone, Debug)]
 pub(super) struct Block {
@@ -15,9 +13,9 @@ pub(super) struct Block {
     octets: Vec<u8>,
 }
 
-fn settings(transport: Transport, server: &Server) -> Settings {
-    let Server { address, naming } = server.clone();
-    let mut settings = Settings { server: address, naming, ..Settings::default() };
+fn settings(way: &Way) -> Settings {
+    let Way { transport, server, naming, .. } = way.clone();
+    let mut settings = Settings { server, naming, ..Settings::default() };
     if transport == Transport::Dds {
         settings.transport = ::campanile::Transport::Dds;
         settings.dds.domain_default = 73;
@@ -39,16 +37,16 @@ pub(super) enum Source {
 
 impl Source {
     #[cfg_attr(not(feature = "dds"), expect(unused_variables, reason = "whom only DDS waits for"))]
-    pub(super) fn connect(transport: Transport, server: &Server, subscribers: u32) -> Result<Self, BenchError> {
-        match transport {
-            Transport::Relay => return relay::Source::connect(&server.address).map(Self::Relay),
+    pub(super) fn connect(way: &Way, subscribers: u32) -> Result<Self, BenchError> {
+        match way.transport {
+            Transport::Relay => return relay::Source::connect(&way.server).map(Self::Relay),
             #[cfg(feature = "dds")]
-            Transport::Cyclone => return Ok(Self::Bare(super::bare::Source::connect(subscribers)?)),
+            Transport::Cyclone => return Ok(Self::Bare(super::bare::Source::connect(&way.channel, subscribers)?)),
             _ => {}
         }
-        let supplier = Supplier::with(CHANNEL, &settings(transport, server)).map_err(setup("connecting a supplier"))?;
+        let supplier = Supplier::with(&way.channel, &settings(way)).map_err(setup("connecting a supplier"))?;
         let block = Block { sent_ns: 0, octets: vec![1; OCTETS] };
-        if transport == Transport::Gathered {
+        if way.transport == Transport::Gathered {
             let publisher = supplier.publisher(PublishOptions::default()).map_err(setup("making a publisher"))?;
             return Ok(Self::Gathered(Box::new(publisher), block));
         }
@@ -88,28 +86,22 @@ pub(super) enum Sink {
 
 impl Sink {
     /// One for each of these.
-    pub(super) fn connect(
-        transport: Transport,
-        server: &Server,
-        all: &[Arc<Arrivals>],
-    ) -> Result<Vec<Self>, BenchError> {
-        match transport {
+    pub(super) fn connect(way: &Way, all: &[Arc<Arrivals>]) -> Result<Vec<Self>, BenchError> {
+        match way.transport {
             Transport::Relay => {
-                return all
-                    .iter()
-                    .map(|arrivals| relay::Sink::connect(&server.address, arrivals).map(Self::Relay))
-                    .collect();
+                let connect = |arrivals| relay::Sink::connect(&way.server, arrivals).map(Self::Relay);
+                return all.iter().map(connect).collect();
             }
             #[cfg(feature = "dds")]
             Transport::Cyclone => {
-                return Ok(super::bare::Sink::connect(all)?.into_iter().map(Self::Bare).collect());
+                return Ok(super::bare::Sink::connect(&way.channel, all)?.into_iter().map(Self::Bare).collect());
             }
             _ => {}
         }
-        let settings = settings(transport, server);
+        let settings = settings(way);
         let one = |arrivals: &Arc<Arrivals>| {
             let arrivals = Arc::clone(arrivals);
-            let consumer = Consumer::new(CHANNEL).settings(settings.clone());
+            let consumer = Consumer::new(&way.channel).settings(settings.clone());
             let ready = consumer.on(move |block: Block| arrivals.take(block.sent_ns)).and_then(Consumer::ready);
             ready.map(Self::Simple).map_err(setup("connecting a subscriber"))
         };

@@ -200,7 +200,10 @@ impl Counted {
 #[cfg(feature = "dds")]
 impl Drop for Counted {
     fn drop(&mut self) {
-        log_missing(&self.inner.channel, self.tally.tally());
+        let tally = self.tally.tally();
+        if tally.confirmed < tally.published {
+            log_missing(&self.inner.channel, self.sync(FAREWELL));
+        }
     }
 }
 

@@ -148,6 +148,7 @@ static void scenario_publish(void) {
     MUST(campanile_publisher_flush(publisher) == CAMPANILE_STATUS_CLOSED);
     campanile_publisher_free(publisher);
     OK(campanile_consumer_close(consumer));
+    MUST(campanile_consumer_has_ended(consumer));
     campanile_consumer_free(consumer);
     MUST(events.released == 1);
 }
@@ -302,6 +303,7 @@ static void scenario_fork(void) {
         campanile_event *event;
         MUST(publish(2) == CAMPANILE_STATUS_FORKED);
         MUST(campanile_consumer_next(consumer, -1, &event) == CAMPANILE_STATUS_FORKED);
+        MUST(campanile_consumer_has_ended(consumer));
         campanile_consumer_free(consumer);
         campanile_supplier_free(supplier);
         if (is_over_dds()) { /* which a process can begin but once */

@@ -100,12 +100,14 @@ impl Programs {
         // `CAMPANILE_SANITIZE=address` has both look at each access to memory.
         let sanitize = std::env::var_os("CAMPANILE_SANITIZE").map(|what| format!("-fsanitize={}", what.display()));
         let common = ["-g", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-pthread"];
-        for (compiler, standard, source) in
-            [("cc", "-std=c11", "tests/c/scenarios.c"), ("c++", "-std=c++17", "tests/cpp/scenarios.cpp")]
-        {
+        for (to, compiler, standard, source) in [
+            ("cc", "cc", "-std=c11", "tests/c/scenarios.c"),
+            ("soak", "cc", "-std=c11", "tests/c/soak.c"),
+            ("c++", "c++", "-std=c++17", "tests/cpp/scenarios.cpp"),
+        ] {
             let mut command = Command::new(compiler);
             command.args([standard, "-D_GNU_SOURCE"]).args(common).args(&sanitize).arg(here().join(source));
-            command.arg("-o").arg(self.folder.join(compiler)).args(self.flags()).arg("-lm");
+            command.arg("-o").arg(self.folder.join(to)).args(self.flags()).arg("-lm");
             output(&mut command);
         }
     }
@@ -159,12 +161,17 @@ impl Programs {
         Program::start(language, command.env("HOME", &self.folder))
     }
 
+    /// Starts the program whose consumers come and go, with a service's address.
+    pub(crate) fn start_soak(&self, visits: u32, server: &str) -> Program {
+        let mut command = Command::new(self.folder.join("soak"));
+        command.args([visits, next_domain().0, 10].map(|number| number.to_string())).env("HOME", &self.folder);
+        command.env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_TRANSPORT").env_remove("CAMPANILE_CONTEXT");
+        Program::start(C, &mut command)
+    }
+
     /// Starts one of the programs over DDS, in a domain of its own on this machine alone.
     pub(crate) fn start_over_dds(&self, language: Language, words: &[&str], late_joiners: u32) -> Program {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // Cyclone has domains 0 to 232; those of another run may be there, too.
-        let domain = 30 + std::process::id() % 5 * 40 + number % 40;
+        let (domain, number) = next_domain();
         let folder = self.folder.join(format!("dds-{number}"));
         fs::create_dir_all(folder.join("campanile")).unwrap();
         let context = format!(
@@ -203,6 +210,14 @@ impl Programs {
         command.args(words);
         command
     }
+}
+
+/// A DDS domain that no other program of this run has, and how many were given before.
+fn next_domain() -> (u32, u32) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // Cyclone has domains 0 to 232; those of another run may be there, too.
+    (30 + std::process::id() % 5 * 40 + number % 40, number)
 }
 
 fn jna() -> PathBuf {

@@ -1,0 +1,248 @@
+//! `campanile-bench soak`: a program in C on both transports, whose consumers and suppliers come and go for half an hour: whether anything is
+//! left of them in its memory or in the service's. The program is `crates/ffi/tests/c/soak.c`; it may be built with C's sanitizers.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Bed, Kind};
+use crate::campanile::{Campanile, setup};
+use crate::process::{Dialogue, json};
+use crate::report::{Aim, Charts, Tables, rows, table};
+use crate::{BenchError, ExperimentOptions, Output, clock, system};
+
+const KIND: Kind = Kind { name: "soak", tables, charts: |_| Charts::new() };
+
+/// Where the program in C and the library's header are.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/ffi");
+/// The DDS domain of the program.
+const DOMAIN: &str = "76";
+/// Consumers that each of four threads makes until all are gone for a moment.
+const VISITS: &str = "28";
+/// Milliseconds between two events of each kind.
+const PERIOD_MS: &str = "50";
+/// Octets by which the heap may grow in the second half of the time, when all are gone: the C library counts what it keeps for threads.
+const HEAP_GROWTH_MAX: u64 = 256 << 10;
+/// And resident memory, of the program and of the service.
+const GROWTH_MAX: u64 = 1 << 20;
+
+/// Options of `campanile-bench soak`.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct SoakOptions {
+    #[command(flatten)]
+    experiment: ExperimentOptions,
+    /// The library that the program loads, built with DDS [default: library/libcampanile_ffi.so beside this program's folder]
+    #[arg(long, value_name = "FILE")]
+    library: Option<PathBuf>,
+    /// Have the compiler's sanitizer look at the program, as it does at a library that is built so
+    #[arg(long, value_name = "address")]
+    sanitize: Option<String>,
+}
+
+/// The report, beside what all of them begin with.
+#[derive(Debug, Serialize)]
+struct Report {
+    /// Whether a sanitizer looked on, and which.
+    sanitize: Option<String>,
+    rows: Vec<Row>,
+    /// What is on the program's heap when all is freed: what the library and Cyclone DDS keep for the process.
+    heap_bytes_at_the_end: u64,
+}
+
+/// After each tenth of the time, when all who come and go are gone.
+#[derive(Debug, Serialize)]
+struct Row {
+    seconds: f64,
+    #[serde(flatten)]
+    told: Told,
+    /// Of the program.
+    resident_bytes: u64,
+    threads: u64,
+    descriptors: u64,
+    service_resident_bytes: u64,
+    service_descriptors: u64,
+}
+
+/// What the program tells of itself.
+#[derive(Debug, Serialize, Deserialize)]
+struct Told {
+    notification: Counts,
+    dds: Counts,
+    /// Octets that are allocated.
+    heap_bytes: u64,
+}
+
+/// Of one transport.
+#[derive(Debug, Serialize, Deserialize)]
+struct Counts {
+    /// That have come and gone.
+    subscribers: u64,
+    suppliers: u64,
+    /// Events of the supplier that stays, and those of them that the consumer that stays has had, each once and in order.
+    published: u64,
+    received: u64,
+}
+
+/// Runs it and writes its report to `out`.
+pub(crate) fn run(options: &SoakOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    super::conduct(&KIND, &options.experiment, out, |bed, out| measure(bed, options, out))
+}
+
+fn measure(bed: &Bed, options: &SoakOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
+    let (_, seconds) = bed.times(&options.experiment, (0.0, 30.0), (0.0, 1_800.0));
+    out.progress("building the program")?;
+    let program = build(options)?;
+    let service = Campanile::start()?;
+    let mut command = Command::new(program);
+    command.args([VISITS, DOMAIN, PERIOD_MS]);
+    command.env("CAMPANILE_SERVER", service.address().to_string()).env_remove("CAMPANILE_CONTEXT");
+    // What was freed is kept for a while, so that who touches it is noticed; by default that is 256 MiB, which would look like growth.
+    command.env("ASAN_OPTIONS", "quarantine_size_mb=16:detect_leaks=1");
+    let (mut program, told) = Dialogue::spawn("the program in C", command, told)?;
+    let mut told = told.map_err(json("reading what the program tells"))?;
+    let (began, mut rows) = (clock::now(), Vec::<Row>::new());
+    loop {
+        let passed = clock::seconds(clock::now() - began);
+        if passed >= seconds * crate::latency::ratio(rows.len() as u64 + 1, 10) {
+            let row = Row::of(passed, told, program.pid(), &service)?;
+            let visitors = row.told.notification.subscribers + row.told.dds.subscribers;
+            let kib = [row.told.heap_bytes, row.resident_bytes, row.service_resident_bytes].map(|octets| octets >> 10);
+            out.progress(&format!(
+                "{visitors} subscribers, KiB: heap {}, resident {}, service {}",
+                kib[0], kib[1], kib[2]
+            ))?;
+            rows.push(row);
+            if rows.len() == 10 {
+                break;
+            }
+        }
+        program.say("done")?;
+        told = ask(&program)?;
+    }
+    program.close_input();
+    let heap_bytes_at_the_end = ask(&program)?.heap_bytes;
+    // What a sanitizer finds at the end makes it fail.
+    program.end()?;
+    let report = Report { sanitize: options.sanitize.clone(), rows, heap_bytes_at_the_end };
+    Ok((report.judge(), report))
+}
+
+fn told(line: &str) -> Option<Result<Told, serde_json::Error>> {
+    Some(serde_json::from_str(line.strip_prefix("> ")?))
+}
+
+fn ask(program: &Dialogue) -> Result<Told, BenchError> {
+    program.wait_for(told)?.map_err(json("reading what the program tells"))
+}
+
+fn build(options: &SoakOptions) -> Result<PathBuf, BenchError> {
+    let program = std::env::current_exe().map_err(BenchError::io("finding this program"))?;
+    let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));
+    let library = options.library.clone().unwrap_or_else(|| target.join("library/libcampanile_ffi.so"));
+    let (folder, sources) = (target.join("soak"), Path::new(SOURCES));
+    let (prefix, to) = (folder.join("prefix"), folder.join("soak"));
+    let mut install = Command::new(sources.join("install.sh"));
+    succeed(install.arg(library).arg(&prefix))?;
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-pthread"]);
+    compiler.args(options.sanitize.as_ref().map(|what| format!("-fsanitize={what}")));
+    compiler.arg(sources.join("tests/c/soak.c")).arg("-o").arg(&to).arg("-I").arg(prefix.join("include"));
+    compiler.arg("-L").arg(prefix.join("lib")).arg("-lcampanile");
+    succeed(compiler.arg(format!("-Wl,-rpath,{}", prefix.join("lib").display())))?;
+    Ok(to)
+}
+
+fn succeed(command: &mut Command) -> Result<(), BenchError> {
+    let output = command.output().map_err(BenchError::io("building the program in C"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(setup("building the program in C")(String::from_utf8_lossy(&output.stderr).trim()))
+}
+
+impl Row {
+    fn of(seconds: f64, told: Told, pid: u32, service: &Campanile) -> Result<Self, BenchError> {
+        let failed = BenchError::io("reading what a process takes");
+        let service_pid = service.process().pid();
+        let read = || -> std::io::Result<Self> {
+            Ok(Self {
+                seconds,
+                told,
+                resident_bytes: system::resident_bytes(pid)?,
+                threads: system::threads(pid)?,
+                descriptors: system::descriptors(pid)?,
+                service_resident_bytes: system::resident_bytes(service_pid)?,
+                service_descriptors: system::descriptors(service_pid)?,
+            })
+        };
+        read().map_err(failed)
+    }
+}
+
+impl Report {
+    fn judge(&self) -> Vec<Aim> {
+        let (Some(early), Some(last)) = (self.rows.get(4), self.rows.last()) else { return Vec::new() };
+        let flat = |what: &str, of: fn(&Row) -> u64, most: u64| {
+            let growth = of(last).saturating_sub(of(early));
+            Aim {
+                aim: format!("in the second half of the time {what} grows by at most {} KiB", most >> 10),
+                found: format!("by {} KiB to {} KiB", growth >> 10, of(last) >> 10),
+                met: Some(growth <= most),
+            }
+        };
+        let few = |what: &str, of: fn(&Row) -> u64| {
+            // One more or less at a time: a connection that nobody uses is closed after a while.
+            let most = |rows: &[Row]| rows.iter().map(of).max().unwrap_or(0);
+            let (first, second) = self.rows.split_at(self.rows.len() / 2);
+            Aim {
+                aim: format!("in the second half of the time {what} do not grow in number"),
+                found: format!("{} at most, {} before", most(second), most(first)),
+                met: Some(most(second) <= most(first)),
+            }
+        };
+        let all = |name: &str, of: fn(&Told) -> &Counts| {
+            let Counts { subscribers, suppliers, published, received } = of(&last.told);
+            Aim {
+                aim: format!("{name}: who stays has each event once and in order while others come and go"),
+                found: format!("{received} of {published}, {subscribers} subscribers, {suppliers} suppliers"),
+                met: Some(received == published && *subscribers > 0 && *suppliers > 0),
+            }
+        };
+        let mut resident = flat("its resident memory", |row| row.resident_bytes, GROWTH_MAX);
+        if self.sanitize.is_some() {
+            // The sanitizer remembers each thread that there was: a program that only makes threads grows by as much.
+            resident.met = None;
+        }
+        vec![
+            flat("the program's heap", |row| row.told.heap_bytes, HEAP_GROWTH_MAX),
+            resident,
+            flat("the service's resident memory", |row| row.service_resident_bytes, GROWTH_MAX),
+            few("the program's threads", |row| row.threads),
+            few("its descriptors", |row| row.descriptors),
+            few("the service's descriptors", |row| row.service_descriptors),
+            all("notification", |told| &told.notification),
+            all("dds", |told| &told.dds),
+        ]
+    }
+}
+
+fn tables(report: &Value) -> Tables {
+    let columns = [
+        ("s", "seconds"),
+        ("subscribers", "notification.subscribers"),
+        ("by DDS", "dds.subscribers"),
+        ("suppliers", "notification.suppliers"),
+        ("by DDS", "dds.suppliers"),
+        ("events", "notification.received"),
+        ("by DDS", "dds.received"),
+        ("heap", "heap_bytes"),
+        ("resident", "resident_bytes"),
+        ("threads", "threads"),
+        ("descriptors", "descriptors"),
+        ("service's resident", "service_resident_bytes"),
+        ("descriptors", "service_descriptors"),
+    ];
+    vec![("Consumers and suppliers come and go on both transports".to_owned(), table(rows(report, "rows"), &columns))]
+}
