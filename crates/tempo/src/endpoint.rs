@@ -140,7 +140,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             cookies: Cookies::new(settings.secret),
             chance: Chance::new(settings.seed),
             is_channel_open: !matches!(settings.channel, Channel::Peer(Place::Stream(_))),
-            topics: Topics::new(),
+            topics: Topics::new(BLOCKS),
             peers: Peers::new(),
             replies: Replies::new(),
             streams: Streams::new(),
@@ -243,7 +243,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             return Err(Refused::Role);
         }
         let (told, listeners) = (topic.largest, topic.counterparts);
-        let possible = self.topics.possible(BLOCKS) * BLOCK;
+        let possible = self.topics.possible() * BLOCK;
         let largest = match usize::try_from(told) {
             Ok(0) | Err(_) => possible,
             Ok(largest) => largest.min(possible),
@@ -267,7 +267,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
     }
 
     fn enqueue(&mut self, at: usize, message: Waiting, octets: &[u8]) -> bool {
-        if !self.topics.may_take(at, Blocks::<BLOCKS>::needed(octets.len()), BLOCKS) {
+        if !self.topics.may_take(at, Blocks::<BLOCKS>::needed(octets.len())) {
             return false;
         }
         let Some(topic) = self.topics.get_mut(at) else { return false };

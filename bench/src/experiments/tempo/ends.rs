@@ -212,7 +212,8 @@ impl Intake {
 enum Sender {
     Tcp(TcpStream, Vec<u8>),
     Udp(UdpSocket, Datagrams),
-    Tempo(Box<Publisher>),
+    /// With the messages of a call, which lie ready as those of the others do.
+    Tempo(Box<Publisher>, Box<[[u8; PAYLOAD]; DATAGRAMS_MAX]>),
 }
 
 /// A publisher and its subscriber, connected.
@@ -282,7 +283,10 @@ impl Pair {
             doing: "connecting a publisher and a subscriber by Tempo".to_owned(),
             reason: "a thread of it panicked".to_owned(),
         })??;
-        let (sender, receiver) = (Sender::Tempo(Box::new(publisher)), Receiver::Tempo(Box::new(subscriber)));
+        let (sender, receiver) = (
+            Sender::Tempo(Box::new(publisher), Box::new([[0; PAYLOAD]; DATAGRAMS_MAX])),
+            Receiver::Tempo(Box::new(subscriber)),
+        );
         Ok(Self { sender, intake, sent: 0, has_priorities: false, relay: None, receiver })
     }
 
@@ -377,8 +381,7 @@ impl Pair {
                 }
                 datagrams.send(socket).map_err(BenchError::io("sending datagrams"))?;
             }
-            Sender::Tempo(publisher) => {
-                let mut payloads = [[0; PAYLOAD]; DATAGRAMS_MAX];
+            Sender::Tempo(publisher, payloads) => {
                 for (payload, number) in payloads.iter_mut().take(count).zip(first..) {
                     fill(payload, number);
                 }

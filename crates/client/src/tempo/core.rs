@@ -43,6 +43,7 @@ pub(super) trait Core: Send {
     fn handle(&mut self, now: Nanos, from: Place, bytes: &[u8], to: &mut Sink<'_>) -> Handled;
     fn handle_timeout(&mut self, now: Nanos, to: &mut Sink<'_>);
     fn next_timeout(&self) -> Option<Nanos>;
+    fn has_to_transmit(&self) -> bool;
     fn poll_transmit(&mut self, now: Nanos, out: &mut [u8]) -> Option<Transmit>;
     fn set_ready(&mut self, place: Place, is_ready: bool);
     fn stream_opened(&mut self, now: Nanos, stream: u32);
@@ -96,6 +97,10 @@ impl<const BLOCKS: usize, const MESSAGE: usize> Core for Endpoint<TOPICS_MAX, PE
 
     fn next_timeout(&self) -> Option<Nanos> {
         self.next_timeout()
+    }
+
+    fn has_to_transmit(&self) -> bool {
+        self.has_to_transmit()
     }
 
     fn poll_transmit(&mut self, now: Nanos, out: &mut [u8]) -> Option<Transmit> {

@@ -4,7 +4,8 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with, sockopt};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, sendto, socket_with, sockopt};
 
 use super::address::any_like;
 use super::gather::Send;
@@ -117,20 +118,17 @@ impl Datagrams {
 impl Send for Datagrams {
     fn send(&self, to: SocketAddr, contents: &[u8], segment: usize) -> io::Result<()> {
         let Socket { socket, state } = &self.own;
-        let transmit = |contents, segment_size| {
-            let transmit = Transmit { destination: to, ecn: None, contents, segment_size, src_ip: None };
-            state.try_send(UdpSockRef::from(socket), &transmit)
-        };
         if contents.len() <= segment {
-            return transmit(contents, None);
+            return send_one(socket, to, contents);
         }
-        match transmit(contents, Some(segment)) {
+        let transmit = Transmit { destination: to, ecn: None, contents, segment_size: Some(segment), src_ip: None };
+        match state.try_send(UdpSockRef::from(socket), &transmit) {
             Err(error) if error.kind() != io::ErrorKind::WouldBlock => {
                 // Some networks cannot take several at once, and it may also have been one that is too large for a path. A socket that
                 // is full in the midst of it loses the rest, as a network might.
                 let mut outcome = Ok(());
                 for one in contents.chunks(segment) {
-                    outcome = transmit(one, None).map_err(|_| error.kind().into()).and(outcome);
+                    outcome = send_one(socket, to, one).map_err(|_| error.kind().into()).and(outcome);
                 }
                 outcome
             }
@@ -143,12 +141,24 @@ impl Send for Datagrams {
     }
 }
 
+/// Sends one datagram, without what is said beside several.
+fn send_one(socket: &UdpSocket, to: SocketAddr, contents: &[u8]) -> io::Result<()> {
+    loop {
+        match sendto(socket, contents, SendFlags::empty(), &to) {
+            Err(Errno::INTR) => {}
+            outcome => return Ok(outcome.map(drop)?),
+        }
+    }
+}
+
 impl Socket {
     fn of(socket: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         // It is set to refuse what is larger than a path takes, for those who look for that size themselves.
         if socket.local_addr()?.is_ipv4() {
             sockopt::set_ip_mtu_discover(&socket, sockopt::Ipv4PathMtuDiscovery::WANT)?;
+            // Nobody asks how each datagram was marked on its way.
+            sockopt::set_ip_recvtos(&socket, false)?;
         } else {
             sockopt::set_ipv6_mtu_discover(&socket, sockopt::Ipv6PathMtuDiscovery::WANT)?;
         }

@@ -53,6 +53,8 @@ pub(super) struct Driver {
 /// What a wait has found.
 #[derive(Default)]
 struct Ready {
+    /// Somebody has something for this thread.
+    is_woken: bool,
     /// A bit for each socket that can be read.
     datagrams: u32,
     is_unblocked: bool,
@@ -184,7 +186,10 @@ impl Driver {
     pub(super) fn turn(&mut self, timeout: Option<Duration>) {
         self.wait(timeout);
         self.began = now();
-        self.shared.wake.take();
+        // Reading what is not there would be a system call more for each message that comes alone.
+        if self.ready.is_woken {
+            self.shared.wake.take();
+        }
         for socket in 0..2 {
             if self.ready.datagrams & (1 << socket) != 0 {
                 self.read_datagrams(socket);
@@ -238,6 +243,7 @@ impl Driver {
         let ready = &mut self.ready;
         let events = |number: usize| fds.get(number).map_or(PollFlags::empty(), PollFd::revents);
         let readable = PollFlags::IN | PollFlags::ERR | PollFlags::HUP;
+        ready.is_woken = events(0).intersects(readable);
         ready.datagrams = (0..datagrams).filter(|n| events(1 + n).intersects(readable)).map(|n| 1 << n).sum();
         ready.is_unblocked = datagrams > 0 && events(1).contains(PollFlags::OUT);
         ready.is_listener = first_stream > 1 + datagrams && !events(1 + datagrams).is_empty();

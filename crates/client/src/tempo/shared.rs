@@ -257,19 +257,25 @@ impl State {
 
     fn send_all(&mut self, now: Nanos, datagrams: Option<&Datagrams>) {
         while let Some(transmit) = self.core.poll_transmit(now, self.gather.room()) {
-            let to = match transmit.to {
-                To::Place(Place::Stream(number)) => {
-                    if !self.outputs.put(number, self.gather.written(transmit.octets), now) {
+            let is_last = !self.core.has_to_transmit();
+            match (transmit.to, datagrams) {
+                (To::Place(Place::Stream(number)), _) => {
+                    let octets = self.gather.written(transmit.octets);
+                    // What goes alone need not be gathered.
+                    let rest = if is_last { self.outputs.write(number, octets) } else { octets };
+                    if !rest.is_empty() && !self.outputs.put(number, rest, now) {
                         self.core.set_ready(Place::Stream(number), false);
                     }
-                    continue;
                 }
-                To::Place(Place::Datagram(to)) | To::Group(to) => to,
-            };
-            if let Some(datagrams) = datagrams
-                && !self.gather.push(to, transmit.octets, datagrams)
-            {
-                return;
+                (To::Place(Place::Datagram(to)) | To::Group(to), Some(datagrams)) => {
+                    if !self.gather.push(to, transmit.octets, datagrams) {
+                        return;
+                    }
+                }
+                (To::Place(Place::Datagram(_)) | To::Group(_), None) => {}
+            }
+            if is_last {
+                break;
             }
         }
         if let Some(datagrams) = datagrams {

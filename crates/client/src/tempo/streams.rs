@@ -98,6 +98,19 @@ impl Outputs {
         self.streams.get_mut(place(number))?.as_mut().filter(|output| output.number == number)
     }
 
+    /// Writes frames at once if nothing waits before them. What is left is to be [put](Self::put) behind what waits.
+    pub(super) fn write<'o>(&mut self, number: u32, octets: &'o [u8]) -> &'o [u8] {
+        let Some(output) = self.get(number).filter(|output| output.is_open && !output.has_failed) else {
+            return octets;
+        };
+        if !output.waiting.is_empty() {
+            return octets;
+        }
+        // Whatever it is that a socket does not take is found out with what waits.
+        let written = output.socket.try_write(octets).unwrap_or(0);
+        octets.get(written..).unwrap_or_default()
+    }
+
     /// Puts frames behind what waits for a stream. False once there is no room for the largest frame any more: the end point is to
     /// be told, and gives nothing for it meanwhile. What is for a stream that is gone is gone.
     pub(super) fn put(&mut self, number: u32, octets: &[u8], now: Nanos) -> bool {

@@ -26,8 +26,8 @@ use crate::lane::run::Worker;
 use crate::resolver::{Asking, known_without_asking};
 use crate::start::{Assembled, simulated};
 
-/// Turns in one run at most: what takes more does not come to rest.
-const TURNS_MAX: u64 = 400_000;
+/// Turns in one run at most: what takes more does not come to rest. (A seed whose consumers had much to read took more than 400,000.)
+const TURNS_MAX: u64 = 2_000_000;
 /// What is not due within so long is not waited for while clients are at work.
 const SOON: Duration = Duration::from_millis(400);
 /// For so long at most suppliers are at work: consumers that nobody can reach are tried again without end.

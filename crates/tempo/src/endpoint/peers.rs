@@ -109,6 +109,8 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct Peers<const N: usize> {
     entries: [Option<Entry>; N],
+    /// From here on there has never been one: what is looked at with each message is no more than there are.
+    untouched: usize,
     /// Who was looked for last is often looked for next.
     last_found: usize,
     /// Nobody is gone before this.
@@ -119,7 +121,7 @@ pub(super) struct Peers<const N: usize> {
 
 impl<const N: usize> Peers<N> {
     pub(super) const fn new() -> Self {
-        Self { entries: [None; N], last_found: 0, next_gone: Nanos::MAX, is_due: false }
+        Self { entries: [None; N], untouched: 0, last_found: 0, next_gone: Nanos::MAX, is_due: false }
     }
 
     pub(super) fn get(&self, at: usize) -> Option<&Entry> {
@@ -146,13 +148,21 @@ impl<const N: usize> Peers<N> {
         Some(at)
     }
 
+    fn touched(&self) -> &[Option<Entry>] {
+        self.entries.get(..self.untouched).unwrap_or_default()
+    }
+
+    fn touched_mut(&mut self) -> &mut [Option<Entry>] {
+        self.entries.get_mut(..self.untouched).unwrap_or_default()
+    }
+
     pub(super) fn position(&self, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
-        self.entries.iter().position(|entry| entry.as_ref().is_some_and(&is_it))
+        self.touched().iter().position(|entry| entry.as_ref().is_some_and(&is_it))
     }
 
     /// The first one at or behind an index, with its own.
     pub(super) fn next(&self, from: usize, is_it: impl Fn(&Entry) -> bool) -> Option<usize> {
-        let behind = self.entries.get(from..)?;
+        let behind = self.touched().get(from..)?;
         behind.iter().position(|entry| entry.as_ref().is_some_and(&is_it)).map(|at| from + at)
     }
 
@@ -160,6 +170,7 @@ impl<const N: usize> Peers<N> {
         let at = self.entries.iter().position(Option::is_none)?;
         self.next_gone = self.next_gone.min(entry.presence.until());
         *self.entries.get_mut(at)? = Some(entry);
+        self.untouched = self.untouched.max(at + 1);
         Some(at)
     }
 
@@ -168,15 +179,15 @@ impl<const N: usize> Peers<N> {
     }
 
     pub(super) fn of(&self, topic: usize) -> impl Iterator<Item = &Entry> {
-        self.entries.iter().flatten().filter(move |entry| entry.topic == topic)
+        self.touched().iter().flatten().filter(move |entry| entry.topic == topic)
     }
 
     pub(super) fn of_mut(&mut self, topic: usize) -> impl Iterator<Item = &mut Entry> {
-        self.entries.iter_mut().flatten().filter(move |entry| entry.topic == topic)
+        self.touched_mut().iter_mut().flatten().filter(move |entry| entry.topic == topic)
     }
 
     pub(super) fn at_mut(&mut self, place: Place) -> impl Iterator<Item = &mut Entry> {
-        self.entries.iter_mut().flatten().filter(move |entry| entry.place == place)
+        self.touched_mut().iter_mut().flatten().filter(move |entry| entry.place == place)
     }
 
     /// Somebody is announced until then; that may be sooner than it was.
@@ -190,6 +201,7 @@ impl<const N: usize> Peers<N> {
 
     /// Finds out anew when the next one is gone.
     pub(super) fn look_ahead(&mut self) {
-        self.next_gone = self.entries.iter().flatten().map(|entry| entry.presence.until()).min().unwrap_or(Nanos::MAX);
+        self.next_gone =
+            self.touched().iter().flatten().map(|entry| entry.presence.until()).min().unwrap_or(Nanos::MAX);
     }
 }

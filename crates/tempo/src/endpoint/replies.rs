@@ -42,7 +42,14 @@ impl<const N: usize> Replies<N> {
         true
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        self.waiting == 0
+    }
+
     pub(super) fn first(&self) -> Option<Reply> {
+        if self.is_empty() {
+            return None;
+        }
         *self.replies.get(self.first)?
     }
 

@@ -15,9 +15,10 @@ use crate::wire::{
 const FRAGMENT_HEAD: usize = HEADER + 8;
 
 /// What became of a frame.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Put {
     /// It is behind what was there.
-    There(Transmit),
+    There,
     /// It begins the next transmission: it goes elsewhere, or what there is leaves too little room.
     Next,
     /// It does not fit into any.
@@ -27,7 +28,9 @@ enum Put {
 /// The buffer, and what is in it.
 struct Outgoing<'o> {
     out: &'o mut [u8],
-    so_far: Option<Transmit>,
+    /// Where it goes, once there is something.
+    to: Option<To>,
+    octets: usize,
     datagram: usize,
 }
 
@@ -42,13 +45,11 @@ impl Outgoing<'_> {
 
     /// The room behind what there is, if that goes there, too.
     fn room(&mut self, to: To) -> Option<&mut [u8]> {
-        let used = match self.so_far {
-            None => 0,
-            Some(so_far) if so_far.to == to => so_far.octets,
-            Some(_) => return None,
-        };
+        if self.to.is_some_and(|other| other != to) {
+            return None;
+        }
         let limit = self.limit(to);
-        self.out.get_mut(used..limit)
+        self.out.get_mut(self.octets..limit)
     }
 
     fn put(&mut self, to: To, frame: &Frame<'_>) -> Put {
@@ -59,11 +60,14 @@ impl Outgoing<'_> {
 
     /// So many octets have been put into the room that there was.
     fn put_octets(&mut self, to: To, written: Option<usize>) -> Put {
-        match (written, self.so_far) {
-            (Some(octets), None) => Put::There(Transmit { to, octets }),
-            (Some(octets), Some(so_far)) => Put::There(Transmit { to, octets: so_far.octets + octets }),
-            (None, Some(_)) => Put::Next,
-            (None, None) => Put::Never,
+        match written {
+            Some(octets) => {
+                self.to = Some(to);
+                self.octets += octets;
+                Put::There
+            }
+            None if self.to.is_some() => Put::Next,
+            None => Put::Never,
         }
     }
 }
@@ -71,18 +75,27 @@ impl Outgoing<'_> {
 impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE: usize, const UNFINISHED: usize>
     Endpoint<TOPICS, PEERS, BLOCKS, MESSAGE, UNFINISHED>
 {
+    /// Whether there may be something to send: if not, [`Self::poll_transmit`] gives nothing.
+    #[must_use]
+    pub const fn has_to_transmit(&self) -> bool {
+        !self.replies.is_empty() || self.peers.is_due || self.topics.is_due_to_channel || self.topics.busy > 0
+    }
+
     /// What is to be sent next, in a buffer that has room for a datagram, and has the same length each time. Frames for the same
     /// place that follow each other are sent together.
     pub fn poll_transmit(&mut self, now: Nanos, out: &mut [u8]) -> Option<Transmit> {
-        let mut outgoing = Outgoing { out, so_far: None, datagram: self.settings.datagram };
+        let mut outgoing = Outgoing { out, to: None, octets: 0, datagram: self.settings.datagram };
         loop {
             let put = self.put_reply(now, &mut outgoing);
             let put = put.or_else(|| self.put_due_to_peer(now, &mut outgoing));
             let put = put.or_else(|| self.put_due_to_channel(now, &mut outgoing));
             match put.or_else(|| self.put_message(&mut outgoing)) {
-                Some(Put::There(transmit)) => outgoing.so_far = Some(transmit),
+                Some(Put::There) => {}
                 Some(Put::Never) => self.counters.buffer_too_short += 1,
-                Some(Put::Next) | None => return outgoing.so_far,
+                Some(Put::Next) | None => {
+                    let octets = outgoing.octets;
+                    return outgoing.to.map(|to| Transmit { to, octets });
+                }
             }
         }
     }
@@ -109,7 +122,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                     Some(outgoing.put(To::Place(to), &frame))
                 }
             };
-            if !matches!(put, Some(Put::Next)) {
+            if put != Some(Put::Next) {
                 self.replies.pop();
             }
             match put {
@@ -172,7 +185,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             let to = To::Place(peer.place);
             if peer.due.bye {
                 let put = self.put_bye(now, peer.topic, to, outgoing);
-                if !matches!(put, Put::Next) {
+                if put != Put::Next {
                     self.peers.remove(at);
                     self.unfinished.release(at);
                     self.topics.is_due_to_channel = true;
@@ -181,19 +194,19 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             }
             if peer.due.announcement {
                 let put = self.put_announcement(now, peer.topic, to, peer.session, peer.cookie, outgoing);
-                self.done(at, &put, |due| due.announcement = false);
+                self.done(at, put, |due| due.announcement = false);
                 return Some(put);
             }
             let put = self.put_report(now, at, outgoing)?;
-            self.done(at, &put, |due| due.report = false);
+            self.done(at, put, |due| due.report = false);
             return Some(put);
         }
         self.peers.is_due = false;
         None
     }
 
-    fn done(&mut self, at: usize, put: &Put, done: impl Fn(&mut Due)) {
-        if let Some(peer) = self.peers.get_mut(at).filter(|_| !matches!(put, Put::Next)) {
+    fn done(&mut self, at: usize, put: Put, done: impl Fn(&mut Due)) {
+        if let Some(peer) = self.peers.get_mut(at).filter(|_| put != Put::Next) {
             done(&mut peer.due);
         }
     }
@@ -213,7 +226,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         let rate = u32::try_from(came.saturating_mul(1_000_000_000_000) / nanos).unwrap_or(u32::MAX);
         let report = Report { received: heard.messages, lost: heard.sequence.lost(), rate, end_points: 1 };
         let put = outgoing.put(to, &Frame { header, payload: Payload::Report(report) });
-        if matches!(put, Put::There(_)) {
+        if put == Put::There {
             heard.reported = heard.messages;
             heard.reported_at = now;
         }
@@ -241,7 +254,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 Some(to) => Some(self.put_announcement(now, at, to, 0, 0, outgoing)),
                 None => None,
             };
-            if matches!(put, Some(Put::Next)) {
+            if put == Some(Put::Next) {
                 return put;
             }
             if let Some(topic) = self.topics.get_mut(at) {
@@ -495,7 +508,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
         match outgoing.put_octets(to, head.map(|head| head + length)) {
             Put::Next => Part::Next,
-            Put::There(transmit) if then.at < octets => Part::Begun(Put::There(transmit), (then, size)),
+            Put::There if then.at < octets => Part::Begun(Put::There, (then, size)),
             put => Part::Done(put),
         }
     }

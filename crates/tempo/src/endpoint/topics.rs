@@ -186,7 +186,13 @@ fn weight(rate: u32, deadline_us: u32) -> (u32, Option<Duration>) {
 #[derive(Debug)]
 pub(super) struct Topics<const N: usize> {
     topics: [Option<Topic>; N],
+    /// From here on there has never been one.
+    untouched: usize,
     numbers: u32,
+    /// Blocks that each publisher's topic has of its own, and how many are for all: they change with topics, and are asked for with each message.
+    own: usize,
+    common: usize,
+    blocks: usize,
     /// How many have something to send.
     pub(super) busy: usize,
     /// Something may be due to the channel.
@@ -194,8 +200,18 @@ pub(super) struct Topics<const N: usize> {
 }
 
 impl<const N: usize> Topics<N> {
-    pub(super) const fn new() -> Self {
-        Self { topics: [const { None }; N], numbers: 0, busy: 0, is_due_to_channel: false }
+    /// None yet, for so many blocks.
+    pub(super) const fn new(blocks: usize) -> Self {
+        Self {
+            topics: [const { None }; N],
+            untouched: 0,
+            numbers: 0,
+            own: blocks / 2,
+            common: blocks - blocks / 2,
+            blocks,
+            busy: 0,
+            is_due_to_channel: false,
+        }
     }
 
     pub(super) fn add(&mut self, now: Nanos, settings: &TopicSettings<'_>, first_number: u32) -> Option<TopicId> {
@@ -231,6 +247,8 @@ impl<const N: usize> Topics<N> {
             delays: Delays::new(),
             tally: Tally::default(),
         });
+        self.untouched = self.untouched.max(at + 1);
+        self.divide_up();
         Some(id)
     }
 
@@ -245,6 +263,7 @@ impl<const N: usize> Topics<N> {
     pub(super) fn free(&mut self, at: usize) {
         if let Some(place) = self.topics.get_mut(at) {
             *place = None;
+            self.divide_up();
         }
     }
 
@@ -267,34 +286,37 @@ impl<const N: usize> Topics<N> {
     }
 
     pub(super) fn position(&self, is_it: impl Fn(&Topic) -> bool) -> Option<usize> {
-        self.topics.iter().position(|topic| topic.as_ref().is_some_and(&is_it))
+        self.touched().iter().position(|topic| topic.as_ref().is_some_and(&is_it))
+    }
+
+    fn touched(&self) -> &[Option<Topic>] {
+        self.topics.get(..self.untouched).unwrap_or_default()
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (usize, &Topic)> {
-        self.topics.iter().enumerate().filter_map(|(at, topic)| Some((at, topic.as_ref()?)))
+        self.touched().iter().enumerate().filter_map(|(at, topic)| Some((at, topic.as_ref()?)))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Topic> {
-        self.topics.iter_mut().flatten()
+        self.topics.get_mut(..self.untouched).unwrap_or_default().iter_mut().flatten()
     }
 
     /// Half of all blocks are divided up among the topics that publish, the other half is for whoever comes first: so that one
-    /// that cannot send leaves room to the others. Says how many each has of its own, and how many are for all.
-    fn parts(&self, all: usize) -> (usize, usize) {
+    /// that cannot send leaves room to the others.
+    fn divide_up(&mut self) {
         let publishers = self.iter().filter(|(_, topic)| topic.role == Role::Publisher).count().max(1);
-        let own = all / (2 * publishers);
-        (own, all - own * publishers)
+        self.own = self.blocks / (2 * publishers);
+        self.common = self.blocks - self.own * publishers;
     }
 
     /// Blocks that a topic can have if no other has any.
-    pub(super) fn possible(&self, all: usize) -> usize {
-        let (own, common) = self.parts(all);
-        own + common
+    pub(super) const fn possible(&self) -> usize {
+        self.own + self.common
     }
 
     /// Whether a topic may have so many blocks more of all there are.
-    pub(super) fn may_take(&self, at: usize, needed: usize, all: usize) -> bool {
-        let (own, common) = self.parts(all);
+    pub(super) fn may_take(&self, at: usize, needed: usize) -> bool {
+        let &Self { own, common, .. } = self;
         let beyond = |(other, topic): (usize, &Topic)| {
             (topic.lane.blocks() + if other == at { needed } else { 0 }).saturating_sub(own)
         };

@@ -13,19 +13,19 @@ const MARKS: usize = 16;
 #[derive(Debug)]
 struct Slot<const MESSAGE: usize> {
     message: Reassembly<[u8; MESSAGE], [u64; MARKS]>,
-    /// Which entry among the peers.
-    peer: Option<usize>,
     last_came: Nanos,
 }
 
 impl<const MESSAGE: usize> Slot<MESSAGE> {
     const fn new() -> Self {
-        Self { message: Reassembly::new([0; MESSAGE], [0; MARKS]), peer: None, last_came: 0 }
+        Self { message: Reassembly::new([0; MESSAGE], [0; MARKS]), last_came: 0 }
     }
 }
 
 #[derive(Debug)]
 pub(super) struct Unfinished<const MESSAGE: usize, const N: usize> {
+    /// Which entry among the peers has which slot. Beside the slots, since it is looked at with each message, and they are far apart.
+    peers: [Option<usize>; N],
     slots: [Slot<MESSAGE>; N],
 }
 
@@ -45,7 +45,7 @@ pub(super) enum Outcome {
 
 impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
     pub(super) const fn new() -> Self {
-        Self { slots: [const { Slot::new() }; N] }
+        Self { peers: [None; N], slots: [const { Slot::new() }; N] }
     }
 
     /// A fragment has come. Counts one up for each message that is let go of for it.
@@ -61,10 +61,13 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
         if usize::try_from(fragment.total).is_ok_and(|total| total > MESSAGE) {
             return Outcome::Unfit(Unfit::TooLarge);
         }
-        let Some((at, slot)) = self.slot(now, peer) else { return Outcome::Refused };
-        if slot.peer != Some(peer) {
+        let Some(at) = self.place(now, peer) else { return Outcome::Refused };
+        let (Some(slot), Some(owner)) = (self.slots.get_mut(at), self.peers.get_mut(at)) else {
+            return Outcome::Refused;
+        };
+        if *owner != Some(peer) {
             *let_go += u64::from(slot.message.clear());
-            slot.peer = Some(peer);
+            *owner = Some(peer);
         }
         match slot.message.number() {
             Some(before) if before != number => {
@@ -82,7 +85,7 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
             Ok(Piece::Complete) => Outcome::Complete(at),
             Err(unfit) => {
                 if slot.message.number().is_none() {
-                    slot.peer = None;
+                    *owner = None;
                 }
                 Outcome::Unfit(unfit)
             }
@@ -96,9 +99,9 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
 
     /// A message of a peer is handed on: one that is not later is let go of. Says whether it was unfinished.
     pub(super) fn release_until(&mut self, peer: usize, number: u32) -> bool {
-        let slot = self.slots.iter().find(|slot| slot.peer == Some(peer));
+        let Some(at) = self.slot_of(peer) else { return false };
         let is_later = |begun: u32| (1..1 << 31).contains(&begun.wrapping_sub(number));
-        match slot.and_then(|slot| slot.message.number()) {
+        match self.slots.get(at).and_then(|slot| slot.message.number()) {
             Some(begun) if is_later(begun) => false,
             _ => self.release(peer),
         }
@@ -106,24 +109,24 @@ impl<const MESSAGE: usize, const N: usize> Unfinished<MESSAGE, N> {
 
     /// A peer is gone: says whether a message of it was unfinished.
     pub(super) fn release(&mut self, peer: usize) -> bool {
-        match self.slots.iter_mut().find(|slot| slot.peer == Some(peer)) {
-            Some(slot) => {
-                slot.peer = None;
-                slot.message.clear()
-            }
-            None => false,
+        let Some(at) = self.slot_of(peer) else { return false };
+        if let Some(owner) = self.peers.get_mut(at) {
+            *owner = None;
         }
+        self.slots.get_mut(at).is_some_and(|slot| slot.message.clear())
     }
 
-    /// The slot that a peer has, or may have.
-    fn slot(&mut self, now: Nanos, peer: usize) -> Option<(usize, &mut Slot<MESSAGE>)> {
-        let own = self.slots.iter().position(|slot| slot.peer == Some(peer));
-        let free = || self.slots.iter().position(|slot| slot.peer.is_none());
+    fn slot_of(&self, peer: usize) -> Option<usize> {
+        self.peers.iter().position(|owner| *owner == Some(peer))
+    }
+
+    /// Where the slot is that a peer has, or may have.
+    fn place(&self, now: Nanos, peer: usize) -> Option<usize> {
+        let free = || self.peers.iter().position(Option::is_none);
         let oldest = || {
             let (at, slot) = self.slots.iter().enumerate().min_by_key(|(_, slot)| slot.last_came)?;
             (now.saturating_sub(slot.last_came) >= GIVES_WAY_AFTER).then_some(at)
         };
-        let at = own.or_else(free).or_else(oldest)?;
-        self.slots.get_mut(at).map(|slot| (at, slot))
+        self.slot_of(peer).or_else(free).or_else(oldest)
     }
 }

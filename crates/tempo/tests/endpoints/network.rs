@@ -284,9 +284,11 @@ impl Network {
     /// Sends what an end point has to send.
     pub(crate) fn flush(&mut self, at: usize) {
         let mut buffer = std::mem::take(&mut self.buffer);
-        while let Some(transmit) = self.nodes[at].end.poll_transmit(self.now, &mut buffer) {
+        loop {
+            let says_so = self.nodes[at].end.has_to_transmit();
+            let Some(transmit) = self.nodes[at].end.poll_transmit(self.now, &mut buffer) else { break };
             let octets = &buffer[..transmit.octets];
-            assert!(!octets.is_empty());
+            assert!(says_so && !octets.is_empty());
             let from = self.nodes[at].address;
             match transmit.to {
                 To::Place(Place::Stream(number)) => self.write((at, number), octets),

@@ -8,7 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
-use rustix::net::sockopt;
+use rustix::net::{SendFlags, sendto, sockopt};
 
 use super::system::count;
 
@@ -40,6 +40,10 @@ impl Datagrams {
     /// When the system refuses what is needed of it.
     pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
+        if socket.local_addr()?.is_ipv4() {
+            // Nobody asks how each datagram was marked on its way.
+            sockopt::set_ip_recvtos(&socket, false)?;
+        }
         // The system gives what it may.
         let _ = sockopt::set_socket_recv_buffer_size(&socket, KEPT_BYTES);
         let _ = sockopt::set_socket_send_buffer_size(&socket, KEPT_BYTES);
@@ -73,8 +77,12 @@ impl Datagrams {
     /// When the socket has no room now (`WouldBlock`), or they cannot be sent.
     pub(crate) fn send(&self, to: SocketAddr, octets: &[u8], size: usize) -> io::Result<()> {
         count();
-        let segment_size = (size < octets.len()).then_some(size);
-        let transmit = Transmit { destination: to, ecn: None, contents: octets, segment_size, src_ip: None };
+        if octets.len() <= size {
+            // Alone it needs nothing said beside it, which the system would read for each.
+            return Ok(sendto(&self.socket, octets, SendFlags::empty(), &to).map(drop)?);
+        }
+        let transmit =
+            Transmit { destination: to, ecn: None, contents: octets, segment_size: Some(size), src_ip: None };
         self.state.try_send((&self.socket).into(), &transmit)
     }
 }
