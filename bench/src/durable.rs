@@ -397,7 +397,8 @@ fn by(before: &Counters, after: &Counters, name: &str) -> u64 {
     of(after).saturating_sub(of(before))
 }
 
-fn median(figures: impl Iterator<Item = f64>) -> f64 {
+/// The middle one; 0 if there is none.
+pub(crate) fn median(figures: impl Iterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.collect();
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied().unwrap_or(0.0)

@@ -4,17 +4,24 @@
 //! supplier waits for it, that the other does not notice, that the service's memory stays what its budget is, and that the sleeper gets
 //! every event, each supplier's in order.
 
+use std::fs::OpenOptions;
 use std::io::Write;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
 
 use client::notify::Property;
 use load::Form;
 use load::callers::Callers;
 use load::campanile::{NAME, listen};
 use load::table::Table;
+use rustix::fs::OFlags;
 use serde::Serialize;
 
 use crate::durable::load::{Consumer, Flood};
+use crate::durable::median;
 use crate::latency::{Recorder, ratio};
 use crate::output::write_json;
 use crate::persistent::{Folder, Serving, Setting};
@@ -25,14 +32,14 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   campanile-bench overflow --quick                        5 s asleep
   campanile-bench overflow --seconds 600 --budget-gib 16  ten minutes: 12 million events
+  campanile-bench overflow --seconds 120 --awake 120 --writer
+                                                          beside as long without a sleeper, while another program writes as much
   campanile-bench overflow --on /var/lib                  on the disk that this folder is on";
 
 /// Suppliers.
 pub(crate) const SUPPLIERS: u32 = 64;
 /// In units of 100 ns.
 const HOUR: u64 = 36_000_000_000;
-/// How many seconds everybody keeps up first, to compare with.
-const AWAKE_SECONDS: u64 = 5;
 /// The other consumer's p99 while one sleeps, of that while nobody does.
 const P99_MAX: f64 = 1.3;
 /// What the service's memory may be, beside the channel's budget of 256 MiB.
@@ -47,6 +54,12 @@ pub(crate) struct OverflowOptions {
     /// How long a consumer sleeps
     #[arg(long, value_name = "N", default_value_t = 60, conflicts_with = "quick")]
     seconds: u64,
+    /// How many seconds everybody keeps up first, to compare with
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    awake: u64,
+    /// Meanwhile somebody else writes as many octets a second to the same disk: what is compared then is where the writing comes from
+    #[arg(long)]
+    writer: bool,
     /// Events a second
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     rate: u64,
@@ -70,6 +83,9 @@ struct Report {
     benchmark: &'static str,
     machine: Machine,
     seconds: u64,
+    awake_seconds: u64,
+    /// Octets that somebody else wrote while everybody kept up.
+    written_beside: u64,
     /// Events a second that were answered while one consumer slept.
     per_second: f64,
     /// Events published while it slept and after, what the sleeper got of them, and how many out of their supplier's order.
@@ -85,7 +101,11 @@ struct Report {
     p99_before_us: f64,
     p99_during_us: f64,
     ratio: f64,
-    /// The same of each second while one slept, and the longest that one event took then: what happens once, and what grows.
+    /// The same of each second before and while one slept, and the longest that one event took while one did: what happens once, and what
+    /// grows. And the middle ones of the seconds' p99.
+    p99_middle_before_us: f64,
+    p99_middle_during_us: f64,
+    p99_each_second_before_us: Vec<f64>,
     p99_each_second_us: Vec<f64>,
     longest_each_second_us: Vec<f64>,
     /// Events a second that the sleeper got when it was awake again.
@@ -104,7 +124,7 @@ pub(crate) struct Sleeper {
 
 impl Sleeper {
     pub(crate) fn connect(channel: &load::campanile::Channel, qos: &[Property]) -> Result<Self, BenchError> {
-        let callers = Callers::new(NAME, listen()?)?;
+        let callers = Callers::new(NAME, listen()?)?.answering_at_once();
         let qos = [&[Property::new("PushWindow", 256_u16)], qos].concat();
         channel.connect_consumer(callers.address()?, b"overflow-sleeper", Form::Structured, &qos)?;
         let last = vec![0; usize::try_from(SUPPLIERS).unwrap_or(0)];
@@ -146,22 +166,25 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
     let consumer = Consumer::connect(&channel)?;
     let mut flood = Flood::connect(&channel, SUPPLIERS, options.payload)?;
     out.progress("everybody keeps up")?;
-    let mut before = Recorder::default();
+    let (mut before, mut each_before) = (Recorder::default(), Vec::new());
     flood.run(clock::SECOND, Some(options.rate))?;
     consumer.take_latency(&mut Recorder::default());
-    flood.run(AWAKE_SECONDS * clock::SECOND, Some(options.rate))?;
-    consumer.take_latency(&mut before);
+    let bytes_per_second = options.rate * options.payload as u64;
+    let writer = options.writer.then(|| Writer::begin(folder.file("beside"), bytes_per_second)).transpose()?;
+    for second in 0..options.awake {
+        out.progress(&format!("everybody keeps up: {second} of {} s", options.awake))?;
+        each_before.push(of_a_second(&mut flood, &consumer, options.rate, &mut before)?.1);
+    }
+    let written_beside = writer.map_or(Ok(0), Writer::end)?;
     let mut sleeper = Sleeper::connect(&channel, &[])?;
     let (mut during, mut published, mut report) = (Recorder::default(), 0, Peak::default());
     let mut each = Vec::new();
     for second in 0..seconds {
         out.progress(&format!("one consumer sleeps: {second} of {seconds} s"))?;
-        published += flood.run(clock::SECOND, Some(options.rate))?.count();
+        let (count, latency) = of_a_second(&mut flood, &consumer, options.rate, &mut during)?;
+        published += count;
+        each.push(latency);
         report.look(&serving)?;
-        let mut this = Recorder::default();
-        consumer.take_latency(&mut this);
-        during.merge(&this);
-        each.push((this.quantile_us(0.99), this.quantile_us(1.0)));
     }
     out.progress("it is awake again")?;
     let (began, held) = (clock::now(), counter(&serving, "lane_suppliers_held")?);
@@ -174,6 +197,8 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
         benchmark: "overflow",
         machine,
         seconds,
+        awake_seconds: options.awake,
+        written_beside,
         per_second: ratio(published, seconds.max(1)),
         published,
         received: sleeper.received,
@@ -184,6 +209,9 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
         p99_before_us,
         p99_during_us,
         ratio: p99_during_us / p99_before_us,
+        p99_middle_before_us: median(each_before.iter().map(|(p99, _)| *p99)),
+        p99_middle_during_us: median(each.iter().map(|(p99, _)| *p99)),
+        p99_each_second_before_us: each_before.iter().map(|(p99, _)| *p99).collect(),
         p99_each_second_us: each.iter().map(|(p99, _)| *p99).collect(),
         longest_each_second_us: each.iter().map(|(_, longest)| *longest).collect(),
         caught_up_per_second: ratio(sleeper.received, 1) / took,
@@ -195,6 +223,64 @@ pub(crate) fn run(options: &OverflowOptions, out: &mut Output<'_>) -> Result<(),
         write_text(&report, out)?;
     }
     judge(&report.aims)
+}
+
+/// Has suppliers push for a second. Says how many events were answered, and the other consumer's p99 and longest in µs.
+fn of_a_second(
+    flood: &mut Flood,
+    consumer: &Consumer,
+    rate: u64,
+    into: &mut Recorder,
+) -> Result<(u64, (f64, f64)), BenchError> {
+    let count = flood.run(clock::SECOND, Some(rate))?.count();
+    let mut this = Recorder::default();
+    consumer.take_latency(&mut this);
+    into.merge(&this);
+    Ok((count, (this.quantile_us(0.99), this.quantile_us(1.0))))
+}
+
+/// Somebody else who writes to the disk: as much a second as a backlog takes, and past the page cache as well.
+struct Writer {
+    is_over: Arc<AtomicBool>,
+    thread: JoinHandle<Result<u64, BenchError>>,
+}
+
+/// What memory, places and lengths are multiples of with `O_DIRECT` (open(2)).
+const BLOCK: usize = 4_096;
+/// How often it writes, and how long its file gets until it begins again.
+const WRITES_PER_SECOND: u64 = 100;
+const WRITTEN_MAX: u64 = 64 << 20;
+
+impl Writer {
+    fn begin(path: PathBuf, bytes_per_second: u64) -> Result<Self, BenchError> {
+        let direct = OFlags::DIRECT.bits().cast_signed();
+        let file = OpenOptions::new().write(true).create(true).truncate(true).custom_flags(direct).open(path);
+        let file = file.map_err(BenchError::io("making a file past the page cache"))?;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        let thread = thread::spawn(move || {
+            let length = usize::try_from(bytes_per_second / WRITES_PER_SECOND).unwrap_or(0).next_multiple_of(BLOCK);
+            let memory = vec![0x5a; length + BLOCK];
+            let octets = memory.get(memory.as_ptr().align_offset(BLOCK)..).and_then(|octets| octets.get(..length));
+            let (octets, mut written, mut due) = (octets.unwrap_or_default(), 0, clock::now());
+            while !over.load(Ordering::Relaxed) {
+                let wrote = file.write_all_at(octets, written % WRITTEN_MAX);
+                wrote.map_err(BenchError::io("writing beside the service"))?;
+                written += octets.len() as u64;
+                due += clock::SECOND / WRITES_PER_SECOND;
+                clock::sleep_until(due)?;
+            }
+            Ok(written)
+        });
+        Ok(Self { is_over, thread })
+    }
+
+    /// Says how many octets it has written.
+    fn end(self) -> Result<u64, BenchError> {
+        self.is_over.store(true, Ordering::Relaxed);
+        let ended = |_| BenchError::Process { name: "the other program".into(), reason: "its thread ended".into() };
+        self.thread.join().map_err(ended)?
+    }
 }
 
 /// The most that there was.
@@ -240,6 +326,8 @@ fn write_text(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
     table.row(["the service's memory at most (MiB)".into(), (report.resident_bytes_max >> 20).into()]);
     table.row(["the other consumer's p99 before (µs)".into(), report.p99_before_us.into()]);
     table.row(["the same while one slept (µs)".into(), report.p99_during_us.into()]);
+    table.row(["of the seconds' p99 the middle one before (µs)".into(), report.p99_middle_before_us.into()]);
+    table.row(["the same while one slept (µs)".into(), report.p99_middle_during_us.into()]);
     table.row(["events/s that the sleeper got afterwards".into(), report.caught_up_per_second.into()]);
     table.write(out)?;
     writeln!(out)?;

@@ -23,7 +23,9 @@ pub struct Callers {
     listener: TcpListener,
     connections: Vec<Option<Caller>>,
     poll: OwnedFd,
-    reply: Vec<u8>,
+    /// Answers that are yet to be written, and whether those to all that one read brought are written at one go.
+    replies: Vec<u8>,
+    answers_at_once: bool,
 }
 
 #[derive(Debug)]
@@ -39,7 +41,15 @@ impl Callers {
         listener.set_nonblocking(true).map_err(BenchError::io("making a consumer's listener not block"))?;
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(polling)?;
         epoll::add(&poll, &listener, EventData::new_u64(LISTENER), EventFlags::IN).map_err(polling)?;
-        Ok(Self { name, listener, connections: Vec::new(), poll, reply: Vec::new() })
+        Ok(Self { name, listener, connections: Vec::new(), poll, replies: Vec::new(), answers_at_once: false })
+    }
+
+    /// The same that write the answers to all that one read brought at one go, as a consumer does that is made for many events a
+    /// second: otherwise each answer costs both sides as much as an event.
+    #[must_use]
+    pub fn answering_at_once(mut self) -> Self {
+        self.answers_at_once = true;
+        self
     }
 
     /// Where they call.
@@ -113,13 +123,23 @@ impl Callers {
         while let Some(message) = wire::next_request(self.name, requests, inbound)? {
             let request = take_events(self.name, &message, &mut |payload| take(payload, at))?;
             if answers && request.response != Response::None {
-                self.reply.clear();
-                wire::write_reply(&mut self.reply, &message.header, request.request_id);
-                stream.write_all(&self.reply).map_err(BenchError::io("answering a contender"))?;
+                wire::write_reply(&mut self.replies, &message.header, request.request_id);
+                if !self.answers_at_once {
+                    answer(stream, &mut self.replies)?;
+                }
             }
         }
-        Ok(())
+        answer(stream, &mut self.replies)
     }
+}
+
+/// Writes the answers that there are.
+fn answer(stream: &mut TcpStream, replies: &mut Vec<u8>) -> Result<(), BenchError> {
+    if !replies.is_empty() {
+        stream.write_all(replies).map_err(BenchError::io("answering a contender"))?;
+        replies.clear();
+    }
+    Ok(())
 }
 
 /// Hands out the payloads of a request's events.

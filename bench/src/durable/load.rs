@@ -201,7 +201,7 @@ pub(crate) struct Consumer {
 
 impl Consumer {
     pub(crate) fn connect(channel: &Channel) -> Result<Self, BenchError> {
-        let mut callers = Callers::new(NAME, listen()?)?;
+        let mut callers = Callers::new(NAME, listen()?)?.answering_at_once();
         // So that it is never the consumer that is waited for.
         let qos = [Property::new("PushWindow", 256_u16)];
         channel.connect_consumer(callers.address()?, b"durable-consumer", Form::Structured, &qos)?;

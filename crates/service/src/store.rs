@@ -234,11 +234,13 @@ struct Gathering {
 const ENOUGH: usize = 128;
 
 impl Gathering {
-    /// How long to wait for more, with so many events at hand; nothing if that is over.
-    fn waits(&mut self, awaited: usize) -> Option<Duration> {
+    /// For how many more to wait, and how long, with so many events at hand; nothing if that is over. A supplier that is alone is not
+    /// waited for: it wakes the store itself.
+    fn waits(&mut self, awaited: usize) -> Option<(usize, Duration)> {
         let expected = *self.expected.get_or_insert((self.answered + awaited).min(ENOUGH));
         let left = self.until.saturating_duration_since(time::now());
-        (awaited < expected && !left.is_zero()).then_some(left)
+        let missing = expected.saturating_sub(awaited);
+        (missing > 0 && expected > 1 && !left.is_zero()).then_some((missing, left))
     }
 }
 
@@ -303,9 +305,11 @@ impl Writer {
             let spares = !has_ended && self.spared_for().is_some();
             let awaited = self.journal.awaited();
             if !spares
-                && let Some(left) = self.gathering.as_mut().and_then(|gathering| gathering.waits(awaited))
-                && awaited > 0
+                && !has_ended
+                && let Some((missing, left)) = self.gathering.as_mut().and_then(|gathering| gathering.waits(awaited))
             {
+                // Woken for each of them it would take the processor from those whom it waits for.
+                self.journal.wait_for(missing);
                 self.bell.wait(Some(left));
                 continue;
             }

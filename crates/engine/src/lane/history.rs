@@ -22,8 +22,9 @@ use super::{Lane, Notice};
 use crate::event::EventAt;
 use crate::{ChannelId, DiscardReason, Draft, Event, Forms, LaneId, OutboxId, ProxyKey, StartFrom, Time};
 
-/// How many events may be on their way, and what part of the channel's memory they may take.
-const UNDER_WAY_MAX: usize = 4_096;
+/// How many events may be on their way, and what part of the channel's memory they may take: a thread that is not run for 20 ms is not to
+/// have a channel miss any of the 200,000 that may come in a second.
+const UNDER_WAY_MAX: usize = 32_768;
 const UNDER_WAY_PART: u64 = 4;
 
 /// How many events may follow the last piece at once. If there are more, another piece is asked for.

@@ -7,7 +7,7 @@
 
 use core::num::NonZeroU64;
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
@@ -173,8 +173,9 @@ struct Open {
     taken_over: u16,
     done: u16,
     is_done_at_home: bool,
-    /// Whether a list of those who are yet to confirm it is on the medium.
+    /// Whether a list of those who are yet to confirm it is on the medium, and whether it has changed who those are since.
     is_listed: bool,
+    is_changed: bool,
     /// Whether its lane is to be told when all have it.
     is_awaited: bool,
     /// How many the list had that was there when the process began; 0 if there was none.
@@ -219,8 +220,8 @@ impl Open {
 struct Pending {
     /// Events by rising number, but for those that are not to be kept, which have none.
     events: Vec<Unwritten>,
-    /// Those of which it has changed who is yet to confirm them.
-    changed: BTreeSet<u64>,
+    /// Those of which it has changed who is yet to confirm them, and such as have gone since.
+    changed: Vec<u64>,
     /// Those that are to go, and whether a list of theirs is on the medium.
     gone: Vec<(u64, bool)>,
     /// Octets of these.
@@ -228,6 +229,15 @@ struct Pending {
     /// Numbers of events that were refused since they could not be written. They may be there all the same, and have to go then: of each
     /// batch that was tried the first and the last.
     unsure: Vec<(u64, u64)>,
+}
+
+impl Pending {
+    /// It has changed who is yet to confirm an event.
+    fn note_changed(&mut self, number: u64, open: &mut Open) {
+        if !core::mem::replace(&mut open.is_changed, true) {
+            self.changed.push(number);
+        }
+    }
 }
 
 /// An event that is to be written.
@@ -277,6 +287,12 @@ impl Journal {
     pub(crate) fn look(&self) {
         self.introductions.look();
         self.seats.iter().for_each(|seat| seat.letters.look());
+    }
+
+    /// Has lanes ring for about so many events more, and not for each. To be called when the store has looked, before it waits for a limited
+    /// time.
+    pub(crate) fn wait_for(&self, events: usize) {
+        self.seats.iter().for_each(|seat| seat.letters.wait_for(events));
     }
 
     /// Takes in what lanes have posted.
@@ -342,12 +358,12 @@ impl Journal {
                 }
                 // It came back for those who were written down, and nobody else: if they are as many, they are the same.
                 if open.listed_before == 0 || open.consumers().count() != open.listed_before {
-                    self.pending.changed.insert(number);
+                    self.pending.note_changed(number, open);
                 }
             }
             Settled::ForConsumer { consumer, .. } => {
                 if open.remove(consumer) {
-                    self.pending.changed.insert(number);
+                    self.pending.note_changed(number, open);
                 }
                 if open.is_settled() {
                     self.forget(number);
@@ -367,19 +383,19 @@ impl Journal {
 
     /// A consumer is gone that was yet to get events for which there was no memory.
     fn note_gone(&mut self, consumer: ProxyKey) {
-        let had = |(number, open): (&u64, &mut Open)| open.remove(consumer).then_some((*number, open.is_settled()));
-        for (number, is_settled) in self.open.iter_mut().filter_map(had).collect::<BTreeMap<_, _>>() {
-            self.pending.changed.insert(number);
-            if is_settled {
-                self.forget(number);
+        let mut settled = BTreeSet::new();
+        for (number, open) in self.open.iter_mut() {
+            if open.remove(consumer) {
+                self.pending.note_changed(*number, open);
+                settled.extend(open.is_settled().then_some(*number));
             }
         }
+        settled.into_iter().for_each(|number| self.forget(number));
     }
 
     fn forget(&mut self, number: u64) {
         if let Some(open) = self.open.remove(&number) {
             self.bytes -= open.bytes;
-            self.pending.changed.remove(&number);
             self.pending.gone.push((number, open.is_listed));
             if let Some(watch) = NonZeroU64::new(number).filter(|_| open.is_awaited) {
                 self.answer(open.home, FromStore::Settled(watch));
@@ -403,7 +419,7 @@ impl Journal {
     /// Whether there is so much that nobody waits for that it is written now.
     pub(crate) fn has_much(&self) -> bool {
         let Pending { changed, gone, gone_bytes, .. } = &self.pending;
-        gone.len() + changed.len() >= LATER_MAX || *gone_bytes >= LATER_BYTES_MAX
+        gone.len().max(changed.len()) >= LATER_MAX || *gone_bytes >= LATER_BYTES_MAX
     }
 
     /// Whether there is something to be written.
@@ -438,9 +454,10 @@ impl Journal {
 
     /// What nobody waits for is on the medium.
     pub(crate) fn note_tidied(&mut self) {
-        for number in core::mem::take(&mut self.pending.changed) {
+        for number in self.pending.changed.drain(..) {
             if let Some(open) = self.open.get_mut(&number) {
                 open.is_listed |= open.is_complete();
+                open.is_changed = false;
             }
         }
         self.pending.gone.clear();
@@ -451,7 +468,9 @@ impl Journal {
     /// The events are on the medium. Says how many are not, because it would be too much.
     pub(crate) fn note_written(&mut self) -> u64 {
         let mut refused = 0;
-        for Unwritten { number, draft, thread, posting } in core::mem::take(&mut self.pending.events) {
+        // Its memory is for the next batch.
+        let mut events = core::mem::take(&mut self.pending.events);
+        for Unwritten { number, draft, thread, posting } in events.drain(..) {
             refused += u64::from(number == 0);
             self.answer(
                 thread,
@@ -461,6 +480,7 @@ impl Journal {
                 },
             );
         }
+        self.pending.events = events;
         refused
     }
 

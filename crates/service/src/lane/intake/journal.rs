@@ -146,8 +146,8 @@ impl Journal {
     }
 
     /// Has the store look now, if somebody waits for that or it has much to look at.
-    fn ring(&self, is_awaited: bool) {
-        if let Some(link) = self.link.as_ref().filter(|link| is_awaited || link.letters.room() <= EVENTS_MAX) {
+    fn ring(&mut self, is_awaited: bool) {
+        if let Some(link) = self.link.as_mut().filter(|link| is_awaited || link.letters.room() <= EVENTS_MAX) {
             link.letters.ring();
         }
     }

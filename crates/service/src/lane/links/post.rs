@@ -5,7 +5,7 @@
 //! processor it would stand there for good; and so could a lane behind a less important one. With a ring of its own each
 //! posts, and is read, whatever the others are doing.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -16,31 +16,45 @@ use crate::lane::io::net::Bell;
 /// The end at which letters are posted.
 pub(crate) struct Post<T> {
     ring: Producer<T>,
-    rung: Arc<AtomicBool>,
+    rings_at: Arc<AtomicUsize>,
+    /// Letters that were posted since the reader last looked, but for quiet ones.
+    unrung: usize,
     bell: Arc<Bell>,
 }
 
 /// The end at which they are read.
 pub(crate) struct Inbox<T> {
     ring: Consumer<T>,
-    rung: Arc<AtomicBool>,
+    /// For how many letters the reader is to be woken; [`RUNG`] if it has been rung for since it last looked.
+    rings_at: Arc<AtomicUsize>,
 }
+
+/// It has been rung for the reader.
+const RUNG: usize = 0;
+/// The reader wants to be woken for each letter.
+const EACH: usize = 1;
 
 /// Both ends of a ring with room for so many letters. The bell is that of the thread that reads them.
 pub(crate) fn post_to<T>(bell: &Arc<Bell>, capacity: usize) -> (Post<T>, Inbox<T>) {
     let (producer, consumer) = RingBuffer::new(capacity);
-    let rung = Arc::new(AtomicBool::new(false));
-    (Post { ring: producer, rung: Arc::clone(&rung), bell: Arc::clone(bell) }, Inbox { ring: consumer, rung })
+    let rings_at = Arc::new(AtomicUsize::new(EACH));
+    let post = Post { ring: producer, rings_at: Arc::clone(&rings_at), unrung: 0, bell: Arc::clone(bell) };
+    (post, Inbox { ring: consumer, rings_at })
 }
 
 impl<T> Post<T> {
-    /// Posts a letter, and wakes the reader unless it has been rung for since it last looked.
+    /// Posts a letter, and wakes the reader unless it has been rung for since it last looked, or [waits for more](Inbox::wait_for).
     ///
     /// # Errors
     /// Gives the letter back if there is no room for it.
     pub(crate) fn post(&mut self, letter: T) -> Result<(), T> {
         self.ring.push(letter).map_err(|PushError::Full(letter)| letter)?;
-        self.ring();
+        // Writes what it reads, for the same reason as in `ring`: a reader that looks after this sees the letter.
+        let rings_at = self.rings_at.fetch_add(0, Ordering::AcqRel);
+        self.unrung = if rings_at == RUNG { 0 } else { self.unrung + 1 };
+        if rings_at != RUNG && self.unrung >= rings_at {
+            self.ring();
+        }
         Ok(())
     }
 
@@ -53,11 +67,12 @@ impl<T> Post<T> {
     }
 
     /// Wakes the reader unless it has been rung for since it last looked.
-    pub(crate) fn ring(&self) {
+    pub(crate) fn ring(&mut self) {
+        self.unrung = 0;
         // Acquire and release, paired with `Inbox::look`: either the reader sees what was posted, or this sees that the
-        // reader has looked, and rings. The flag is this pair's own: were it shared, the bell could be one that another
+        // reader has looked, and rings. The mark is this pair's own: were it shared, the bell could be one that another
         // thread has yet to ring, and was displaced before it did.
-        if !self.rung.swap(true, Ordering::AcqRel) {
+        if self.rings_at.swap(RUNG, Ordering::AcqRel) != RUNG {
             #[cfg(test)]
             if crate::simulation::goes_wrong(crate::simulation::Break::MissedWakeUp) {
                 return;
@@ -137,7 +152,14 @@ impl<T> Drop for Post<T> {
 impl<T> Inbox<T> {
     /// Notes that the reader looks: what is posted from now on rings again. To be called before letters are taken.
     pub(crate) fn look(&self) {
-        self.rung.swap(false, Ordering::AcqRel);
+        self.rings_at.swap(EACH, Ordering::AcqRel);
+    }
+
+    /// To be called before it waits, for a limited time, by a reader that has looked: it is woken when there are about so many letters
+    /// more, and not for each. Quiet ones do not count. Nothing changes if it has been rung for meanwhile.
+    pub(crate) fn wait_for(&self, letters: usize) {
+        // Whether it fails says nothing that the bell does not.
+        let _ = self.rings_at.compare_exchange(EACH, letters.max(EACH), Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// The next letter.
@@ -173,6 +195,39 @@ mod tests {
         assert_eq!((inbox.take(), inbox.take(), inbox.take()), (Some('a'), Some('b'), None));
         post.post('c').unwrap();
         assert_eq!(rings(), 1);
+    }
+
+    #[test]
+    fn a_reader_that_waits_for_more_is_rung_for_when_they_are_there_or_at_once_if_that_is_wanted() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let (mut post, mut inbox) = post_to(&bell, 16);
+        let rings = || bell.take_rings();
+        inbox.look();
+        inbox.wait_for(3);
+        (0..2).for_each(|letter| post.post(letter).unwrap());
+        post.post_quietly(2).unwrap();
+        assert_eq!(rings(), 0, "a quiet one does not count");
+        post.post(3).unwrap();
+        post.post(4).unwrap();
+        assert_eq!(rings(), 1);
+        // It gives up, and looks: from then on each counts again.
+        inbox.look();
+        inbox.wait_for(3);
+        post.post(5).unwrap();
+        inbox.look();
+        post.post(6).unwrap();
+        assert_eq!(rings(), 1);
+        inbox.look();
+        inbox.wait_for(2);
+        post.post(7).unwrap();
+        post.ring();
+        assert_eq!(rings(), 1, "something else is to be looked at now");
+        // What came between looking and waiting is not overlooked.
+        inbox.look();
+        post.post(8).unwrap();
+        inbox.wait_for(2);
+        assert_eq!(rings(), 1);
+        assert_eq!(core::iter::from_fn(|| inbox.take()).count(), 9);
     }
 
     #[test]
