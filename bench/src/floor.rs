@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::latency::ratio;
 use crate::output::write_json;
+use crate::places::Places;
 use crate::report::{Aim, judge, table_of_aims};
 use crate::spin::Spinners;
 use crate::table::{Cell, Table};
@@ -20,7 +21,6 @@ pub(crate) mod counting;
 mod ends;
 mod middle;
 mod omniorb;
-mod places;
 mod report;
 mod strace;
 
@@ -28,7 +28,6 @@ pub(crate) use report::{BothSeries, Counted, Figures, Ratios, Report, Settings, 
 
 use middle::Middle;
 use omniorb::OmniOrb;
-use places::Places;
 
 impl Contender {
     const ALL: [Self; 3] = [Self::Campanile, Self::Relay, Self::OmniOrb];

@@ -22,6 +22,7 @@ mod overflow;
 mod performance;
 mod persistent;
 mod pipeline;
+mod places;
 mod relay;
 mod report;
 mod spin;
@@ -117,6 +118,7 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::PartyProcess => experiments::party::run_process(out),
         Command::UnthrottledProcess => experiments::ability::run_process(out),
         Command::RelayProcess(options) => relay::run_process(options, out),
+        Command::TlsRelayProcess(options) => tls::run_process(options, out),
         Command::LeashedProcess(options) => leash::run_process(options),
     }
 }

@@ -110,6 +110,9 @@ pub(crate) enum Command {
     /// The bare relay of `bench floor`, in a process of its own so that its processor time is its own
     #[command(hide = true, name = "relay-process")]
     RelayProcess(RelayOptions),
+    /// The floor of `tls`, in a process of its own
+    #[command(hide = true, name = "tls-relay-process")]
+    TlsRelayProcess(crate::tls::TlsRelayOptions),
     /// The floor of a fan-out, in a process of its own
     #[command(hide = true, name = "fan-out-process")]
     FanOutProcess(FanOutOptions),

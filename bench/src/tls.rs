@@ -1,15 +1,16 @@
 //! `campanile-bench tls`: what TLS costs one event, beside a bare relay.
 //!
 //! One supplier publishes an event, waits until it is answered and until the consumer has it, and goes on; both are this process. Between
-//! them is a service in the clear, a service over TLS, or a thread that knows nothing but records and passes on what is in them: the least
-//! that anybody in the middle does who speaks TLS with both sides. Blocks of events take turns, so that all have the same machine.
+//! them is a service in the clear, a service over TLS, or a process that knows nothing but records and passes on what is in them: the least
+//! that anybody in the middle does who speaks TLS with both sides. Blocks of events take turns, so that all have the same machine; who is in
+//! the middle has a core, this process another one, and both cores are kept awake: what a wake-up costs else depends on where the scheduler
+//! happens to put somebody, and is several times what is to be measured.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
 use std::time::Instant;
 
 use ::tls::{ClientEnd, Clients, Identity, ServerEnd, Session, Trust, sealed_bytes_max};
@@ -25,17 +26,21 @@ use load::table::Table;
 use serde::Serialize;
 
 use crate::campanile::Campanile;
-use crate::hop::Peers;
+use crate::hop::{Peers, accept_supplier};
 use crate::latency::ratio;
 use crate::output::write_json;
 use crate::persistent::Folder;
+use crate::places::Places;
+use crate::process::{Process, arguments};
 use crate::report::{Aim, judge, table_of_aims};
+use crate::spin::Spinners;
 use crate::{BenchError, Machine, Output, ReportOptions, clock};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   campanile-bench tls --quick            a few seconds
   campanile-bench tls --rate 250 --events 5000
+  campanile-bench tls --rate 0           the next event when the one before is through
   campanile-bench tls --payload 4096 --json";
 
 /// What TLS may make of the latency in the clear, and the service of that of a bare relay.
@@ -58,9 +63,9 @@ pub(crate) struct TlsOptions {
     /// Octets of an event's payload
     #[arg(long, value_name = "N", default_value_t = 128)]
     payload: usize,
-    /// Events a second [default: the next when the one before is through; what the service does behind it is in its latency then]
-    #[arg(long, value_name = "HZ", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    rate: Option<u32>,
+    /// Events a second; with 0 the next leaves when the one before is through, and what a service does behind that is in its latency
+    #[arg(long, value_name = "HZ", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(..=10_000))]
+    rate: u32,
     #[command(flatten)]
     report: ReportOptions,
 }
@@ -73,8 +78,8 @@ struct Report {
     machine: Machine,
     payload: usize,
     events: usize,
-    /// Events a second; `null` where the next left when the one before was through.
-    rate: Option<u32>,
+    /// Events a second; 0 where the next left when the one before was through.
+    rate: u32,
     /// From the beginning of the push until the consumer has it, in µs: of a service in the clear, of one over TLS, and of the bare relay.
     clear: Figures,
     tls: Figures,
@@ -96,6 +101,10 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
     let events = if options.quick { 2_000 } else { options.events };
     let folder = Folder::new("tls", None)?;
     let files = Files::write(&folder)?;
+    let anywhere = Places::anywhere()?;
+    let places = anywhere.pinned();
+    // Before there are threads that call and are called, for those are where whoever starts them is.
+    places.supplier.take()?;
     let service = Campanile::start_configured(Some(&files.config))?;
     // The whole reference, which names the port for TLS, too.
     let reference = files.reference.display().to_string();
@@ -110,13 +119,18 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
         Contender::service(&reference, Some(second), files.orb())?,
         Contender::relay(&files)?,
     ];
+    places.middle.give(service.process().pid())?;
+    for contender in &contenders {
+        contender.place(places)?;
+    }
+    let _awake = Spinners::start(&anywhere.middle.cores())?;
     for contender in &mut contenders {
         for _ in 0..WARM_UP {
             contender.pass(&event)?;
         }
         contender.taken.clear();
     }
-    let period = options.rate.map(|rate| clock::SECOND / u64::from(rate));
+    let period = clock::SECOND.checked_div(u64::from(options.rate));
     let mut due = clock::now();
     for _ in 0..events.div_ceil(BLOCK) {
         for contender in &mut contenders {
@@ -206,18 +220,6 @@ impl Files {
         let tls = OrbTls::trusting(&self.authority).with_identity(&self.certificate, &self.key);
         OrbOptions { tls: Some(tls), ..OrbOptions::default() }
     }
-
-    fn ends(&self) -> Result<(ServerEnd, ClientEnd), BenchError> {
-        let wrong = |error: ::tls::LoadError| BenchError::Io {
-            doing: "reading certificates",
-            source: std::io::Error::other(error.to_string()),
-        };
-        let identity = || Identity::read(&self.certificate, &self.key).map_err(wrong);
-        let trust = Trust::read(Path::new(&self.authority), None).map_err(wrong)?;
-        let server = ServerEnd::new(identity()?, Clients::Required(trust.clone())).map_err(wrong)?;
-        let client = ClientEnd::new(trust, true, Some(identity()?)).map_err(wrong)?;
-        Ok((server, client))
-    }
 }
 
 fn setup(doing: &'static str) -> impl Fn(InvokeError) -> BenchError {
@@ -227,7 +229,7 @@ fn setup(doing: &'static str) -> impl Fn(InvokeError) -> BenchError {
 /// How a supplier pushes, and what keeps its consumer there.
 enum Way {
     Service(SimpleSupplier, #[expect(dead_code, reason = "it is the consumer")] SimpleConsumer),
-    Relay(StructuredProxyPushConsumer, #[expect(dead_code, reason = "it is the consumer")] Activation),
+    Relay(StructuredProxyPushConsumer, (Activation, Process)),
 }
 
 struct Contender {
@@ -253,6 +255,14 @@ impl Servant for Stamps {
 }
 
 impl Contender {
+    /// Puts the relay where who is in the middle belongs.
+    fn place(&self, places: Places) -> Result<(), BenchError> {
+        match &self.way {
+            Way::Service(..) => Ok(()),
+            Way::Relay(_, (_, process)) => places.middle.give(process.pid()),
+        }
+    }
+
     fn service(reference: &str, channel_id: Option<i32>, orb: OrbOptions) -> Result<Self, BenchError> {
         let (sender, arrived) = channel();
         let wrong = setup("connecting to the service");
@@ -274,7 +284,7 @@ impl Contender {
         let activation = orb.activate(Arc::new(Stamps(sender))).map_err(&wrong)?;
         let mut reference = activation.reference().ior().clone();
         let consumer = reference.iiop().and_then(|profile| profile.secure_transport()).map_or(0, |secure| secure.port);
-        let port = relay(files, consumer)?;
+        let (process, port) = start_relay(files, consumer)?;
         for profile in &mut reference.profiles {
             if let Profile::Iiop(profile) = profile {
                 profile.host = Ipv4Addr::LOCALHOST.to_string();
@@ -285,7 +295,7 @@ impl Contender {
             }
         }
         let proxy = StructuredProxyPushConsumer::unchecked(Orb::new(files.orb()).object(reference));
-        Ok(Self { way: Way::Relay(proxy, activation), arrived, taken: Vec::new() })
+        Ok(Self { way: Way::Relay(proxy, (activation, process)), arrived, taken: Vec::new() })
     }
 
     fn pass(&mut self, event: &StructuredEvent) -> Result<(), BenchError> {
@@ -308,34 +318,61 @@ impl Contender {
     }
 }
 
-/// Starts a thread that passes on what is in the records between one who connects and that port. Says where it listens.
-fn relay(files: &Files, to: u16) -> Result<u16, BenchError> {
-    let (server, client) = files.ends()?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(BenchError::io("listening as a relay"))?;
-    let port = listener.local_addr().map_err(BenchError::io("listening as a relay"))?.port();
-    thread::spawn(move || {
-        // Whoever waits for it notices that it has ended.
-        let _ = relay_one(&listener, SocketAddr::from((Ipv4Addr::LOCALHOST, to)), &server, &client);
-    });
-    Ok(port)
+/// Starts the relay in front of the consumer at that port. Says where it listens.
+fn start_relay(files: &Files, consumer: u16) -> Result<(Process, u16), BenchError> {
+    let consumer = SocketAddr::from((Ipv4Addr::LOCALHOST, consumer)).to_string();
+    let mut words = arguments([COMMAND, "--consumer", &consumer]);
+    for (name, file) in [("--certificate", &files.certificate), ("--key", &files.key)] {
+        words.extend([name.into(), file.into()]);
+    }
+    let ready = |line: &str| line.strip_prefix(READY)?.parse::<SocketAddr>().ok();
+    let (process, address) = Process::start("the bare relay", &words, ready)?;
+    Ok((process, address.port()))
 }
 
-fn relay_one(
-    listener: &TcpListener,
-    to: SocketAddr,
-    server: &ServerEnd,
-    client: &ClientEnd,
-) -> Result<(), Box<dyn core::error::Error>> {
-    let (supplier, _) = listener.accept()?;
-    let mut supplier = Side::shaken(supplier, server.session()?)?;
-    let mut consumer = Side::shaken(TcpStream::connect(to)?, client.session("127.0.0.1")?)?;
+/// The name of the hidden sub-command.
+pub(crate) const COMMAND: &str = "tls-relay-process";
+
+/// What its ready line starts with; the address it listens on follows.
+const READY: &str = "relay listening on ";
+
+/// Options of the hidden relay process.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct TlsRelayOptions {
+    /// Where the consumer listens
+    #[arg(long, value_name = "HOST:PORT")]
+    consumer: SocketAddr,
+    /// What it shows both, and what vouches for them
+    #[arg(long, value_name = "FILE")]
+    certificate: PathBuf,
+    #[arg(long, value_name = "FILE")]
+    key: PathBuf,
+}
+
+/// Passes on what is in the records between the first who connects and the consumer, until one of the two closes.
+pub(crate) fn run_process(options: &TlsRelayOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
+    let unsecured = |error: &dyn core::error::Error| BenchError::Io {
+        doing: "securing a connection",
+        source: std::io::Error::other(error.to_string()),
+    };
+    let identity = || Identity::read(&options.certificate, &options.key).map_err(|error| unsecured(&error));
+    let trust = Trust::read(&options.certificate, None).map_err(|error| unsecured(&error))?;
+    let server = ServerEnd::new(identity()?, Clients::Required(trust.clone())).map_err(|error| unsecured(&error))?;
+    let client = ClientEnd::new(trust, true, Some(identity()?)).map_err(|error| unsecured(&error))?;
+    let supplier = accept_supplier(READY, out)?;
+    let session = server.session().map_err(|error| unsecured(&error))?;
+    let mut supplier = Side::shaken(supplier, session).map_err(|error| unsecured(&*error))?;
+    let consumer = TcpStream::connect(options.consumer).map_err(BenchError::io("connecting to the consumer"))?;
+    let session = client.session("127.0.0.1").map_err(|error| unsecured(&error))?;
+    let mut consumer = Side::shaken(consumer, session).map_err(|error| unsecured(&*error))?;
     let peers = Peers::new()?;
     peers.watch(&supplier.tcp, 0)?;
     peers.watch(&consumer.tcp, 1)?;
     let (mut read, mut plain, mut sealed) = (vec![0; 64 << 10], Vec::new(), vec![0; sealed_bytes_max(64 << 10)]);
     if !supplier.early.is_empty() {
-        let octets = consumer.session.seal(&supplier.early, &mut sealed)?;
-        consumer.tcp.write_all(sealed.get(..octets).unwrap_or_default())?;
+        let octets = consumer.session.seal(&supplier.early, &mut sealed).map_err(|error| unsecured(&error))?;
+        let record = sealed.get(..octets).unwrap_or_default();
+        consumer.tcp.write_all(record).map_err(BenchError::io("writing to the consumer"))?;
     }
     peers.serve(|from| {
         let (from, to) = if from == 0 { (&mut supplier, &mut consumer) } else { (&mut consumer, &mut supplier) };
@@ -353,8 +390,7 @@ fn relay_one(
         }
         let Ok(octets) = to.session.seal(&plain, &mut sealed) else { return Ok(false) };
         Ok(to.tcp.write_all(sealed.get(..octets).unwrap_or_default()).is_ok())
-    })?;
-    Ok(())
+    })
 }
 
 /// One side of the relay.

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use super::counting::Counting;
 use super::ends::{self, Arrivals, Consumer, Pushes, Supplier};
-use super::places::Places;
 use super::report::{Counted, Settings, Turn};
 use super::{Load, divide_us};
 use crate::campanile::{self, Campanile};
 use crate::latency::ratio;
+use crate::places::Places;
 use crate::process::Process;
 use crate::wire::PushMessage;
 use crate::{BenchError, CarriageOptions, DeliveryOptions, Form, clock, relay};

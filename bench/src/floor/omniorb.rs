@@ -9,10 +9,10 @@ use std::process::Command;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-use super::places::Places;
 use super::report::{RoundTrip, Settings, Turn};
 use super::{Load, divide_us, middle};
 use crate::latency::ratio;
+use crate::places::Places;
 use crate::process::Dialogue;
 use crate::{BenchError, Losses, Percentiles, clock};
 

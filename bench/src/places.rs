@@ -13,15 +13,15 @@ use crate::BenchError;
 
 /// The cores that each party may use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Places {
-    pub(super) supplier: Place,
-    pub(super) consumer: Place,
-    pub(super) middle: Place,
+pub(crate) struct Places {
+    pub(crate) supplier: Place,
+    pub(crate) consumer: Place,
+    pub(crate) middle: Place,
 }
 
 /// The cores that a party may use.
 #[derive(Clone, Copy)]
-pub(super) struct Place(CpuSet);
+pub(crate) struct Place(CpuSet);
 
 impl std::fmt::Debug for Place {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -31,13 +31,13 @@ impl std::fmt::Debug for Place {
 
 impl Places {
     /// All cores that this process may use, for everybody.
-    pub(super) fn anywhere() -> Result<Self, BenchError> {
+    pub(crate) fn anywhere() -> Result<Self, BenchError> {
         let all = Place(sched_getaffinity(None).map_err(affinity)?);
         Ok(Self { supplier: all, consumer: all, middle: all })
     }
 
     /// Of the cores that these places have in common, one for each party.
-    pub(super) fn pinned(self) -> Self {
+    pub(crate) fn pinned(self) -> Self {
         let cores = self.middle.cores();
         let (Some(&first), Some(&last)) = (cores.first(), cores.last()) else { return self };
         let second = if cores.len() > 2 { cores.get(1).copied().unwrap_or(first) } else { first };
@@ -53,17 +53,17 @@ impl Place {
     }
 
     /// The numbers of the cores.
-    pub(super) fn cores(&self) -> Vec<usize> {
+    pub(crate) fn cores(&self) -> Vec<usize> {
         (0..CpuSet::MAX_CPU).filter(|&core| self.0.is_set(core)).collect()
     }
 
     /// Puts the calling thread there.
-    pub(super) fn take(&self) -> Result<(), BenchError> {
+    pub(crate) fn take(&self) -> Result<(), BenchError> {
         sched_setaffinity(None, &self.0).map_err(affinity)
     }
 
     /// Puts all threads of a process there.
-    pub(super) fn give(&self, process: u32) -> Result<(), BenchError> {
+    pub(crate) fn give(&self, process: u32) -> Result<(), BenchError> {
         let doing = "listing the threads of a contender";
         let threads = fs::read_dir(format!("/proc/{process}/task")).map_err(BenchError::io(doing))?;
         for thread in threads {
