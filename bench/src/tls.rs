@@ -124,25 +124,7 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
         contender.place(places)?;
     }
     let _awake = Spinners::start(&anywhere.middle.cores())?;
-    for contender in &mut contenders {
-        for _ in 0..WARM_UP {
-            contender.pass(&event)?;
-        }
-        contender.taken.clear();
-    }
-    let period = clock::SECOND.checked_div(u64::from(options.rate));
-    let mut due = clock::now();
-    for _ in 0..events.div_ceil(BLOCK) {
-        for contender in &mut contenders {
-            for _ in 0..BLOCK {
-                if let Some(period) = period {
-                    clock::sleep_until(due)?;
-                    due = clock::now() + period;
-                }
-                contender.pass(&event)?;
-            }
-        }
-    }
+    take_turns(&mut contenders, &event, events, options.rate)?;
     let [clear, tls, relay] = contenders.each_mut().map(Contender::figures);
     let (of_clear, of_relay) = (ratio(tls.p50_ns, clear.p50_ns), ratio(tls.p50_ns, relay.p50_ns));
     let aim = |aim: String, found: f64, most: f64| Aim { aim, found: format!("{found:.2}"), met: Some(found <= most) };
@@ -173,6 +155,35 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
         table_of_aims(&report.aims).write(out)?;
     }
     judge(&report.aims)
+}
+
+/// Has each pass so many events, block by block.
+fn take_turns(
+    contenders: &mut [Contender],
+    event: &StructuredEvent,
+    events: usize,
+    rate: u32,
+) -> Result<(), BenchError> {
+    for contender in contenders.iter_mut() {
+        for _ in 0..WARM_UP {
+            contender.pass(event)?;
+        }
+        contender.taken.clear();
+    }
+    let period = clock::SECOND.checked_div(u64::from(rate));
+    let mut due = clock::now();
+    for _ in 0..events.div_ceil(BLOCK) {
+        for contender in contenders.iter_mut() {
+            for _ in 0..BLOCK {
+                if let Some(period) = period {
+                    clock::sleep_until(due)?;
+                    due = clock::now() + period;
+                }
+                contender.pass(event)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn micros(ns: u64) -> String {

@@ -1,13 +1,22 @@
 //! Log messages on standard error, one a line: time, level, message; or a JSON object that says the same.
 
 use crate::{json, moment};
-use log::{LevelFilter, Log, Metadata, Record};
+use log::{Level, LevelFilter, Log, Metadata, Record};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use service::{LogConfig, LogFormat, LogLevel};
-use std::io::Write;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::SystemTime;
 
 struct Logger;
+
+/// How long a line waits for whoever reads standard error. After one that waited in vain none does until something is read: the thread
+/// that logs has others to serve.
+const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+/// Octets that a pipe takes at once where it takes any (`PIPE_BUF`).
+const AT_ONCE: usize = 4_096;
+/// Lines that nobody read, since one was last written.
+static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
 
 /// Whether lines are JSON.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
@@ -19,18 +28,44 @@ impl Log for Logger {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let time = moment::rfc3339(SystemTime::now());
-            let line = if IS_JSON.load(Ordering::Relaxed) {
-                as_json(&time, record)
+            let left_out = LEFT_OUT.load(Ordering::Relaxed);
+            let mut lines = String::new();
+            if left_out > 0 {
+                let missing = format_args!("{left_out} lines are left out: nobody has read the log for a while");
+                lines = line_of(&Record::builder().level(Level::Warn).target("campanile").args(missing).build());
+            }
+            lines += &line_of(record);
+            if write(lines.as_bytes(), left_out == 0) {
+                LEFT_OUT.fetch_sub(left_out, Ordering::Relaxed);
             } else {
-                format!("{time} {:<5} {}\n", record.level(), record.args())
-            };
-            // A closed standard error must not stop the service.
-            let _ = std::io::stderr().write_all(line.as_bytes());
+                LEFT_OUT.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
     fn flush(&self) {}
+}
+
+/// Writes to standard error, which may be a pipe that nobody reads, and says whether there was room for it; if it is closed, nobody misses it.
+fn write(bytes: &[u8], is_patient: bool) -> bool {
+    let mut stderr = io::stderr().lock();
+    bytes.chunks(AT_ONCE).all(|some| {
+        let patience = if is_patient { PATIENCE } else { Timespec::default() };
+        let has_room = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&patience)) != Ok(0);
+        if has_room {
+            let _ = stderr.write_all(some);
+        }
+        has_room
+    })
+}
+
+fn line_of(record: &Record<'_>) -> String {
+    let time = moment::rfc3339(SystemTime::now());
+    if IS_JSON.load(Ordering::Relaxed) {
+        as_json(&time, record)
+    } else {
+        format!("{time} {:<5} {}\n", record.level(), record.args())
+    }
 }
 
 fn as_json(time: &str, record: &Record<'_>) -> String {
@@ -64,8 +99,7 @@ mod tests {
 
     #[test]
     fn a_message_is_an_object_whatever_is_in_it() {
-        let record =
-            Record::builder().level(log::Level::Warn).target("campanile").args(format_args!("a \"b\"\nc")).build();
+        let record = Record::builder().level(Level::Warn).target("campanile").args(format_args!("a \"b\"\nc")).build();
         let line = as_json("2026-01-01T00:00:00.000Z", &record);
         let told: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!((&told["level"], &told["message"]), (&"WARN".into(), &"a \"b\"\nc".into()));

@@ -34,8 +34,9 @@ mod topology;
 
 use serde_json::Value as Json;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
 use support::{File, PROGRAM, Serve, nobodys_address, text};
 use testing::{AcceptInTime, EndInTime, output_in_time};
 
@@ -100,6 +101,29 @@ fn debug_lines_tell_who_comes_and_goes() {
     assert_eq!(count(" consumer proxy ", ") is gone"), 1, "{log}");
     assert_eq!(count(" supplier proxy ", ") is connected from 127.0.0.1"), 1, "{log}");
     assert_eq!(count(" supplier proxy ", ") is gone"), 1, "{log}");
+}
+
+/// Once the pipe was full the service answered nobody.
+#[test]
+fn a_log_that_nobody_reads_holds_nobody_up_and_says_how_many_lines_it_lacks() {
+    let (log, of_service) = std::io::pipe().unwrap();
+    rustix::pipe::fcntl_setpipe_size(&log, 4_096).unwrap();
+    let mut serve = Command::new(PROGRAM);
+    let serve = Serve::spawn(serve.args(["serve", "--listen", "127.0.0.1:0", "--log", "debug"]).stderr(of_service));
+    let come_and_go = || drop(TcpStream::connect(&serve.address).unwrap());
+    (0..200).for_each(|_| come_and_go());
+    serve.print("ls", &[]);
+    let (lines, read) = mpsc::channel();
+    std::thread::spawn(move || BufReader::new(log).lines().map_while(Result::ok).all(|line| lines.send(line).is_ok()));
+    let mut told = Vec::new();
+    testing::wait_until("the log to say what it lacks", || {
+        come_and_go();
+        told.extend(read.try_iter());
+        told.iter().any(|line| line.contains(" lines are left out: nobody has read the log for a while"))
+    });
+    let whole = |line: &String| line.contains(" DEBUG ") || line.contains(" INFO ") || line.contains(" WARN ");
+    assert!(told.iter().all(whole), "{told:#?}");
+    serve.stop("TERM");
 }
 
 #[test]
