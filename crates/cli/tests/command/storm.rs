@@ -71,14 +71,20 @@ fn a_storm_of_connections_is_served_and_the_one_too_many_counted() {
     let more: Vec<TcpStream> =
         std::iter::repeat_with(connect).map_while(|mut stream| is_served(&mut stream).then_some(stream)).collect();
     assert_eq!(more.len() as u64, OWN);
-    // Their places are free again once the service has looked.
+    // Their places are free again once the service has seen them go; a request on another connection may overtake that.
     drop(more);
     assert!(streams.first_mut().is_some_and(is_served));
-    assert!(is_served(&mut connect()));
+    let mut refused = 1;
+    testing::wait_until("a place to be free", || {
+        let is_free = is_served(&mut connect());
+        refused += u32::from(!is_free);
+        is_free
+    });
     let (printed, code) = serve.stop("TERM");
     assert_eq!(code, Some(0), "{printed}");
     // The subscriber had them all; it may have ended before its last answers left.
-    for counted in ["connections_refused 1", "lane_events_in 1000", "lane_pushes_sent 1000"] {
+    let refused = format!("connections_refused {refused}");
+    for counted in [&refused, "lane_events_in 1000", "lane_pushes_sent 1000"] {
         assert!(printed.contains(&format!("\n{counted}\n")), "{counted}: {printed}");
     }
 }
