@@ -32,6 +32,7 @@ use crate::output::write_json;
 use crate::persistent::Folder;
 use crate::places::Places;
 use crate::process::{Process, arguments};
+use crate::relay::READY;
 use crate::report::{Aim, judge, table_of_aims};
 use crate::spin::Spinners;
 use crate::{BenchError, Machine, Output, ReportOptions, clock};
@@ -117,12 +118,9 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
     let mut contenders = [
         Contender::service(&reference, None, OrbOptions::default())?,
         Contender::service(&reference, Some(second), files.orb())?,
-        Contender::relay(&files)?,
+        Contender::relay(&files, places)?,
     ];
     places.middle.give(service.process().pid())?;
-    for contender in &contenders {
-        contender.place(places)?;
-    }
     let _awake = Spinners::start(&anywhere.middle.cores())?;
     take_turns(&mut contenders, &event, events, options.rate)?;
     let [clear, tls, relay] = contenders.each_mut().map(Contender::figures);
@@ -240,7 +238,10 @@ fn setup(doing: &'static str) -> impl Fn(InvokeError) -> BenchError {
 /// How a supplier pushes, and what keeps its consumer there.
 enum Way {
     Service(SimpleSupplier, #[expect(dead_code, reason = "it is the consumer")] SimpleConsumer),
-    Relay(StructuredProxyPushConsumer, (Activation, Process)),
+    Relay(
+        StructuredProxyPushConsumer,
+        #[expect(dead_code, reason = "the consumer, and the relay")] (Activation, Process),
+    ),
 }
 
 struct Contender {
@@ -266,14 +267,6 @@ impl Servant for Stamps {
 }
 
 impl Contender {
-    /// Puts the relay where who is in the middle belongs.
-    fn place(&self, places: Places) -> Result<(), BenchError> {
-        match &self.way {
-            Way::Service(..) => Ok(()),
-            Way::Relay(_, (_, process)) => places.middle.give(process.pid()),
-        }
-    }
-
     fn service(reference: &str, channel_id: Option<i32>, orb: OrbOptions) -> Result<Self, BenchError> {
         let (sender, arrived) = channel();
         let wrong = setup("connecting to the service");
@@ -288,7 +281,7 @@ impl Contender {
         Ok(Self { way: Way::Service(supplier, consumer), arrived, taken: Vec::new() })
     }
 
-    fn relay(files: &Files) -> Result<Self, BenchError> {
+    fn relay(files: &Files, places: Places) -> Result<Self, BenchError> {
         let (sender, arrived) = channel();
         let orb = Orb::new(files.orb());
         let wrong = setup("connecting to the relay");
@@ -296,6 +289,7 @@ impl Contender {
         let mut reference = activation.reference().ior().clone();
         let consumer = reference.iiop().and_then(|profile| profile.secure_transport()).map_or(0, |secure| secure.port);
         let (process, port) = start_relay(files, consumer)?;
+        places.middle.give(process.pid())?;
         for profile in &mut reference.profiles {
             if let Profile::Iiop(profile) = profile {
                 profile.host = Ipv4Addr::LOCALHOST.to_string();
@@ -343,9 +337,6 @@ fn start_relay(files: &Files, consumer: u16) -> Result<(Process, u16), BenchErro
 
 /// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "tls-relay-process";
-
-/// What its ready line starts with; the address it listens on follows.
-const READY: &str = "relay listening on ";
 
 /// Options of the hidden relay process.
 #[derive(Debug, Clone, clap::Args)]

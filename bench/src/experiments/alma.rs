@@ -549,8 +549,8 @@ fn measure(bed: &Bed, options: &AlmaOptions, out: &mut Output<'_>) -> Result<(Ve
     }
     // Gathering is for floods.
     transports.retain(|transport| *transport != Transport::Gathered);
-    let all = if options.has(Part::Rows) { &SUBSCRIBERS[..] } else { &[] };
-    for &subscribers in if all.is_empty() { all } else { bed.loads(&options.experiment, all, all) } {
+    let all = || bed.loads(&options.experiment, &SUBSCRIBERS, &SUBSCRIBERS);
+    for &subscribers in if options.has(Part::Rows) { all() } else { &[] } {
         for &transport in &transports {
             out.progress(&format!("{transport:?}, {subscribers} subscribers"))?;
             report.rows.push(row(transport, subscribers, warm_up, seconds)?);

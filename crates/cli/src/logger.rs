@@ -3,9 +3,11 @@
 use crate::{json, moment};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 use service::{LogConfig, LogFormat, LogLevel};
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 struct Logger;
@@ -15,8 +17,8 @@ struct Logger;
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Octets that a pipe takes at once where it takes any (`PIPE_BUF`).
 const AT_ONCE: usize = 4_096;
-/// Lines that nobody read, since one was last written.
-static LEFT_OUT: AtomicU64 = AtomicU64::new(0);
+/// Lines that nobody read, since one was last written. Whoever writes has it: lines come one by one.
+static LEFT_OUT: Mutex<u64> = Mutex::new(0);
 
 /// Whether lines are JSON.
 static IS_JSON: AtomicBool = AtomicBool::new(false);
@@ -28,18 +30,17 @@ impl Log for Logger {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            let left_out = LEFT_OUT.load(Ordering::Relaxed);
-            let mut lines = String::new();
-            if left_out > 0 {
+            let mut lines = line_of(record);
+            let mut left_out = LEFT_OUT.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_read = *left_out == 0;
+            if !is_read {
                 let missing = format_args!("{left_out} lines are left out: nobody has read the log for a while");
-                lines = line_of(&Record::builder().level(Level::Warn).target("campanile").args(missing).build());
+                lines.insert_str(
+                    0,
+                    &line_of(&Record::builder().level(Level::Warn).target("campanile").args(missing).build()),
+                );
             }
-            lines += &line_of(record);
-            if write(lines.as_bytes(), left_out == 0) {
-                LEFT_OUT.fetch_sub(left_out, Ordering::Relaxed);
-            } else {
-                LEFT_OUT.fetch_add(1, Ordering::Relaxed);
-            }
+            *left_out = if write(lines.as_bytes(), is_read) { 0 } else { *left_out + 1 };
         }
     }
 
@@ -51,7 +52,7 @@ fn write(bytes: &[u8], is_patient: bool) -> bool {
     let mut stderr = io::stderr().lock();
     bytes.chunks(AT_ONCE).all(|some| {
         let patience = if is_patient { PATIENCE } else { Timespec::default() };
-        let has_room = poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&patience)) != Ok(0);
+        let has_room = retry_on_intr(|| poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&patience))) != Ok(0);
         if has_room {
             let _ = stderr.write_all(some);
         }

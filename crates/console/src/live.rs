@@ -9,6 +9,7 @@ use hyper::body::Bytes;
 use serde_json::{Value, json};
 use service::{Counter, Principal};
 use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::api::{Arguments, allowed, channel_json, consumer_json, latency};
 use crate::http::{self, Answer, Body, Live};
@@ -54,7 +55,10 @@ pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Ans
     let (to, from) = stream(routes, WAITING_MAX)?;
     let shared = Rc::clone(&routes.shared);
     tokio::task::spawn_local(async move {
+        let mut times = interval(EVERY);
+        times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            times.tick().await;
             let message = match shared.standing(by.clone()).await {
                 Ok(standing) => message("standing", &standing_json(&standing)),
                 Err(why) => message("declined", &json!({ "error": why.to_string() })),
@@ -63,7 +67,6 @@ pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Ans
             if to.send(message).await.is_err() {
                 return;
             }
-            tokio::time::sleep(EVERY).await;
         }
     });
     Ok(answer(routes, from, client))

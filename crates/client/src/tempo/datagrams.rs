@@ -4,7 +4,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSockRef, UdpSocketState};
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, bind, sendto, socket_with, sockopt};
 
 use super::address::any_like;
@@ -143,12 +143,7 @@ impl Send for Datagrams {
 
 /// Sends one datagram, without what is said beside several.
 fn send_one(socket: &UdpSocket, to: SocketAddr, contents: &[u8]) -> io::Result<()> {
-    loop {
-        match sendto(socket, contents, SendFlags::empty(), &to) {
-            Err(Errno::INTR) => {}
-            outcome => return Ok(outcome.map(drop)?),
-        }
-    }
+    Ok(retry_on_intr(|| sendto(socket, contents, SendFlags::empty(), &to)).map(drop)?)
 }
 
 impl Socket {

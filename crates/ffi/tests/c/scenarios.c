@@ -1,6 +1,8 @@
 /* The shared scenarios in C: `scenarios NAME`. Exit status 0 is passed. What the driver has to do for a scenario is asked for in a line
  * that begins with `> `, and answered with a line. */
 
+#include "must.h"
+
 #include <campanile.h>
 
 #include <math.h>
@@ -11,15 +13,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#define MUST(...)                                                                                             \
-    do {                                                                                                      \
-        if (!(__VA_ARGS__)) {                                                                                 \
-            fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #__VA_ARGS__, campanile_last_error()); \
-            _Exit(1);                                                                                         \
-        }                                                                                                     \
-    } while (0)
-#define OK(call) MUST((call) == CAMPANILE_STATUS_OK)
 
 struct wind {
     double speed, direction;

@@ -5,6 +5,8 @@
  * many there were and what is on the heap. A line `done` has it go on; when there is none, all is freed and the same is told once more. The
  * library must have nothing to log. */
 
+#include "must.h"
+
 #include <campanile.h>
 
 #include <inttypes.h>
@@ -19,15 +21,6 @@
 #ifdef __SANITIZE_ADDRESS__
 size_t __sanitizer_get_current_allocated_bytes(void); /* which gcc has no header for */
 #endif
-
-#define MUST(...)                                                                                             \
-    do {                                                                                                      \
-        if (!(__VA_ARGS__)) {                                                                                 \
-            fprintf(stderr, "%s:%d: not so: %s (%s)\n", __FILE__, __LINE__, #__VA_ARGS__, campanile_last_error()); \
-            _Exit(1);                                                                                         \
-        }                                                                                                     \
-    } while (0)
-#define OK(call) MUST((call) == CAMPANILE_STATUS_OK)
 
 static const char IDL[] = "struct Reading { unsigned long long number; unsigned long source; double value; sequence<octet> raw; };";
 static const char CHANNEL[] = "Soak";

@@ -8,6 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use quinn_udp::{BATCH_SIZE, RecvMeta, Transmit, UdpSocketState};
+use rustix::io::retry_on_intr;
 use rustix::net::{SendFlags, sendto, sockopt};
 
 use super::system::count;
@@ -79,7 +80,7 @@ impl Datagrams {
         count();
         if octets.len() <= size {
             // Alone it needs nothing said beside it, which the system would read for each.
-            return Ok(sendto(&self.socket, octets, SendFlags::empty(), &to).map(drop)?);
+            return Ok(retry_on_intr(|| sendto(&self.socket, octets, SendFlags::empty(), &to)).map(drop)?);
         }
         let transmit =
             Transmit { destination: to, ecn: None, contents: octets, segment_size: Some(size), src_ip: None };
