@@ -56,13 +56,19 @@ const LOOK_EVERY: u64 = clock::SECOND / 1000;
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Transport {
     Notification,
-    /// The same, published without waiting for each event's answer.
+    /// The same, with one connection and one thread for the subscribers of a process.
+    #[serde(rename = "notification-shared")]
+    NotificationShared,
+    /// As the first, published without waiting for each event's answer.
     Gathered,
     /// JacORB's notification service, with the simple API.
     Jacorb,
     /// No service, but a process that writes to all what it reads from one.
     Relay,
     Dds,
+    /// The same, with one thread for the subscribers of a process.
+    #[serde(rename = "dds-shared")]
+    DdsShared,
     /// Cyclone DDS without the simple API.
     Cyclone,
 }
@@ -352,7 +358,7 @@ impl Between {
         let ways =
             |server: &str, naming: Option<&str>| ["Alma", "AlmaBack"].map(|channel| way(channel, server, naming));
         match transport {
-            Transport::Notification | Transport::Gathered => {
+            Transport::Notification | Transport::NotificationShared | Transport::Gathered => {
                 let service = Campanile::start()?;
                 let ways = ways(&service.address().to_string(), None);
                 Ok((Self::Campanile(service), ways))
@@ -374,7 +380,7 @@ impl Between {
                 let ways = [relay()?, relay()?];
                 Ok((Self::Relay(process), ways))
             }
-            Transport::Dds | Transport::Cyclone => Ok((Self::Nobody, ways("", None))),
+            Transport::Dds | Transport::DdsShared | Transport::Cyclone => Ok((Self::Nobody, ways("", None))),
         }
     }
 
@@ -522,7 +528,8 @@ fn measure(bed: &Bed, options: &AlmaOptions, out: &mut Output<'_>) -> Result<(Ve
     let (warm_up, seconds) = bed.times(&options.experiment, (0.3, 2.0), (2.0, 30.0));
     let flood_seconds = if bed.quick() { 0.5 } else { 10.0 };
     let mut report = Report { rows: Vec::new(), floods: Vec::new(), compared: Vec::new(), skipped: Vec::new() };
-    let mut transports = vec![Transport::Notification, Transport::Gathered, Transport::Relay];
+    let mut transports =
+        vec![Transport::Notification, Transport::NotificationShared, Transport::Gathered, Transport::Relay];
     match jacorb::start(1) {
         Ok(_) => transports.push(Transport::Jacorb),
         Err(absence) => {
@@ -531,10 +538,12 @@ fn measure(bed: &Bed, options: &AlmaOptions, out: &mut Output<'_>) -> Result<(Ve
         }
     }
     if cfg!(feature = "dds") {
-        transports.extend([Transport::Dds, Transport::Cyclone]);
+        transports.extend([Transport::Dds, Transport::DdsShared, Transport::Cyclone]);
     } else {
         let reason = || "built without the feature `dds`".to_owned();
-        report.skipped.extend(["dds", "cyclone"].map(|contender| Skipped { contender, reason: reason() }));
+        report
+            .skipped
+            .extend(["dds", "dds-shared", "cyclone"].map(|contender| Skipped { contender, reason: reason() }));
     }
     transports.retain(|transport| options.transports.is_empty() || options.transports.contains(transport));
     #[cfg(feature = "dds")]

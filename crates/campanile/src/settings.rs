@@ -260,6 +260,9 @@ pub struct Context {
     /// See [`Settings::event_domain`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub event_domain: Option<String>,
+    /// See [`Settings::shared_thread`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_thread: Option<bool>,
     /// See [`Settings::tls`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tls: Option<TlsSettings>,
@@ -307,6 +310,10 @@ pub struct Settings {
     pub event_domain: String,
     /// How long to wait at the start for a service that cannot be reached. Default zero: not at all.
     pub wait_for_service: Duration,
+    /// Whether consumers of the process with the same settings, this one among them, share a connection and a thread: what is due to
+    /// them goes with one system call and wakes one thread. For processes with many consumers. Their callbacks run one after the other,
+    /// so that one that takes long delays the others'. Default false: a consumer has its own.
+    pub shared_thread: bool,
     /// Whether TLS is spoken with the service, and with what. Default: not.
     pub tls: TlsSettings,
     /// How names become DDS's.
@@ -324,6 +331,7 @@ impl Default for Settings {
             naming_domain: "DEFAULTDOMAIN".to_owned(),
             event_domain: String::new(),
             wait_for_service: Duration::ZERO,
+            shared_thread: false,
             tls: TlsSettings::default(),
             dds: DdsSettings::default(),
         }
@@ -448,13 +456,15 @@ impl Settings {
     }
 
     fn take(&mut self, context: &Context) -> Result<(), SettingsError> {
-        let Context { server, transport, event_form, naming, naming_domain, event_domain, tls, dds } = context.clone();
+        let Context { server, transport, event_form, naming, naming_domain, event_domain, shared_thread, tls, dds } =
+            context.clone();
         self.server = server.unwrap_or(core::mem::take(&mut self.server));
         self.transport = transport.unwrap_or(self.transport);
         self.event_form = event_form.unwrap_or(self.event_form);
         self.naming = naming.or(self.naming.take());
         self.naming_domain = naming_domain.unwrap_or(core::mem::take(&mut self.naming_domain));
         self.event_domain = event_domain.unwrap_or(core::mem::take(&mut self.event_domain));
+        self.shared_thread = shared_thread.unwrap_or(self.shared_thread);
         self.tls = tls.unwrap_or(core::mem::take(&mut self.tls));
         self.dds = dds.unwrap_or(core::mem::take(&mut self.dds));
         self.dds.check()
@@ -610,7 +620,7 @@ mod tests {
         assert_eq!(folder.load(&[]).unwrap(), Settings::default());
         let mut contexts = Contexts::default();
         let lab = Context { server: Some("lab".into()), event_form: Some(EventForm::Alma), ..Context::default() };
-        let field = Context { transport: Some(Transport::Dds), ..Context::default() };
+        let field = Context { transport: Some(Transport::Dds), shared_thread: Some(true), ..Context::default() };
         contexts.set("lab", lab).unwrap();
         contexts.set("field", field).unwrap();
         contexts.select(Some("lab"), &folder.file()).unwrap();
@@ -618,10 +628,12 @@ mod tests {
         assert_eq!(Contexts::load(&folder.file()).unwrap(), contexts);
         let settings = folder.load(&[]).unwrap();
         assert_eq!((settings.server.as_str(), settings.event_form), ("lab", EventForm::Alma));
+        assert!(!settings.shared_thread);
         let settings = folder.load(&[("CAMPANILE_SERVER", "other:1")]).unwrap();
         assert_eq!((settings.server.as_str(), settings.event_form), ("other:1", EventForm::Alma));
         let settings = folder.load(&[("CAMPANILE_CONTEXT", "field")]).unwrap();
         assert_eq!((settings.transport, settings.event_form), (Transport::Dds, EventForm::Body));
+        assert!(settings.shared_thread);
         let settings = folder.load(&[("CAMPANILE_CONTEXT", "field"), ("CAMPANILE_TRANSPORT", "notification")]).unwrap();
         assert_eq!(settings.transport, Transport::Notification);
         contexts.remove("lab", &folder.file()).unwrap();

@@ -59,6 +59,7 @@ fn add(contexts: &mut Contexts, options: &ContextAddOptions, file: &Path) -> Res
             EventForm::Alma => campanile::EventForm::Alma,
         });
     }
+    context.shared_thread = options.shared_thread.or(context.shared_thread);
     if context == Context::default() {
         return Err(Failure::Usage("a context says something: --server, or --transport".to_owned()));
     }
@@ -95,6 +96,7 @@ fn said(context: &Context) -> Vec<(&'static str, String)> {
         ("naming", context.naming.clone()),
         ("naming_domain", context.naming_domain.clone()),
         ("event_domain", context.event_domain.clone()),
+        ("shared_thread", context.shared_thread.map(|is_shared| is_shared.to_string())),
         ("tls.ca", ca),
         ("tls.certificate", certificate),
         ("tls.key", key),

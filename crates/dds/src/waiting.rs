@@ -13,16 +13,15 @@ use crate::raw::Entity;
 const WOKEN: u64 = u64::MAX;
 /// The token of what is discovered.
 const DISCOVERED: u64 = u64::MAX - 1;
-/// How many tokens one wait reports.
-const REPORTED_MAX: usize = 64;
 
 /// Waits until one of several readers has something to take, or somebody wakes it.
 #[derive(Debug)]
 pub struct WaitSet {
     // In the order in which they are to go.
-    conditions: Vec<Entity>,
-    /// Readers of who has come and gone, for nothing but that this is news.
-    news: Vec<Entity>,
+    /// Of readers, with their tokens.
+    conditions: Vec<(u64, Entity)>,
+    /// That somebody has come or gone is news, and readers for nothing but that.
+    news: Vec<(Entity, Entity)>,
     set: Entity,
     guard: Arc<Guard>,
 }
@@ -78,9 +77,16 @@ impl WaitSet {
     pub fn attach(&mut self, reader: &Reader, token: u64) -> Result<(), Error> {
         let failed = || Error::cyclone("wait for a reader");
         let condition = reader.entity.data_condition().map_err(failed())?;
-        self.set.attach(&condition, token.min(DISCOVERED - 1)).map_err(failed())?;
-        self.conditions.push(condition);
+        let token = token.min(DISCOVERED - 1);
+        self.set.attach(&condition, token).map_err(failed())?;
+        self.conditions.push((token, condition));
         Ok(())
+    }
+
+    /// Waits no more for the readers with this token.
+    pub fn detach(&mut self, token: u64) {
+        // A condition that goes leaves the set.
+        self.conditions.retain(|(of, _)| *of != token);
     }
 
     /// Waits for changes in who is there, too. Those until then are reported once; so is who is there now.
@@ -94,34 +100,34 @@ impl WaitSet {
             let builtin = self.guard.participant.raw().builtin(is_writers).map_err(failed())?;
             let condition = builtin.news_condition().map_err(failed())?;
             self.set.attach(&condition, DISCOVERED).map_err(failed())?;
-            self.conditions.push(condition);
-            self.news.push(builtin);
+            self.news.push((condition, builtin));
         }
         Ok(())
     }
 
-    /// Waits, for ever without a `timeout`, and puts the tokens of readers that have something into `tokens`, at most 60.
+    /// Waits, for ever without a `timeout`, and puts the tokens of all readers that have something into `tokens`.
     ///
     /// # Errors
     /// Cyclone could not.
     pub fn wait(&self, timeout: Option<Duration>, tokens: &mut Vec<u64>) -> Result<Woken, Error> {
-        tokens.clear();
-        let mut reported = [0; REPORTED_MAX];
-        let count = match self.set.wait(&mut reported, timeout.map_or(i64::MAX, nanoseconds)) {
-            Ok(count) => count,
-            Err(Code::TIMEOUT) => 0,
-            Err(code) => return Err(Error::Cyclone { what: "wait", code }),
-        };
-        let mut woken = Woken::default();
-        for &token in reported.iter().take(count) {
-            match token {
-                WOKEN => woken.by_waker = true,
-                DISCOVERED => woken.by_discovery = true,
-                token => tokens.push(token),
-            }
+        // Room for all: of those that always have something, the same ones would be reported each time.
+        tokens.resize(self.conditions.len() + self.news.len() + 1, 0);
+        let outcome = self.set.wait(tokens, timeout.map_or(i64::MAX, nanoseconds));
+        tokens.truncate(*outcome.as_ref().unwrap_or(&0));
+        if let Err(code) = outcome
+            && code != Code::TIMEOUT
+        {
+            return Err(Error::Cyclone { what: "wait", code });
         }
+        let mut woken = Woken::default();
+        tokens.retain(|token| {
+            woken.by_waker |= *token == WOKEN;
+            woken.by_discovery |= *token == DISCOVERED;
+            *token < DISCOVERED
+        });
         if woken.by_discovery {
-            self.news.iter().try_for_each(Entity::take_news).map_err(Error::cyclone("wait for discovery"))?;
+            let mut news = self.news.iter();
+            news.try_for_each(|(_, builtin)| builtin.take_news()).map_err(Error::cyclone("wait for discovery"))?;
         }
         if woken.by_waker {
             self.guard.entity.set_guard(false).map_err(Error::cyclone("wait"))?;

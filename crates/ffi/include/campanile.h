@@ -314,6 +314,7 @@ campanile_status campanile_settings_of_context(const char *name, campanile_setti
 // | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
 // | `event_domain` | the domain of events whose type names none | empty |
 // | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
+// | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
 // | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
 // | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
 campanile_status campanile_settings_set(campanile_settings *settings, const char *key, const char *value);

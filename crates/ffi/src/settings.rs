@@ -51,6 +51,7 @@ pub unsafe extern "C" fn campanile_settings_of_context(
 /// | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
 /// | `event_domain` | the domain of events whose type names none | empty |
 /// | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
+/// | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
 /// | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
 /// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
 #[unsafe(no_mangle)]
@@ -90,6 +91,13 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
                 wanted: "a number of milliseconds",
             })?;
             settings.wait_for_service = Duration::from_millis(number);
+        }
+        "shared_thread" => {
+            settings.shared_thread = value.parse().map_err(|_| SettingsError::Value {
+                setting: "shared_thread",
+                value: text(),
+                wanted: "`true` `false` ",
+            })?;
         }
         "tls.ca" => settings.tls.ca = file(value),
         "tls.certificate" => settings.tls.certificate = file(value),
@@ -161,6 +169,7 @@ mod tests {
             ("event_form", "alma"),
             ("naming", "names:2"),
             ("wait_for_service_ms", "1500"),
+            ("shared_thread", "true"),
             ("dds.domains.ALMA", "7"),
             ("dds.domain_default", "3"),
             ("dds.partitions.a.b", ""),
@@ -170,7 +179,7 @@ mod tests {
         }
         assert_eq!((settings.server.as_str(), settings.naming.as_deref()), ("lab:1", Some("names:2")));
         assert_eq!((settings.transport, settings.event_form), (Transport::Dds, EventForm::Alma));
-        assert_eq!(settings.wait_for_service, Duration::from_millis(1500));
+        assert_eq!((settings.wait_for_service, settings.shared_thread), (Duration::from_millis(1500), true));
         assert_eq!((settings.dds.domain("ALMA"), settings.dds.domain("other")), (7, 3));
         assert_eq!((settings.dds.partition("a.b"), settings.dds.partition("7")), ("", "7"));
     }
@@ -182,6 +191,7 @@ mod tests {
             ("sever", "x"),
             ("transport", "pigeon"),
             ("wait_for_service_ms", "soon"),
+            ("shared_thread", "1"),
             ("dds.domains.ALMA", "233"),
             ("dds.domains.ALMA", "many"),
             ("dds.sever", "x"),

@@ -27,6 +27,7 @@ pub(crate) fn settings(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Se
             "naming" => settings.naming = Some(text()?),
             "naming_domain" => settings.naming_domain = text()?,
             "event_domain" => settings.event_domain = text()?,
+            "shared_thread" => settings.shared_thread = value.extract()?,
             "tls_ca" => settings.tls.ca = Some(value.extract()?),
             "tls_certificate" => settings.tls.certificate = Some(value.extract()?),
             "tls_key" => settings.tls.key = Some(value.extract()?),

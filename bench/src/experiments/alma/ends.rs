@@ -15,8 +15,9 @@ pub(super) struct Block {
 
 fn settings(way: &Way) -> Settings {
     let Way { transport, server, naming, .. } = way.clone();
-    let mut settings = Settings { server, naming, ..Settings::default() };
-    if transport == Transport::Dds {
+    let shared_thread = matches!(transport, Transport::NotificationShared | Transport::DdsShared);
+    let mut settings = Settings { server, naming, shared_thread, ..Settings::default() };
+    if matches!(transport, Transport::Dds | Transport::DdsShared) {
         settings.transport = ::campanile::Transport::Dds;
         settings.dds.domain_default = 73;
         settings.dds.interface = Some("127.0.0.1".to_owned());

@@ -1,7 +1,8 @@
 //! Receiving over DDS.
 //!
-//! A thread for each participant that has readers waits for their values and hands them over; one for each domain looks who has come, and
-//! has readers made for types that are wanted and not those of a reader yet.
+//! A thread for each participant that has readers waits for their values and hands them over, a consumer's own or that of all consumers
+//! that share it; one for each consumer's domain looks who has come, and has readers made for types that are wanted and not those of a
+//! reader yet.
 
 use super::once::Once;
 use super::participants::Share;
@@ -12,11 +13,12 @@ use crate::error::{Error, Trouble};
 use crate::raw::{Desk, Teller};
 use crate::settings::Settings;
 use dds::{Endpoint, Guid, Participant, Qos, Reader, Role, Topic, WaitSet, Waker};
+use std::cell::Cell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -44,12 +46,34 @@ struct Shared {
     has_ended: AtomicBool,
     /// A callback has had enough.
     is_enough: AtomicBool,
-    /// Whoever is to be woken at the end.
+    /// Of those who look, to be woken at the end.
     wakers: Mutex<Vec<Waker>>,
-    /// By participant.
-    listeners: Mutex<HashMap<Guid, Arc<Listener>>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Those who listen for it, and maybe for others.
+    registry: Arc<Registry>,
+    sources: Arc<Count>,
 }
+
+/// Listeners by participant.
+type Registry = Mutex<HashMap<Guid, Arc<Listener>>>;
+
+/// Those of consumers that share them.
+static OF_PROCESS: LazyLock<Arc<Registry>> = LazyLock::new(Arc::default);
+
+thread_local! {
+    /// Whether callbacks run on this thread. It waits for no other such thread, which may wait for it.
+    static HAS_CALLBACKS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// How many there are.
+#[derive(Default)]
+struct Count {
+    of: Mutex<usize>,
+    fell: Condvar,
+}
+
+/// One of those that are counted.
+struct Counted(Arc<Count>);
 
 /// Where values are handed over, one at a time.
 struct Counter {
@@ -64,6 +88,20 @@ struct Listener {
     fresh: Mutex<Vec<Source>>,
 }
 
+/// What a listener's thread has.
+struct Listening {
+    registry: Arc<Registry>,
+    participant: Guid,
+    /// A token is never used twice.
+    next_token: u64,
+    // In the order in which they are to go: with the last reader the participant goes, if nobody else has it.
+    listener: Arc<Listener>,
+    set: WaitSet,
+    sources: BTreeMap<u64, Source>,
+    /// Those of consumers that have ended.
+    gone: Vec<Source>,
+}
+
 /// A reader, and what its values are.
 struct Source {
     // In the order in which they are to go.
@@ -71,7 +109,11 @@ struct Source {
     declared: Declared,
     lost: u64,
     once: Once,
+    /// Whose it is.
+    of: Arc<Shared>,
     _share: Share,
+    /// Whoever waits until it is gone waits for all of the above.
+    _counted: Counted,
 }
 
 /// A domain in which events are wanted.
@@ -123,8 +165,9 @@ impl Listeners {
             has_ended: AtomicBool::new(false),
             is_enough: AtomicBool::new(false),
             wakers: Mutex::default(),
-            listeners: Mutex::default(),
             threads: Mutex::default(),
+            registry: if settings.shared_thread { OF_PROCESS.clone() } else { Arc::default() },
+            sources: Arc::default(),
         });
         // From here on, what was begun ends with it.
         let listeners = Self { shared };
@@ -152,16 +195,36 @@ impl Drop for Listeners {
     fn drop(&mut self) {
         self.shared.has_ended.store(true, Ordering::Release);
         lock(&self.shared.wakers).iter().for_each(Waker::wake);
-        let threads = core::mem::take(&mut *lock(&self.shared.threads));
-        let own = thread::current().id();
-        if threads.iter().any(|thread| thread.thread().id() == own) {
-            // Dropped by a callback: the others may wait for it to return. All end by themselves.
+        lock(&self.shared.registry).values().for_each(|listener| listener.waker.wake());
+        if HAS_CALLBACKS.get() {
+            // Dropped by a callback, of this consumer or of another: others may wait for it to return. All end by themselves.
             return;
         }
-        for thread in threads {
+        for thread in core::mem::take(&mut *lock(&self.shared.threads)) {
             // Should it have panicked, there is nothing more to be said.
             let _ = thread.join();
         }
+        self.shared.sources.wait_for_none();
+    }
+}
+
+impl Count {
+    fn wait_for_none(&self) {
+        drop(self.fell.wait_while(lock(&self.of), |count| *count > 0).unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Counted {
+    fn new(count: &Arc<Count>) -> Self {
+        *lock(&count.of) += 1;
+        Self(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        *lock(&self.0.of) -= 1;
+        self.0.fell.notify_all();
     }
 }
 
@@ -247,20 +310,29 @@ impl Shared {
         domain.topics.entry(declared.name().to_owned()).or_default().push(topic.clone());
         domain.readers += 1;
         let participant = share.participant.clone();
-        let source = Source { reader, declared, lost: 0, once: Once::new(&shared.settings), _share: share };
-        let mut listeners = lock(&shared.listeners);
-        if let Some(listener) = listeners.get(&participant.guid()) {
+        let (once, of, counted) = (Once::new(&shared.settings), shared.clone(), Counted::new(&shared.sources));
+        let source = Source { reader, declared, lost: 0, once, of, _share: share, _counted: counted };
+        let mut registry = lock(&shared.registry);
+        if let Some(listener) = registry.get(&participant.guid()) {
             lock(&listener.fresh).push(source);
             listener.waker.wake();
             return Ok(());
         }
         let set = participant.wait_set()?;
         let listener = Arc::new(Listener { waker: set.waker(), fresh: Mutex::new(vec![source]) });
-        lock(&shared.wakers).push(set.waker());
-        listeners.insert(participant.guid(), listener.clone());
-        drop(listeners);
-        let theirs = shared.clone();
-        shared.begin("campanile-dds", move || theirs.listen(&listener, set))
+        registry.insert(participant.guid(), listener.clone());
+        drop(registry);
+        let listening = Listening {
+            registry: shared.registry.clone(),
+            participant: participant.guid(),
+            next_token: 0,
+            listener,
+            set,
+            sources: BTreeMap::new(),
+            gone: Vec::new(),
+        };
+        // Nobody joins it: it may outlive this consumer, for others.
+        begin("campanile-dds", move || listening.listen()).map(drop)
     }
 
     /// Begins to look who comes.
@@ -269,81 +341,13 @@ impl Shared {
         set.attach_discovery()?;
         lock(&shared.wakers).push(set.waker());
         let theirs = shared.clone();
-        shared.begin("campanile-look", move || theirs.look_around(domain, &set))
-    }
-
-    fn begin(&self, name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(run).map_err(Error::Thread)?;
-        lock(&self.threads).push(thread);
+        let thread = begin("campanile-look", move || theirs.look_around(domain, &set))?;
+        lock(&shared.threads).push(thread);
         Ok(())
     }
 
     fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire) || self.is_enough.load(Ordering::Acquire)
-    }
-
-    /// What a listener's thread does.
-    fn listen(&self, listener: &Listener, mut set: WaitSet) {
-        let (mut sources, mut tokens) = (Vec::<Source>::new(), Vec::new());
-        while !self.has_ended() {
-            for source in lock(&listener.fresh).drain(..) {
-                let token = u64::try_from(sources.len()).unwrap_or(u64::MAX);
-                match set.attach(&source.reader, token) {
-                    Ok(()) => sources.push(source),
-                    Err(error) => log::error!("{} cannot be waited for: {error}", source.declared.name()),
-                }
-            }
-            if let Err(error) = set.wait(Some(LOOK_EVERY), &mut tokens) {
-                log::error!("DDS cannot be waited for: {error}");
-                break;
-            }
-            for token in &tokens {
-                if let Some(source) = usize::try_from(*token).ok().and_then(|token| sources.get_mut(token)) {
-                    self.take(source);
-                }
-            }
-            if tokens.is_empty() {
-                sources.iter_mut().for_each(|source| self.tell_losses(source));
-            }
-        }
-        // One that has no room would have the others wait as they go.
-        sources.iter().for_each(|source| source.reader.keep_nothing());
-    }
-
-    /// Hands over what a reader has, some of it, where it lies.
-    fn take(&self, source: &mut Source) {
-        let Source { reader, declared, once, .. } = source;
-        let mut counter = lock(&self.desk);
-        let Counter { desk, sieve } = &mut *counter;
-        let mut octets = Vec::new();
-        let outcome = reader.take(TAKEN_MAX, |sample| {
-            if self.has_ended() || once.is_again(&sample) {
-                return;
-            }
-            let cdr = match declared.read_from_dds(sample.cdr, &mut octets) {
-                Ok(cdr) => cdr,
-                Err(error) => {
-                    let name = declared.name().to_owned();
-                    return self.tell.tell(&Trouble::Unreadable { name, reason: error.to_string() });
-                }
-            };
-            if sieve.as_mut().is_none_or(|sieve| sieve.passes(declared, cdr)) && desk.take_value(declared, cdr) {
-                self.is_enough.store(true, Ordering::Release);
-            }
-        });
-        if let Err(error) = outcome {
-            log::error!("events {} cannot be taken: {error}", declared.name());
-        }
-    }
-
-    fn tell_losses(&self, source: &mut Source) {
-        let Ok(status) = source.reader.status() else { return };
-        let lost = u64::from(status.lost_total) + u64::from(status.rejected_total);
-        if lost > source.lost {
-            let (name, events) = (source.declared.name().to_owned(), lost - source.lost);
-            source.lost = lost;
-            self.tell.tell(&Trouble::Lost { name, events });
-        }
     }
 
     /// What a domain's looking thread does.
@@ -396,5 +400,137 @@ impl Shared {
         let (share, topic) = Share::with(domain.id, &self.settings, make)?;
         let declared = Declared::new(topic.type_code(), Some(&domain.event_domain), Some(&endpoint.topic))?;
         Self::read(self, domain, share, topic, declared)
+    }
+}
+
+/// Begins a thread on which callbacks run.
+fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    let run = || {
+        HAS_CALLBACKS.set(true);
+        run();
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(run).map_err(Error::Thread)
+}
+
+impl Listening {
+    /// What a listener's thread does, until it has nobody to listen for.
+    fn listen(mut self) {
+        let (mut tokens, mut looked, mut is_due) = (Vec::new(), Instant::now(), true);
+        loop {
+            if is_due {
+                self.take_in();
+                self.let_go();
+                if self.is_over() {
+                    return;
+                }
+                self.gone.clear();
+            }
+            let woken = match self.set.wait(Some(LOOK_EVERY), &mut tokens) {
+                Ok(woken) => woken,
+                Err(error) => return log::error!("DDS cannot be waited for: {error}"),
+            };
+            is_due = woken.by_waker;
+            for token in &tokens {
+                if let Some(source) = self.sources.get_mut(token) {
+                    source.take();
+                    is_due |= source.of.has_ended();
+                }
+            }
+            if looked.elapsed() >= LOOK_EVERY {
+                (looked, is_due) = (Instant::now(), true);
+                self.sources.values_mut().for_each(Source::tell_losses);
+            }
+        }
+    }
+
+    /// Waits for those that have come.
+    fn take_in(&mut self) {
+        for source in lock(&self.listener.fresh).drain(..) {
+            let token = self.next_token;
+            self.next_token += 1;
+            match self.set.attach(&source.reader, token) {
+                Ok(()) => drop(self.sources.insert(token, source)),
+                Err(error) => {
+                    log::error!("{} cannot be waited for: {error}", source.declared.name());
+                    self.gone.push(source);
+                }
+            }
+        }
+    }
+
+    /// Waits no more for those whose consumer has ended.
+    fn let_go(&mut self) {
+        let ended = self.sources.iter().filter(|(_, source)| source.of.has_ended());
+        for token in ended.map(|(token, _)| *token).collect::<Vec<u64>>() {
+            self.set.detach(token);
+            self.gone.extend(self.sources.remove(&token));
+        }
+        // One that has no room would have the others wait as they go.
+        self.gone.iter().for_each(|source| source.reader.keep_nothing());
+    }
+
+    /// Whether there is nobody to listen for. Then it is not in the registry any more, where somebody might come.
+    fn is_over(&self) -> bool {
+        let mut registry = lock(&self.registry);
+        let is_over = self.sources.is_empty() && lock(&self.listener.fresh).is_empty();
+        if is_over {
+            registry.remove(&self.participant);
+        }
+        is_over
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // It is there, and has sources, only if it could not go on.
+        let mut registry = lock(&self.registry);
+        if registry.get(&self.participant).is_some_and(|listener| Arc::ptr_eq(listener, &self.listener)) {
+            registry.remove(&self.participant);
+        }
+        drop(registry);
+        let fresh = core::mem::take(&mut *lock(&self.listener.fresh));
+        for source in core::mem::take(&mut self.sources).into_values().chain(fresh) {
+            log::error!("events {} are received no more", source.declared.name());
+            source.reader.keep_nothing();
+            self.gone.push(source);
+        }
+    }
+}
+
+impl Source {
+    /// Hands over what the reader has, some of it, where it lies.
+    fn take(&mut self) {
+        let Self { reader, declared, once, of, .. } = self;
+        let mut counter = lock(&of.desk);
+        let Counter { desk, sieve } = &mut *counter;
+        let mut octets = Vec::new();
+        let outcome = reader.take(TAKEN_MAX, |sample| {
+            if of.has_ended() || once.is_again(&sample) {
+                return;
+            }
+            let cdr = match declared.read_from_dds(sample.cdr, &mut octets) {
+                Ok(cdr) => cdr,
+                Err(error) => {
+                    let name = declared.name().to_owned();
+                    return of.tell.tell(&Trouble::Unreadable { name, reason: error.to_string() });
+                }
+            };
+            if sieve.as_mut().is_none_or(|sieve| sieve.passes(declared, cdr)) && desk.take_value(declared, cdr) {
+                of.is_enough.store(true, Ordering::Release);
+            }
+        });
+        if let Err(error) = outcome {
+            log::error!("events {} cannot be taken: {error}", declared.name());
+        }
+    }
+
+    fn tell_losses(&mut self) {
+        let Ok(status) = self.reader.status() else { return };
+        let lost = u64::from(status.lost_total) + u64::from(status.rejected_total);
+        if lost > self.lost {
+            let (name, events) = (self.declared.name().to_owned(), lost - self.lost);
+            self.lost = lost;
+            self.of.tell.tell(&Trouble::Lost { name, events });
+        }
     }
 }

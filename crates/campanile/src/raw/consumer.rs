@@ -168,6 +168,7 @@ impl RawConsumer {
             constraint: filter,
             types: if others.is_some() { Vec::new() } else { wanted(&declared, &settings) },
             news: Some(NewsReader::new(move |told| news.tell_news(told))),
+            shared_end_point: settings.shared_thread,
             ..ConsumerOptions::default()
         };
         // Behind a lock because an attempt that fails must leave it for the next; it is never waited for.

@@ -53,7 +53,8 @@
 //!
 //! All here may be used from any thread, and from several at once. Callbacks run on a thread of the library's, one at a time for a
 //! consumer, in the order of the channel; while one runs, the consumer's other events wait. A callback may publish, and may end its
-//! own consumer, by answering `Err(CallbackError::Enough)` or by dropping it. After a `fork`, suppliers answer [`Error::Forked`] in
+//! own consumer, by answering `Err(CallbackError::Enough)` or by dropping it. With [`Settings::shared_thread`] they run on one thread for
+//! all consumers that share it, one at a time. After a `fork`, suppliers answer [`Error::Forked`] in
 //! the child, and consumers get nothing there; dropping either there touches nothing of the parent's.
 
 mod consumer;

@@ -113,6 +113,9 @@ pub(crate) struct ContextAddOptions {
     /// The domain of events that say none
     #[arg(long, value_name = "DOMAIN")]
     pub(crate) event_domain: Option<String>,
+    /// Have consumers of a program share a connection and a thread, where they are many [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub(crate) shared_thread: Option<bool>,
     /// Speak TLS with the service, whose certificate the authorities in this PEM file have signed
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,

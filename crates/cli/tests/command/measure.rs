@@ -111,11 +111,12 @@ fn services_are_kept_by_name() {
     };
     let nobody = nobodys_address();
     assert_eq!(run(&["context", "add", "lab", "--server", &serve.address, "--use"], &[]).0, 0);
-    assert_eq!(run(&["context", "add", "away", "--server", &nobody, "--event-form", "alma"], &[]).0, 0);
+    let away = ["context", "add", "away", "--server", &nobody, "--event-form", "alma", "--shared-thread"];
+    assert_eq!(run(&away, &[]).0, 0);
     assert_eq!(run(&["context", "add", "field", "--transport", "dds"], &[]).0, 0);
     let (status, listed, _) = run(&["context", "ls"], &[]);
     assert_eq!(status, 0);
-    assert!(listed.contains(&format!("  away   server {nobody}, event_form alma\n")), "{listed}");
+    assert!(listed.contains(&format!("  away   server {nobody}, event_form alma, shared_thread true\n")), "{listed}");
     assert!(listed.contains(&format!("* lab    server {}\n", serve.address)), "{listed}");
     let told = json(&run(&["context", "ls", "--json"], &[]).1);
     assert_eq!((&told["selected"], &told["contexts"]["field"]["transport"]), (&"lab".into(), &"dds".into()));

@@ -210,6 +210,40 @@ fn a_waiting_thread_is_woken() {
 }
 
 #[test]
+fn all_readers_that_have_something_are_reported_at_once_and_those_detached_no_more() {
+    let (a, b) = pair(40);
+    let name = named("many");
+    let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
+    let writer = from.writer(&Qos::default()).unwrap();
+    let readers: Vec<_> = (0..70).map(|_| to.reader(&Qos::default()).unwrap()).collect();
+    readers.iter().for_each(|reader| until_matched(&writer, reader));
+    wait_until("the writer to know all", || writer.status().unwrap().readers == 70);
+    let mut set = b.wait_set().unwrap();
+    for (token, reader) in (0..).zip(&readers) {
+        set.attach(reader, token).unwrap();
+    }
+    writer.write(&1u32.to_ne_bytes()).unwrap();
+    let mut tokens = Vec::new();
+    let mut is_reported = |set: &dds::WaitSet, due: &[u64]| {
+        set.wait(Some(Duration::from_millis(50)), &mut tokens).unwrap();
+        tokens.sort_unstable();
+        tokens == due
+    };
+    let all: Vec<u64> = (0..70).collect();
+    wait_until("a report of all", || is_reported(&set, &all));
+    set.detach(3);
+    set.waker().wake();
+    let others: Vec<u64> = all.iter().copied().filter(|token| *token != 3).collect();
+    assert!(is_reported(&set, &others), "all but that, and not who woke it");
+    // It stays a reader, and can be waited for again.
+    set.attach(&readers[3], 70).unwrap();
+    others.iter().for_each(|token| set.detach(*token));
+    assert!(is_reported(&set, &[70]));
+    set.detach(70);
+    assert!(is_reported(&set, &[]));
+}
+
+#[test]
 fn a_value_is_known_by_who_wrote_it_and_when() {
     let (a, b) = pair(8);
     let name = named("who");

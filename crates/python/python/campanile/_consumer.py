@@ -124,7 +124,9 @@ class Consumer(Generic[T]):
     >>> consumer = Consumer("Weather").on(Wind, print).ready()         # doctest: +SKIP
 
     Without a class all events come, as dictionaries. What the class does not name is left out; what is missing is told (``on_trouble``), with
-    both types. ``filter`` is a constraint that the service applies: other events do not travel. Settings are as for ``Supplier``.
+    both types. ``filter`` is a constraint that the service applies: other events do not travel. Settings are as for ``Supplier``; and with
+    ``shared_thread=True`` consumers of the process with the same settings share a connection and a thread, for processes with many: their
+    callbacks run one after the other, so that one that takes long delays the others'.
     """
 
     def __init__(
@@ -144,6 +146,7 @@ class Consumer(Generic[T]):
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         wait_for_service: float | datetime.timedelta | None = None,
+        shared_thread: bool | None = None,
         slow_after: float = 1.0,
     ) -> None:
         self._channel = channel
@@ -160,6 +163,7 @@ class Consumer(Generic[T]):
             "tls_certificate": tls_certificate,
             "tls_key": tls_key,
             "wait_for_service": wait_for_service,
+            "shared_thread": shared_thread,
         }
         self._classes = classes
         self._plans = [plan_of(cls) for cls in classes]

@@ -41,7 +41,7 @@ public final class Settings {
 
     /**
      * Sets one of them, by its name in {@code contexts.toml}: {@code server}, {@code transport}, {@code event_form}, {@code naming},
-     * {@code naming_domain}, {@code event_domain}, {@code wait_for_service_ms}, {@code tls.ca},
+     * {@code naming_domain}, {@code event_domain}, {@code wait_for_service_ms}, {@code shared_thread}, {@code tls.ca},
      * {@code tls.certificate}, {@code tls.key}, {@code dds.domains.NAME} and others of {@code dds}.
      *
      * @param key its name
