@@ -1,6 +1,7 @@
 /* Cyclone DDS for the Rust side: entities, samples as CDR, statuses, discovery. */
 #include "shim.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include <dds/ddsi/ddsi_serdata.h>

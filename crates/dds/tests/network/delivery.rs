@@ -211,7 +211,7 @@ fn a_waiting_thread_is_woken() {
 
 #[test]
 fn all_readers_that_have_something_are_reported_at_once_and_those_detached_no_more() {
-    let (a, b) = pair(40);
+    let (a, b) = pair(30);
     let name = named("many");
     let (from, to) = (a.topic(&name, &number_type()).unwrap(), b.topic(&name, &number_type()).unwrap());
     let writer = from.writer(&Qos::default()).unwrap();
