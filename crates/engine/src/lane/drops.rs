@@ -1,10 +1,10 @@
 //! What was dropped by consumer, event type and reason: [`Discards`](super::Discards) for whoever wants to know which
 //! data is missing.
 //!
-//! The table is bounded, and made when the lane is, so that counting allocates nothing. What finds no place in it is
-//! counted in one number; when new routing comes while it is full, the consumers that are gone make room.
+//! The table is bounded, and made when the lane is: nothing in it allocates later, or takes another piece of memory. What finds no place
+//! in it is counted in one number; when new routing comes while it is full, the consumers that are gone make room.
 
-use hashbrown::HashMap;
+use alloc::vec::Vec;
 
 use super::types::Types;
 use super::{DiscardReason, Lane};
@@ -23,9 +23,19 @@ pub struct TypeDrops {
     pub events: u64,
 }
 
+impl TypeDrops {
+    /// By what the table is sorted.
+    const fn place(&self) -> (ProxyKey, TypeId, u8) {
+        (self.key, self.event_type, self.reason as u8)
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct Drops {
-    counts: HashMap<(ProxyKey, TypeId, DiscardReason), u64>,
+    /// Rises by consumer, type and reason. A sorted vector, because places that are emptied in a hash map make it allocate later, and a new
+    /// map for each thousand consumers that went with events of theirs undelivered had the allocator take memory for good, since small
+    /// things had been put where the last one was.
+    counts: Vec<TypeDrops>,
     others: u64,
 }
 
@@ -33,20 +43,20 @@ impl Drops {
     const ENTRIES_MAX: usize = 1_024;
 
     pub(super) fn new() -> Self {
-        Self { counts: HashMap::with_capacity(Self::ENTRIES_MAX), others: 0 }
+        Self { counts: Vec::with_capacity(Self::ENTRIES_MAX), others: 0 }
     }
 
     pub(super) fn count(&mut self, key: ProxyKey, event_type: TypeId, reason: DiscardReason, types: &mut Types) {
         // One whose channel is gone longer than what waited for its consumers.
         let event_type = types.names(event_type).map_or(TypeId::OTHER, |_| event_type);
-        let of = (key, event_type, reason);
-        if let Some(count) = self.counts.get_mut(&of) {
-            *count += 1;
-        } else if self.counts.len() < Self::ENTRIES_MAX {
-            self.counts.insert(of, 1);
-            types.hold(event_type);
-        } else {
-            self.others += 1;
+        let one = TypeDrops { key, event_type, reason, events: 1 };
+        match self.counts.binary_search_by_key(&one.place(), TypeDrops::place) {
+            Ok(at) => self.counts.get_mut(at).into_iter().for_each(|drops| drops.events += 1),
+            Err(at) if self.counts.len() < Self::ENTRIES_MAX => {
+                self.counts.insert(at, one);
+                types.hold(event_type);
+            }
+            Err(_) => self.others += 1,
         }
     }
 
@@ -56,34 +66,24 @@ impl Drops {
         if self.counts.len() < Self::ENTRIES_MAX {
             return;
         }
-        let is_routed = |key: ProxyKey| {
-            let at = snapshot.channels.binary_search_by_key(&key.channel, |routes| routes.id).ok();
+        self.counts.retain(|drops| {
+            let at = snapshot.channels.binary_search_by_key(&drops.key.channel, |routes| routes.id).ok();
             let routes = at.and_then(|at| snapshot.channels.get(at));
-            routes.is_some_and(|routes| routes.consumers.place_of(key.proxy).is_some())
-        };
-        let gone: u64 = self.counts.iter().filter(|((key, ..), _)| !is_routed(*key)).map(|(_, events)| *events).sum();
-        if gone == 0 {
-            return;
-        }
-        self.others += gone;
-        // A new map, because places that were emptied in the old one could make it allocate later.
-        let old = core::mem::replace(&mut self.counts, HashMap::with_capacity(Self::ENTRIES_MAX));
-        for (of, events) in old {
-            if is_routed(of.0) {
-                self.counts.insert(of, events);
-            } else {
-                types.let_go(of.1);
+            let is_routed = routes.is_some_and(|routes| routes.consumers.place_of(drops.key.proxy).is_some());
+            if !is_routed {
+                self.others += drops.events;
+                types.let_go(drops.event_type);
             }
-        }
+            is_routed
+        });
     }
 }
 
 impl Lane {
-    /// What was dropped by consumer, event type and reason, in no order: 1,024 entries at most. The backlog of a consumer
-    /// that is gone is in [`Discards`](crate::Discards) at once and here as it is let go of, a little each turn.
+    /// What was dropped by consumer, event type and reason, in their order: 1,024 entries at most. The backlog of a consumer that is gone is in
+    /// [`Discards`](crate::Discards) at once and here as it is let go of, a little each turn.
     pub fn type_drops(&self) -> impl Iterator<Item = TypeDrops> {
-        let drops = self.drops.counts.iter();
-        drops.map(|(&(key, event_type, reason), &events)| TypeDrops { key, event_type, reason, events })
+        self.drops.counts.iter().copied()
     }
 
     /// How many more events were dropped than [`type_drops`](Self::type_drops) has places for.
