@@ -427,7 +427,7 @@ fn batches_pushed_and_pulled_allocate_nothing() {
 fn consumers_that_go_without_their_events_cost_no_new_table() {
     let mut hierarchy = Hierarchy::default();
     let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
-    let mut connect = |hierarchy: &mut Hierarchy, side| {
+    let connect = |hierarchy: &mut Hierarchy, side| {
         let proxy =
             hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), ProxyKind::default()).unwrap();
         let key = ProxyKey { channel, proxy };
