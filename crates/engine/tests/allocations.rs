@@ -422,6 +422,44 @@ fn batches_pushed_and_pulled_allocate_nothing() {
     }
 }
 
+/// A service grew by 52 KiB for each thousand consumers that had gone without all of their events: the table of what was dropped was made
+/// anew.
+#[test]
+fn consumers_that_go_without_their_events_cost_no_new_table() {
+    let mut hierarchy = Hierarchy::default();
+    let channel = hierarchy.create_channel(SettingsPatch::default(), ChannelLimits::default()).unwrap();
+    let connect = |hierarchy: &mut Hierarchy, side| {
+        let proxy =
+            hierarchy.create_proxy(channel, side, AdminId::DEFAULT, engine::Form(1), ProxyKind::default()).unwrap();
+        let key = ProxyKey { channel, proxy };
+        hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
+        key
+    };
+    let source = connect(&mut hierarchy, Side::Suppliers);
+    let now = Time(0);
+    let mut lane = Lane::new(now);
+    let mut visit = || {
+        let key = connect(&mut hierarchy, Side::Consumers);
+        let come = hierarchy.snapshot();
+        let mut allocations = allocations_during(|| lane.handle_snapshot(come, now));
+        let mut draft = lane.begin_event_for(368);
+        draft.bytes.resize(368, 0);
+        lane.classify(&mut draft, b"Telescope", b"Status");
+        lane.handle_event(source, draft, &NoFields, now);
+        hierarchy.destroy_proxy(key).unwrap();
+        let gone = hierarchy.snapshot();
+        allocations += allocations_during(|| lane.handle_snapshot(gone, now));
+        while lane.next_timeout() == Some(now) {
+            lane.handle_timeout(now);
+        }
+        allocations
+    };
+    // With each snapshot a list of channels; what consumers that come and go need at most, the first ones have made.
+    assert_eq!((0..5_000).map(|_| visit()).skip(1_000).max(), Some(2));
+    assert_eq!(lane.counters().discards.of(DiscardReason::Removed), 5_000);
+    assert!(lane.type_drops_beyond() >= 3_000, "the table was full more than once: {}", lane.type_drops_beyond());
+}
+
 /// Two lanes, one with the supplier and one with the consumers, and a queue between them.
 struct Pair {
     here: Lane,

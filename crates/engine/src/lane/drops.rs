@@ -4,6 +4,8 @@
 //! The table is bounded, and made when the lane is, so that counting allocates nothing. What finds no place in it is
 //! counted in one number; when new routing comes while it is full, the consumers that are gone make room.
 
+use alloc::vec::Vec;
+
 use hashbrown::HashMap;
 
 use super::types::Types;
@@ -23,9 +25,14 @@ pub struct TypeDrops {
     pub events: u64,
 }
 
+/// Whose, of which type, and why.
+type Of = (ProxyKey, TypeId, DiscardReason);
+
 #[derive(Debug)]
 pub(super) struct Drops {
-    counts: HashMap<(ProxyKey, TypeId, DiscardReason), u64>,
+    counts: HashMap<Of, u64>,
+    /// Where counts are put aside while others make room; empty otherwise.
+    stay: Vec<(Of, u64)>,
     others: u64,
 }
 
@@ -33,7 +40,8 @@ impl Drops {
     const ENTRIES_MAX: usize = 1_024;
 
     pub(super) fn new() -> Self {
-        Self { counts: HashMap::with_capacity(Self::ENTRIES_MAX), others: 0 }
+        let (counts, stay) = (HashMap::with_capacity(Self::ENTRIES_MAX), Vec::with_capacity(Self::ENTRIES_MAX));
+        Self { counts, stay, others: 0 }
     }
 
     pub(super) fn count(&mut self, key: ProxyKey, event_type: TypeId, reason: DiscardReason, types: &mut Types) {
@@ -66,15 +74,16 @@ impl Drops {
             return;
         }
         self.others += gone;
-        // A new map, because places that were emptied in the old one could make it allocate later.
-        let old = core::mem::replace(&mut self.counts, HashMap::with_capacity(Self::ENTRIES_MAX));
-        for (of, events) in old {
+        // All are taken out, because places that are emptied one by one could make the map allocate later. A new map would lie elsewhere,
+        // once something small has been put where the one before it was.
+        for (of, events) in self.counts.drain() {
             if is_routed(of.0) {
-                self.counts.insert(of, events);
+                self.stay.push((of, events));
             } else {
                 types.let_go(of.1);
             }
         }
+        self.counts.extend(self.stay.drain(..));
     }
 }
 
