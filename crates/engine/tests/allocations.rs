@@ -422,7 +422,8 @@ fn batches_pushed_and_pulled_allocate_nothing() {
     }
 }
 
-/// A service grew by 52 KiB whenever a thousand consumers had gone without all of their events: the table of what was dropped was made anew.
+/// A service grew by 52 KiB for each thousand consumers that had gone without all of their events: the table of what was dropped was made
+/// anew.
 #[test]
 fn consumers_that_go_without_their_events_cost_no_new_table() {
     let mut hierarchy = Hierarchy::default();
@@ -453,9 +454,8 @@ fn consumers_that_go_without_their_events_cost_no_new_table() {
         }
         allocations
     };
-    let each: Vec<u64> = (0..5_000).map(|_| visit()).collect();
-    // What a snapshot costs, which has nothing to do with the table.
-    assert!(each.iter().skip(1_024).all(|allocations| *allocations == 2), "{each:?}");
+    // With each snapshot a list of channels; what consumers that come and go need at most, the first ones have made.
+    assert_eq!((0..5_000).map(|_| visit()).skip(1_000).max(), Some(2));
     assert_eq!(lane.counters().discards.of(DiscardReason::Removed), 5_000);
     assert!(lane.type_drops_beyond() >= 3_000, "the table was full more than once: {}", lane.type_drops_beyond());
 }

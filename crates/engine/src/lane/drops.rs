@@ -1,10 +1,12 @@
 //! What was dropped by consumer, event type and reason: [`Discards`](super::Discards) for whoever wants to know which
 //! data is missing.
 //!
-//! The table is bounded, and made when the lane is: nothing in it allocates later, or takes another piece of memory. What finds no place
-//! in it is counted in one number; when new routing comes while it is full, the consumers that are gone make room.
+//! The table is bounded, and made when the lane is, so that counting allocates nothing. What finds no place in it is
+//! counted in one number; when new routing comes while it is full, the consumers that are gone make room.
 
 use alloc::vec::Vec;
+
+use hashbrown::HashMap;
 
 use super::types::Types;
 use super::{DiscardReason, Lane};
@@ -23,19 +25,14 @@ pub struct TypeDrops {
     pub events: u64,
 }
 
-impl TypeDrops {
-    /// By what the table is sorted.
-    const fn place(&self) -> (ProxyKey, TypeId, u8) {
-        (self.key, self.event_type, self.reason as u8)
-    }
-}
+/// Whose, of which type, and why.
+type Of = (ProxyKey, TypeId, DiscardReason);
 
 #[derive(Debug)]
 pub(super) struct Drops {
-    /// Rises by consumer, type and reason. A sorted vector, because places that are emptied in a hash map make it allocate later, and a new
-    /// map for each thousand consumers that went with events of theirs undelivered had the allocator take memory for good, since small
-    /// things had been put where the last one was.
-    counts: Vec<TypeDrops>,
+    counts: HashMap<Of, u64>,
+    /// Where counts are put aside while others make room; empty otherwise.
+    stay: Vec<(Of, u64)>,
     others: u64,
 }
 
@@ -43,20 +40,21 @@ impl Drops {
     const ENTRIES_MAX: usize = 1_024;
 
     pub(super) fn new() -> Self {
-        Self { counts: Vec::with_capacity(Self::ENTRIES_MAX), others: 0 }
+        let (counts, stay) = (HashMap::with_capacity(Self::ENTRIES_MAX), Vec::with_capacity(Self::ENTRIES_MAX));
+        Self { counts, stay, others: 0 }
     }
 
     pub(super) fn count(&mut self, key: ProxyKey, event_type: TypeId, reason: DiscardReason, types: &mut Types) {
         // One whose channel is gone longer than what waited for its consumers.
         let event_type = types.names(event_type).map_or(TypeId::OTHER, |_| event_type);
-        let one = TypeDrops { key, event_type, reason, events: 1 };
-        match self.counts.binary_search_by_key(&one.place(), TypeDrops::place) {
-            Ok(at) => self.counts.get_mut(at).into_iter().for_each(|drops| drops.events += 1),
-            Err(at) if self.counts.len() < Self::ENTRIES_MAX => {
-                self.counts.insert(at, one);
-                types.hold(event_type);
-            }
-            Err(_) => self.others += 1,
+        let of = (key, event_type, reason);
+        if let Some(count) = self.counts.get_mut(&of) {
+            *count += 1;
+        } else if self.counts.len() < Self::ENTRIES_MAX {
+            self.counts.insert(of, 1);
+            types.hold(event_type);
+        } else {
+            self.others += 1;
         }
     }
 
@@ -66,24 +64,35 @@ impl Drops {
         if self.counts.len() < Self::ENTRIES_MAX {
             return;
         }
-        self.counts.retain(|drops| {
-            let at = snapshot.channels.binary_search_by_key(&drops.key.channel, |routes| routes.id).ok();
+        let is_routed = |key: ProxyKey| {
+            let at = snapshot.channels.binary_search_by_key(&key.channel, |routes| routes.id).ok();
             let routes = at.and_then(|at| snapshot.channels.get(at));
-            let is_routed = routes.is_some_and(|routes| routes.consumers.place_of(drops.key.proxy).is_some());
-            if !is_routed {
-                self.others += drops.events;
-                types.let_go(drops.event_type);
+            routes.is_some_and(|routes| routes.consumers.place_of(key.proxy).is_some())
+        };
+        let gone: u64 = self.counts.iter().filter(|((key, ..), _)| !is_routed(*key)).map(|(_, events)| *events).sum();
+        if gone == 0 {
+            return;
+        }
+        self.others += gone;
+        // All are taken out, because places that are emptied one by one could make the map allocate later. A new map would lie elsewhere,
+        // once something small has been put where the one before it was.
+        for (of, events) in self.counts.drain() {
+            if is_routed(of.0) {
+                self.stay.push((of, events));
+            } else {
+                types.let_go(of.1);
             }
-            is_routed
-        });
+        }
+        self.counts.extend(self.stay.drain(..));
     }
 }
 
 impl Lane {
-    /// What was dropped by consumer, event type and reason, in their order: 1,024 entries at most. The backlog of a consumer that is gone is in
-    /// [`Discards`](crate::Discards) at once and here as it is let go of, a little each turn.
+    /// What was dropped by consumer, event type and reason, in no order: 1,024 entries at most. The backlog of a consumer
+    /// that is gone is in [`Discards`](crate::Discards) at once and here as it is let go of, a little each turn.
     pub fn type_drops(&self) -> impl Iterator<Item = TypeDrops> {
-        self.drops.counts.iter().copied()
+        let drops = self.drops.counts.iter();
+        drops.map(|(&(key, event_type, reason), &events)| TypeDrops { key, event_type, reason, events })
     }
 
     /// How many more events were dropped than [`type_drops`](Self::type_drops) has places for.
