@@ -240,8 +240,8 @@ const ENOUGH: usize = 128;
 
 impl Gathering {
     /// For how many more to wait, and how long, with so many events at hand, of which so many came before the answers: the others are of
-    /// suppliers that have theirs, and are not expected twice. Nothing if that is over. A supplier that is alone is not waited for: it wakes
-    /// the store itself.
+    /// suppliers that have theirs, and are not expected twice. Nothing if that is over. A supplier that is alone is not waited for: it
+    /// wakes the store itself.
     fn waits(&self, awaited: usize, before: usize) -> Option<(usize, Duration)> {
         let expected = (self.answered + before).min(ENOUGH);
         let left = self.until.saturating_duration_since(time::now());
