@@ -43,6 +43,10 @@ const AGAIN_IN: Duration = Duration::from_secs(1);
 const ROOM_IN: Duration = Duration::from_millis(2);
 /// How long the end of the service waits for the disk.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Of events alone, so many octets are written until it is looked how large the file is: not with each batch, for the kernel notes the time
+/// of a change anew for whatever is written after that was asked (multigrain timestamps, Linux 6.13). Where the file system has no journal,
+/// the next synchronisation then writes that, too, in a request of its own.
+const UNLOOKED_MAX: u64 = 1 << 20;
 /// Pieces of the events that there are at the start which the main lane has yet to take in.
 const PIECES: usize = 2;
 /// Lanes that the store may have to be told of before it looks.
@@ -135,6 +139,7 @@ impl Store {
             again_at: None,
             tidied_at: time::now(),
             written_at: time::now(),
+            unlooked: 0,
             gathering: None,
             is_behind: false,
             failures: 0,
@@ -211,6 +216,8 @@ struct Writer {
     tidied_at: Instant,
     /// When it was last synchronised.
     written_at: Instant,
+    /// Octets that were written since it was looked how large the file is.
+    unlooked: u64,
     gathering: Option<Gathering>,
     /// Whether a lane has no room for its answers.
     is_behind: bool,
@@ -224,8 +231,6 @@ struct Writer {
 struct Gathering {
     /// Events that were answered.
     answered: usize,
-    /// As many as there may be when all of those have pushed again. Known when the store has looked what had come by then.
-    expected: Option<usize>,
     /// No longer than half of what the batch took.
     until: Instant,
 }
@@ -234,10 +239,11 @@ struct Gathering {
 const ENOUGH: usize = 128;
 
 impl Gathering {
-    /// For how many more to wait, and how long, with so many events at hand; nothing if that is over. A supplier that is alone is not
-    /// waited for: it wakes the store itself.
-    fn waits(&mut self, awaited: usize) -> Option<(usize, Duration)> {
-        let expected = *self.expected.get_or_insert((self.answered + awaited).min(ENOUGH));
+    /// For how many more to wait, and how long, with so many events at hand, of which so many came before the answers: the others are of
+    /// suppliers that have theirs, and are not expected twice. Nothing if that is over. A supplier that is alone is not waited for: it
+    /// wakes the store itself.
+    fn waits(&self, awaited: usize, before: usize) -> Option<(usize, Duration)> {
+        let expected = (self.answered + before).min(ENOUGH);
         let left = self.until.saturating_duration_since(time::now());
         let missing = expected.saturating_sub(awaited);
         (missing > 0 && expected > 1 && !left.is_zero()).then_some((missing, left))
@@ -303,10 +309,11 @@ impl Writer {
             }
             self.is_behind = self.journal.post_answers();
             let spares = !has_ended && self.spared_for().is_some();
-            let awaited = self.journal.awaited();
+            let (awaited, before) = (self.journal.awaited(), self.journal.posted_before_answers());
             if !spares
                 && !has_ended
-                && let Some((missing, left)) = self.gathering.as_mut().and_then(|gathering| gathering.waits(awaited))
+                && let Some((missing, left)) =
+                    self.gathering.as_ref().and_then(|gathering| gathering.waits(awaited, before))
             {
                 // Woken for each of them it would take the processor from those whom it waits for.
                 self.journal.wait_for(missing);
@@ -384,11 +391,13 @@ impl Writer {
         let tidies = self.journal.has_some() && (!self.journal.is_awaited() || self.is_late(has_ended));
         let is_empty = self.changes.is_empty() && !tidies && self.journal.events().next().is_none();
         let (began, answered) = (time::now(), self.journal.awaited());
+        let mut looks = tidies || !self.changes.is_empty();
         match if is_empty { Ok(0) } else { self.write_batch(tidies) } {
             Ok(octets) => {
                 if !is_empty {
                     self.counters.add(Counter::StoreWrites, 1);
                     self.counters.add(Counter::StoreBytes, octets);
+                    self.unlooked += octets;
                 }
                 self.counters.add(Counter::EventsNotKept, self.journal.note_written());
                 if tidies {
@@ -396,7 +405,7 @@ impl Writer {
                     self.tidied_at = time::now();
                 }
                 let until = time::now() + time::since(began) / 2;
-                self.gathering = (answered > 0).then_some(Gathering { answered, expected: None, until });
+                self.gathering = (answered > 0).then_some(Gathering { answered, until });
                 self.changes.clear();
                 self.again_at = None;
                 if self.written.swap(self.number, Ordering::Release) != self.number {
@@ -418,10 +427,13 @@ impl Writer {
                     );
                 }
                 self.failures += 1;
+                looks = true;
             }
         }
         self.written_at = time::now();
-        self.look_at_disk();
+        if looks || self.unlooked >= UNLOOKED_MAX {
+            self.look_at_disk();
+        }
         let (events, octets) = self.journal.kept();
         self.counters.set(Counter::EventsKept, events);
         self.counters.set(Counter::EventBytesKept, octets);
@@ -432,6 +444,7 @@ impl Writer {
         let StoreLimits { event_bytes_max, disk_bytes_max, .. } = self.limits;
         let octets = self.disk.octets();
         self.counters.set(Counter::StoreDiskBytes, octets);
+        self.unlooked = 0;
         let may_have = if octets < disk_bytes_max { event_bytes_max } else { event_bytes_max.min(disk_bytes_max / 4) };
         self.journal.set_bytes_max(may_have);
     }

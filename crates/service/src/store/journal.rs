@@ -88,6 +88,8 @@ pub(crate) struct Seat {
     thread: LaneThread,
     letters: Inbox<ToStore>,
     answers: PatientPost<FromStore>,
+    /// Letters that were there before the last answers were, and were not taken yet.
+    earlier: usize,
 }
 
 /// Both ends of a lane's link. The first is the main lane's.
@@ -96,7 +98,7 @@ pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> 
     // Answers, and what is told beside.
     let (to_lane, answers) = post_to(bell, EVENTS_MAX + NEWS_MAX);
     let link = Link { letters: to_store, answers, restored: to.restored.take() };
-    (link, Seat { thread, letters, answers: PatientPost::new(to_lane) })
+    (link, Seat { thread, letters, answers: PatientPost::new(to_lane), earlier: 0 })
 }
 
 /// An event that was kept when the process began.
@@ -260,13 +262,16 @@ pub(crate) struct Journal {
     bytes: u64,
     bytes_max: u64,
     pending: Pending,
+    /// Events among those to be written that were posted before the last answers were.
+    posted_before_answers: usize,
 }
 
 impl Journal {
     /// One without events, to which lanes are introduced: there will be so many that were kept before, and the next has this number.
     pub(crate) fn new(introductions: Inbox<Seat>, (kept, next): (usize, u64), bytes_max: u64) -> Self {
         let open = HashMap::with_capacity(kept);
-        Self { introductions, seats: Vec::new(), next, open, bytes: 0, bytes_max, pending: Pending::default() }
+        let (seats, pending) = (Vec::new(), Pending::default());
+        Self { introductions, seats, next, open, bytes: 0, bytes_max, pending, posted_before_answers: 0 }
     }
 
     /// Has an event that was kept when the process began, of so many octets. `consumers`: how many were yet to confirm it, if that was
@@ -305,12 +310,15 @@ impl Journal {
             while bytes < EVENT_BYTES_MAX && events < EVENTS_MAX {
                 let Some(seat) = self.seats.get_mut(at) else { break };
                 let (thread, letter) = (seat.thread, seat.letters.take());
+                let is_earlier = seat.earlier > 0;
+                seat.earlier = seat.earlier.saturating_sub(1);
                 match letter {
                     None => break,
                     Some(ToStore::Settled(settled)) => self.note(thread, settled),
                     Some(ToStore::Event(posting)) => {
                         bytes += posting.draft.bytes.len();
                         events += 1;
+                        self.posted_before_answers += usize::from(is_earlier);
                         self.take_in(thread, posting);
                     }
                 }
@@ -411,6 +419,11 @@ impl Journal {
         self.pending.events.len()
     }
 
+    /// How many of these were posted before the last answers were: not by suppliers that had those.
+    pub(crate) const fn posted_before_answers(&self) -> usize {
+        self.posted_before_answers
+    }
+
     /// Whether somebody waits for something to be written.
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited() > 0
@@ -468,6 +481,8 @@ impl Journal {
     /// The events are on the medium. Says how many are not, because it would be too much.
     pub(crate) fn note_written(&mut self) -> u64 {
         let mut refused = 0;
+        self.posted_before_answers = 0;
+        self.seats.iter_mut().for_each(|seat| seat.earlier = seat.letters.waiting());
         // Its memory is for the next batch.
         let mut events = core::mem::take(&mut self.pending.events);
         for Unwritten { number, draft, thread, posting } in events.drain(..) {
