@@ -53,11 +53,10 @@ const LOOK_EVERY: u64 = clock::SECOND / 1000;
 
 /// What carries events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Transport {
     Notification,
     /// The same, with one connection and one thread for the subscribers of a process.
-    #[serde(rename = "notification-shared")]
     NotificationShared,
     /// As the first, published without waiting for each event's answer.
     Gathered,
@@ -67,7 +66,6 @@ pub(crate) enum Transport {
     Relay,
     Dds,
     /// The same, with one thread for the subscribers of a process.
-    #[serde(rename = "dds-shared")]
     DdsShared,
     /// Cyclone DDS without the simple API.
     Cyclone,

@@ -1,7 +1,6 @@
 /* Cyclone DDS for the Rust side: entities, samples as CDR, statuses, discovery. */
 #include "shim.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include <dds/ddsi/ddsi_serdata.h>
@@ -298,26 +297,15 @@ int32_t campanile_dds_news_take(int32_t reader)
     return take_all(reader, DDS_ANY_SAMPLE_STATE | DDS_ANY_VIEW_STATE | DDS_ANY_INSTANCE_STATE);
 }
 
-/* So many are reported without an allocation. */
-enum { TOKENS_MAX = 64 };
+_Static_assert(sizeof(dds_attach_t) == sizeof(uint64_t), "Cyclone has tokens as they are");
 
 /* How many were written to `tokens`, which has room for `count`. */
 int32_t campanile_dds_waitset_wait(int32_t waitset, uint64_t *tokens, size_t count, int64_t timeout)
 {
-    dds_attach_t few[TOKENS_MAX];
-    dds_attach_t *fired = count <= TOKENS_MAX ? few : malloc(count * sizeof *fired);
-    if (fired == NULL)
-        return DDS_RETCODE_OUT_OF_RESOURCES;
-    int32_t result = dds_waitset_wait(waitset, fired, count, timeout);
-    if (result > 0) {
-        size_t written = (size_t)result < count ? (size_t)result : count;
-        for (size_t i = 0; i < written; i++)
-            tokens[i] = (uint64_t)fired[i];
-        result = (int32_t)written;
-    }
-    if (fired != few)
-        free(fired);
-    return result;
+    int32_t result = dds_waitset_wait(waitset, (dds_attach_t *)tokens, count, timeout);
+    if (result < 0)
+        return result;
+    return (size_t)result < count ? result : (int32_t)count;
 }
 
 /* ---- Discovery ---- */
