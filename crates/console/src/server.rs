@@ -15,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use service::{Config, Counter, HandshakeFailure, HandshakeReports, HttpTally, Operators, TlsServer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
@@ -35,7 +35,7 @@ const SEND_BUFFER_BYTES: usize = 128 << 10;
 const IDLE: Duration = Duration::from_secs(60);
 /// How often it is looked at who takes too long.
 const LOOKS_EVERY: Duration = Duration::from_millis(200);
-/// A pause when there is no descriptor for another connection.
+/// How long the end of a connection is waited for when there is no descriptor for another one: some are freed elsewhere, which nobody tells.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What log lines call it.
@@ -89,6 +89,8 @@ struct Server {
     /// Who has how many connections.
     addresses: RefCell<Addresses>,
     open: Cell<usize>,
+    /// A connection has ended.
+    freed: Notify,
     handshakes: Cell<usize>,
     reports: RefCell<HandshakeReports>,
 }
@@ -131,7 +133,9 @@ impl Plan {
         let routes = Routes { access, operators, shared, tally, open, request_within: patience.request };
         let reports = RefCell::new(reports);
         let (open, handshakes) = (Cell::new(0), Cell::new(0));
-        let server = Rc::new(Server { routes, patience, handshake_within, addresses, open, handshakes, reports });
+        let freed = Notify::new();
+        let server =
+            Rc::new(Server { routes, patience, handshake_within, addresses, open, freed, handshakes, reports });
         for listening in listening {
             tokio::task::spawn_local(accept(Rc::clone(&server), listening));
         }
@@ -149,7 +153,7 @@ async fn accept(server: Rc<Server>, listening: Listening) {
     };
     loop {
         let Ok((socket, from)) = listener.accept().await else {
-            tokio::time::sleep(PAUSE).await;
+            let _ = tokio::time::timeout(PAUSE, server.freed.notified()).await;
             continue;
         };
         let Some(place) = server.let_in(from) else { continue };
@@ -194,6 +198,7 @@ impl Server {
     fn let_out(&self, place: Charge) {
         drop(place);
         self.count_open(self.open.get().saturating_sub(1));
+        self.freed.notify_waiters();
     }
 
     fn count_open(&self, open: usize) {
