@@ -38,8 +38,9 @@ fn a_flood_is_held_to_a_part_of_what_the_service_takes() {
     let report = json(&text(&campanile_bench(&[&["hostile"], &options[..]].concat()).stdout));
     let row = &report["attacks"][0];
     let (rate, events) = (row["flood_rate"].as_f64().unwrap(), 64.0 * row["tries"].as_f64().unwrap());
-    // Two turns of half a second at that rate, or somewhat less on a busy machine; a few requests come on top.
-    assert!(rate > 1_000.0 && events < 1.2 * rate + 10_000.0, "{row}");
+    // Two turns of half a second at that rate, or somewhat less on a busy machine; a few requests come on top. Attackers get what nobody
+    // else wants of the processors, so on a machine that is busy all the time the rate may be next to nothing.
+    assert!(rate > 0.0 && events < 1.2 * rate + 10_000.0, "{row}");
     assert_eq!((&row["losses"]["lost"], &row["refusals"]), (&0.into(), &0.into()), "{row}");
     assert_eq!(row["p99_ratio_95"].as_array().map(Vec::len), Some(2), "{row}");
 }
