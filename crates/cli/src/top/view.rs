@@ -4,6 +4,7 @@ use super::sample::{Lane, Sample};
 use crate::info::standing::{Holds, Standing};
 use crate::show;
 use serde_json::{Value as Json, json};
+use service::Counter;
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
@@ -68,13 +69,13 @@ impl View {
             let backlog = b.standing.backlog_bytes.cmp(&a.standing.backlog_bytes);
             backlog.then(b.dropped.total_cmp(&a.dropped)).then(b.delivered.total_cmp(&a.delivered))
         });
-        let counter = |name: &str| now.counters.get(name).copied().unwrap_or(0);
+        let counter = |counter: Counter| now.counters.get(counter.name()).copied().unwrap_or(0);
         Self {
             address: address.to_owned(),
             interval: (interval > 0.0).then_some(interval),
             service: per_second.rates(Some(&before.counters), &now.counters),
-            connections: counter("connections_open"),
-            suppliers_held: counter("lane_suppliers_held"),
+            connections: counter(Counter::ConnectionsOpen),
+            suppliers_held: counter(Counter::SuppliersHeld),
             lanes: lanes.collect(),
             consumers,
         }
@@ -232,33 +233,33 @@ impl PerSecond {
         if self.interval > 0.0 { as_f64(now.saturating_sub(before)) / self.interval } else { 0.0 }
     }
 
-    fn counter(&self, before: Option<&HashMap<String, u64>>, now: &HashMap<String, u64>, name: &str) -> f64 {
-        let value = |counters: &HashMap<String, u64>| counters.get(name).copied().unwrap_or(0);
+    fn counter(&self, before: Option<&HashMap<String, u64>>, now: &HashMap<String, u64>, counter: Counter) -> f64 {
+        let value = |counters: &HashMap<String, u64>| counters.get(counter.name()).copied().unwrap_or(0);
         self.of(before.map_or(0, value), value(now))
     }
 
     fn rates(&self, before: Option<&HashMap<String, u64>>, now: &HashMap<String, u64>) -> Rates {
         Rates {
-            events_in: self.counter(before, now, "lane_events_in"),
-            delivered: self.counter(before, now, "lane_delivered"),
-            dropped: self.counter(before, now, "lane_dropped"),
-            refused: self.counter(before, now, "lane_events_refused"),
+            events_in: self.counter(before, now, Counter::EventsIn),
+            delivered: self.counter(before, now, Counter::Delivered),
+            dropped: self.counter(before, now, Counter::Dropped),
+            refused: self.counter(before, now, Counter::EventsRefused),
         }
     }
 
     fn lane(&self, before: Option<&Lane>, now: &Lane) -> LaneRow {
         let earlier = before.map(|lane| &lane.counters);
-        let value = |name: &str| now.counters.get(name).copied().unwrap_or(0);
+        let value = |counter: Counter| now.counters.get(counter.name()).copied().unwrap_or(0);
         LaneRow {
             id: now.id,
             name: now.name.clone(),
             rates: self.rates(earlier, &now.counters),
-            handed_over: self.counter(earlier, &now.counters, "lane_handed_over"),
-            taken_over: self.counter(earlier, &now.counters, "lane_taken_over"),
-            cycle_max_ns: value("lane_cycle_max_ns"),
-            saturated: value("lane_saturated"),
-            periods: value("lane_periods"),
-            budgets_spent: value("lane_budgets_spent"),
+            handed_over: self.counter(earlier, &now.counters, Counter::HandedOver),
+            taken_over: self.counter(earlier, &now.counters, Counter::TakenOver),
+            cycle_max_ns: value(Counter::CycleMax),
+            saturated: value(Counter::LaneSaturated),
+            periods: value(Counter::LanePeriods),
+            budgets_spent: value(Counter::LaneBudgetsSpent),
         }
     }
 

@@ -28,7 +28,7 @@ mod pressure;
 mod queue;
 mod settling;
 mod slab;
-mod store;
+mod sorted;
 mod suppliers;
 mod tickets;
 mod timers;

@@ -1,7 +1,7 @@
 //! The events that wait for one consumer: which is delivered next, which goes if one must, which expires when.
 //!
 //! Events that wait in the order of their arrival and never expire are in a ring, which costs next to nothing; all
-//! others are in a [`Store`], where each operation takes as many steps as the logarithm of how many there are. Both can
+//! others are in a [`Sorted`], where each operation takes as many steps as the logarithm of how many there are. Both can
 //! have some at the same time: the next is then the earlier of their two firsts.
 
 use alloc::boxed::Box;
@@ -9,13 +9,13 @@ use alloc::collections::VecDeque;
 
 use super::Questions;
 use super::events::Events;
-use super::store::{Heap, Store};
+use super::sorted::{Heap, Sorted};
 use crate::event::EventAt;
 use crate::{DiscardPolicy, OrderPolicy, OutboxSettings, Time};
 
-/// Beyond this many places a ring, or a store, is cut back when it has run empty.
+/// Beyond this many places a ring, or what is sorted, is cut back when it has run empty.
 const RETAINED_PLACES: usize = 4_096;
-const RETAINED_STORE_PLACES: usize = 1_024;
+const RETAINED_SORTED_PLACES: usize = 1_024;
 
 /// What clients' filters are to be asked about an event, in one octet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ pub(super) struct Queue {
     /// No turn in the ring is later.
     latest: (Time, u64),
     /// Nothing until something has to be sorted or expires.
-    store: Option<Box<Store>>,
+    sorted: Option<Box<Sorted>>,
 }
 
 impl Queue {
@@ -136,8 +136,8 @@ impl Queue {
             return;
         }
         self.policy = policy;
-        if let Some(store) = &mut self.store {
-            store.set_policy(policy);
+        if let Some(sorted) = &mut self.sorted {
+            sorted.set_policy(policy);
         }
         if !policy.is_by_arrival() {
             while let Some(plain) = self.ring.pop_front() {
@@ -149,19 +149,19 @@ impl Queue {
 
     fn sort_in(&mut self, entry: Entry, serial: u64, now: Time) {
         let policy = self.policy;
-        self.store.get_or_insert_with(|| Box::new(Store::new(policy))).insert(entry, serial, now);
+        self.sorted.get_or_insert_with(|| Box::new(Sorted::new(policy))).insert(entry, serial, now);
     }
 
-    /// The first of one of the store's heaps.
+    /// The first of one of the heaps.
     fn first(&self, heap: Heap) -> Option<&Entry> {
-        self.store.as_ref()?.first(heap)
+        self.sorted.as_ref()?.first(heap)
     }
 
-    /// Takes out the first of one of the store's heaps.
+    /// Takes out the first of one of the heaps.
     fn pop_stored(&mut self, heap: Heap) -> Option<Entry> {
-        let store = self.store.as_mut()?;
-        let entry = store.pop(heap);
-        store.shrink_to(RETAINED_STORE_PLACES);
+        let sorted = self.sorted.as_mut()?;
+        let entry = sorted.pop(heap);
+        sorted.shrink_to(RETAINED_SORTED_PLACES);
         entry
     }
 
@@ -176,7 +176,7 @@ impl Queue {
     /// How many events wait, those whose time has not come included.
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.ring.len() + self.store.as_ref().map_or(0, |store| store.len())
+        self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.len())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -186,18 +186,18 @@ impl Queue {
     /// How many could be delivered.
     #[inline]
     pub(super) fn ready(&self) -> usize {
-        self.ring.len() + self.store.as_ref().map_or(0, |store| store.count(Heap::Order))
+        self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.count(Heap::Order))
     }
 
     /// Whether all that wait do so in the order of their arrival, and none does anything by itself.
     #[inline]
     fn is_plain(&self) -> bool {
-        self.store.as_ref().is_none_or(|store| store.len() == 0)
+        self.sorted.as_ref().is_none_or(|sorted| sorted.len() == 0)
     }
 
     /// How many wait for their time.
     pub(super) fn delayed(&self) -> usize {
-        self.store.as_ref().map_or(0, |store| store.count(Heap::Start))
+        self.sorted.as_ref().map_or(0, |sorted| sorted.count(Heap::Start))
     }
 
     // ---- in and out ----
@@ -265,7 +265,7 @@ impl Queue {
     /// Takes out what the policy gives up first.
     pub(super) fn pop_discard(&mut self, events: &Events) -> Option<Entry> {
         let lifo = self.policy.discard == DiscardPolicy::Lifo;
-        let stored = self.store.as_ref().and_then(|store| store.first_serial(Heap::Discard));
+        let stored = self.sorted.as_ref().and_then(|sorted| sorted.first_serial(Heap::Discard));
         let ringed = if lifo { self.ring.back() } else { self.ring.front() };
         let is_ringed = match (stored, ringed.map(|plain| events.turn(plain.event).1)) {
             (None, _) => true,
@@ -287,8 +287,8 @@ impl Queue {
             DiscardPolicy::Any | DiscardPolicy::Fifo => false,
             DiscardPolicy::Lifo => true,
             DiscardPolicy::Priority | DiscardPolicy::Deadline => {
-                let Some(store) = &self.store else { return true };
-                store.would_be_first(Heap::Discard, arriving, serial)
+                let Some(sorted) = &self.sorted else { return true };
+                sorted.would_be_first(Heap::Discard, arriving, serial)
             }
         }
     }
@@ -309,7 +309,7 @@ impl Queue {
 
     /// Lets one be delivered whose time has come. Says whether there was one.
     pub(super) fn start(&mut self, now: Time) -> bool {
-        self.store.as_mut().is_some_and(|store| store.start(now))
+        self.sorted.as_mut().is_some_and(|sorted| sorted.start(now))
     }
 
     /// Takes out any, in the order of delivery, those last whose time has not come.
@@ -348,8 +348,8 @@ impl Queue {
     #[inline]
     fn is_ring_next(&self, events: &Events) -> bool {
         let Some(plain) = self.ring.front() else { return false };
-        let Some(store) = &self.store else { return true };
-        let stored = store.first(Heap::Order).map(|entry| entry.since).zip(store.first_serial(Heap::Order));
+        let Some(sorted) = &self.sorted else { return true };
+        let stored = sorted.first(Heap::Order).map(|entry| entry.since).zip(sorted.first_serial(Heap::Order));
         stored.is_none_or(|stored| events.turn(plain.event) < stored)
     }
 }

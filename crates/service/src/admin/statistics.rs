@@ -5,9 +5,8 @@ use core::cmp::Reverse;
 use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
 
 use crate::admin::values::{ChannelStanding, ConsumerStanding, Dropped};
-use crate::counters::Counter;
 use crate::lane::links::mail::NamedDrops;
-use crate::lane::tally::DROPPED;
+use crate::lane::tally::of_reason;
 
 /// Consumers that are told of in one answer.
 const CONSUMERS_MAX: usize = 8_192;
@@ -115,8 +114,8 @@ fn told_of(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
 /// A reason's name: that of its counter without `lane_dropped_`.
 #[must_use]
 pub fn reason_name(reason: DiscardReason) -> &'static str {
-    let counter = DROPPED.iter().find(|(_, of)| *of == reason).map_or(Counter::Dropped, |(counter, _)| *counter);
-    counter.name().strip_prefix("lane_dropped_").unwrap_or(counter.name())
+    let counter = of_reason(reason).name();
+    counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
 /// What a consumer is doing and, if suppliers wait for it, since when and until when at most.

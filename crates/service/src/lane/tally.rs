@@ -11,20 +11,22 @@ use crate::lane::links::mail::ToAdministration;
 use crate::lane::pulse::Finding;
 use crate::lane::run::Core;
 
-/// Where each reason for dropping an event is counted.
-pub(crate) const DROPPED: [(Counter, DiscardReason); 11] = [
-    (Counter::DroppedOutboxFull, DiscardReason::OutboxFull),
-    (Counter::DroppedMemorySpent, DiscardReason::MemorySpent),
-    (Counter::DroppedQueueFull, DiscardReason::QueueFull),
-    (Counter::DroppedRejected, DiscardReason::Rejected),
-    (Counter::DroppedUntranslatable, DiscardReason::Untranslatable),
-    (Counter::DroppedDisconnected, DiscardReason::Disconnected),
-    (Counter::DroppedRemoved, DiscardReason::Removed),
-    (Counter::DroppedExpired, DiscardReason::Expired),
-    (Counter::DroppedFilterFailed, DiscardReason::FilterFailed),
-    (Counter::DroppedOverflowLost, DiscardReason::OverflowLost),
-    (Counter::DroppedWaitedOut, DiscardReason::WaitedOut),
-];
+/// Where a reason for dropping an event is counted.
+pub(crate) const fn of_reason(reason: DiscardReason) -> Counter {
+    match reason {
+        DiscardReason::OutboxFull => Counter::DroppedOutboxFull,
+        DiscardReason::MemorySpent => Counter::DroppedMemorySpent,
+        DiscardReason::QueueFull => Counter::DroppedQueueFull,
+        DiscardReason::Rejected => Counter::DroppedRejected,
+        DiscardReason::Untranslatable => Counter::DroppedUntranslatable,
+        DiscardReason::Disconnected => Counter::DroppedDisconnected,
+        DiscardReason::Removed => Counter::DroppedRemoved,
+        DiscardReason::Expired => Counter::DroppedExpired,
+        DiscardReason::FilterFailed => Counter::DroppedFilterFailed,
+        DiscardReason::OverflowLost => Counter::DroppedOverflowLost,
+        DiscardReason::WaitedOut => Counter::DroppedWaitedOut,
+    }
+}
 
 impl Core {
     /// Has a line about a connection logged, unless there are too many of them.
@@ -71,8 +73,8 @@ impl Core {
         counters.set(Counter::ChannelsShort, engine.channels_short_of_memory);
         counters.set(Counter::ChannelsShortOfDisk, engine.channels_short_elsewhere);
         counters.set(Counter::Dropped, engine.discards.total());
-        for (counter, reason) in DROPPED {
-            counters.set(counter, engine.discards.of(reason));
+        for reason in DiscardReason::ALL {
+            counters.set(of_reason(reason), engine.discards.of(reason));
         }
         counters.set(Counter::Overflowed, engine.kept_elsewhere);
         counters.set(Counter::BroughtBack, engine.brought_back);

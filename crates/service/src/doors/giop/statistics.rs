@@ -5,7 +5,7 @@
 
 use core::time::Duration;
 
-use engine::{ChannelId, ProxyId, ProxyKey};
+use engine::{ChannelId, DiscardReason, ProxyId, ProxyKey};
 use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::{Kind, SystemException};
 
@@ -13,7 +13,6 @@ use crate::admin::statistics::reason_name;
 use crate::admin::values::{Answer, Command, ConsumerStanding, Dropped, HistoryStanding, PastEvent, Query};
 use crate::counters::LaneCounters;
 use crate::doors::Wish;
-use crate::lane::tally::DROPPED;
 use corba::{Exception, RestoredStanding, SupplierStanding};
 
 /// The object's key.
@@ -146,7 +145,7 @@ fn write_consumers(consumers: &[ConsumerStanding], reply: &mut Writer<'_>) {
         reply.u64(outbox.discards.total());
         reply.u32(outbox.in_flight);
         reply.u32(outbox.failures);
-        let reasons = DROPPED.iter().map(|(_, reason)| (reason_name(*reason), outbox.discards.of(*reason)));
+        let reasons = DiscardReason::ALL.iter().map(|reason| (reason_name(*reason), outbox.discards.of(*reason)));
         let reasons: Vec<_> = reasons.filter(|(_, count)| *count > 0).collect();
         write_counters(&reasons, reply);
         reply.u64(outbox.delayed);

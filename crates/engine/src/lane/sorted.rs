@@ -30,7 +30,7 @@ impl Heap {
 const ABSENT: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
-pub(super) struct Store {
+pub(super) struct Sorted {
     policy: Policy,
     len: usize,
     places: Vec<Place>,
@@ -49,7 +49,7 @@ struct Place {
 // Room is made by a quarter, a free place is noted, and an event is in at most four heaps, whose lists double.
 const _: () = assert!((size_of::<Place>() as u64 + 4) * 5 / 4 + 4 * 2 * 4 <= crate::SORTED_OVERHEAD_BYTES);
 
-impl Store {
+impl Sorted {
     pub(super) fn new(policy: Policy) -> Self {
         Self { policy, ..Self::default() }
     }
