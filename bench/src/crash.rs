@@ -51,6 +51,8 @@ const LOAD_MS: std::ops::Range<u64> = 50..1_500;
 const LOOK_EVERY: u64 = 5_000_000;
 /// When nothing has come for so long, what is missing is lost.
 const STALLED_AFTER: u64 = 20 * clock::SECOND;
+/// How long after the service is back a supplier may be without an answer: other ORBs' programs may be so for ever.
+const BACK_WITHIN: u64 = 90 * clock::SECOND;
 /// `store.event_bytes_max`, so that a consumer that is stopped now and then has it reached.
 const EVENT_BYTES_MAX: u64 = 4 << 20;
 /// What the store's files may have beside and for each octet of events that it may keep: a page is written anew before the old one goes,
@@ -154,6 +156,14 @@ enum Supplier {
 }
 
 impl Supplier {
+    /// Ends it, if it is a program.
+    fn end(&self) -> Option<impl Fn() + use<>> {
+        match self {
+            Self::Ours(_) => None,
+            Self::Theirs(supplier) => Some(supplier.end()),
+        }
+    }
+
     fn supply(&mut self, over: &AtomicBool, told: &Sender<Numbered>) -> Result<(), BenchError> {
         // Who listens does so until all have ended.
         let acknowledge = |event| _ = told.send(event);
@@ -231,6 +241,7 @@ impl Parties {
         let mut disk = 0;
         let (serving, took) = thread::scope(|scope| {
             let (over, told) = (&over, &told);
+            let ends: Vec<_> = self.suppliers.iter().filter_map(Supplier::end).collect();
             let threads: Vec<_> =
                 self.suppliers.iter_mut().map(|supplier| scope.spawn(move || supplier.supply(over, told))).collect();
             let until = clock::now() + load_ns;
@@ -242,6 +253,13 @@ impl Parties {
             serving.kill();
             disk = disk.max(disk_bytes(&setting.data));
             let started = setting.start();
+            let until = clock::now() + BACK_WITHIN;
+            while threads.iter().any(|thread| !thread.is_finished()) {
+                clock::sleep_until(clock::now() + LOOK_EVERY)?;
+                if clock::now() >= until {
+                    ends.iter().for_each(|end| end());
+                }
+            }
             threads.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))?;
             started
         })?;

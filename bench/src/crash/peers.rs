@@ -18,6 +18,10 @@ use crate::BenchError;
 const AT_ONCE: u32 = 50;
 const RATE: u32 = 500;
 
+/// What is said of a supplier that [`PeerSupplier::end`] had to end.
+const NOT_BACK: &str =
+    "had no answer long after the service was back, and was ended: look whether one lies unread in its socket";
+
 /// A program of one of the ORBs.
 pub(super) struct Peer {
     name: &'static str,
@@ -152,6 +156,14 @@ impl PeerSupplier {
         Ok(Self { peer, said, source, next: 0 })
     }
 
+    /// Ends its program, from another thread than the one in which it supplies.
+    pub(super) fn end(&self) -> impl Fn() + use<> {
+        let pid = i32::try_from(self.peer.child.id()).ok().and_then(Pid::from_raw);
+        move || {
+            let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+        }
+    }
+
     /// Pushes until the service is to be killed, and enters what was acknowledged.
     pub(super) fn supply(
         &mut self,
@@ -170,7 +182,8 @@ impl PeerSupplier {
             let mut refused: Vec<u32> = Vec::new();
             loop {
                 let Some(Ok(line)) = self.said.next() else {
-                    return Err(self.peer.failed("ended before its turn was over"));
+                    let is_over = over.load(Ordering::Relaxed);
+                    return Err(self.peer.failed(if is_over { NOT_BACK } else { "ended before its turn was over" }));
                 };
                 if line.starts_with("pushed ") {
                     break;
