@@ -3,10 +3,21 @@
 
 #include <string.h>
 
+#include <dds/ddsi/ddsi_endpoint.h>
+#include <dds/ddsi/ddsi_entity_index.h>
+#include <dds/ddsi/ddsi_plist.h>
+#include <dds/ddsi/ddsi_protocol.h>
+#include <dds/ddsi/ddsi_proxy_endpoint.h>
+#include <dds/ddsi/ddsi_proxy_participant.h>
 #include <dds/ddsi/ddsi_serdata.h>
 #include <dds/ddsi/ddsi_sertype.h>
+#include <dds/ddsi/ddsi_thread.h>
+#include <dds/ddsi/ddsi_tran.h>
 #include <dds/ddsi/ddsi_typelib.h>
 #include <dds/ddsrt/log.h>
+
+/* Cyclone's own, from its sources: what it knows of a writer's readers. */
+#include <ddsi__endpoint_match.h>
 
 static void (*heard_by)(const char *message, size_t length);
 
@@ -257,6 +268,144 @@ int32_t campanile_dds_reader_status(int32_t reader, campanile_dds_status *status
     };
     return DDS_RETCODE_OK;
 }
+
+/* ---- Readers that a writer waits for ----
+ *
+ * DDS has no way to say that a reader is to be waited for no more, and Cyclone has: it is what happens when one is gone. The same is done here
+ * with one that is there: its match is taken out of the writer, and put back. Cyclone's rules for that hold: entities that were looked up stay
+ * as long as the thread is awake, and a match is looked at only under the writer's lock, which these functions of Cyclone's take themselves. */
+
+static ddsi_guid_t guid_of(const uint8_t *octets)
+{
+    ddsi_guid_t guid;
+    memcpy(&guid, octets, sizeof guid);
+    return ddsi_ntoh_guid(guid);
+}
+
+/* The domain in which a writer is, which outlives it, and what it is called there. */
+static int32_t domain_of_writer(int32_t writer, struct ddsi_domaingv **domain, ddsi_guid_t *guid)
+{
+    const struct ddsi_sertype *type;
+    dds_guid_t found;
+    int32_t result;
+    if ((result = dds_get_entity_sertype(writer, &type)) != DDS_RETCODE_OK)
+        return result;
+    if ((result = dds_get_guid(writer, &found)) != DDS_RETCODE_OK)
+        return result;
+    *domain = ddsrt_atomic_ldvoidp(&type->gv);
+    *guid = guid_of(found.v);
+    return *domain != NULL ? DDS_RETCODE_OK : DDS_RETCODE_PRECONDITION_NOT_MET;
+}
+
+struct confirmed {
+    ddsi_guid_t reader;
+    uint64_t count;
+};
+
+/* Those that are waited for. The list is to be freed. */
+static uint32_t reliable_of(struct ddsi_writer *writer, struct confirmed **list, uint64_t *written)
+{
+    uint32_t count = 0;
+    ddsrt_avl_iter_t at;
+    ddsrt_mutex_lock(&writer->e.lock);
+    *written = writer->seq;
+    *list = dds_alloc((writer->num_readers + 1) * sizeof **list);
+    for (struct ddsi_wr_prd_match *match = ddsrt_avl_iter_first(&ddsi_wr_readers_treedef, &writer->readers, &at);
+         match != NULL && count < writer->num_readers; match = ddsrt_avl_iter_next(&at)) {
+        /* One that is not waited for has the highest number that there is: who is not reliable, or about to go. */
+        if (match->seq <= writer->seq)
+            (*list)[count++] = (struct confirmed){match->prd_guid, match->seq};
+    }
+    ddsrt_mutex_unlock(&writer->e.lock);
+    return count;
+}
+
+static void visit_reliable(struct ddsi_proxy_reader *reader, uint64_t confirmed, uint64_t written, void (*visit)(void *, const campanile_dds_reliable *), void *context)
+{
+    struct ddsi_proxy_participant *participant = reader->c.proxypp;
+    ddsi_guid_t key = ddsi_hton_guid(reader->e.guid), of = ddsi_hton_guid(participant->e.guid);
+    char address[DDSI_LOCSTRLEN], *host = NULL, *process = NULL, *pid = NULL;
+    ddsi_locator_to_string(address, sizeof address, &reader->c.loc_uc.c);
+    ddsrt_mutex_lock(&participant->e.qos_lock);
+    const dds_qos_t *qos = &participant->plist->qos;
+    dds_qget_prop(qos, DDS_BUILTIN_TOPIC_PARTICIPANT_PROPERTY_HOSTNAME, &host);
+    dds_qget_prop(qos, DDS_BUILTIN_TOPIC_PARTICIPANT_PROPERTY_PROCESS_NAME, &process);
+    dds_qget_prop(qos, DDS_BUILTIN_TOPIC_PARTICIPANT_PROPERTY_PID, &pid);
+    ddsrt_mutex_unlock(&participant->e.qos_lock);
+    campanile_dds_reliable found = {.confirmed = confirmed, .written = written, .address = address, .host = host, .process = process, .pid = pid};
+    memcpy(found.key, &key, sizeof found.key);
+    memcpy(found.participant, &of, sizeof found.participant);
+    visit(context, &found);
+    dds_free(host);
+    dds_free(process);
+    dds_free(pid);
+}
+
+int32_t campanile_dds_reliable_readers(int32_t entity, void (*visit)(void *, const campanile_dds_reliable *), void *context)
+{
+    struct ddsi_domaingv *domain;
+    ddsi_guid_t guid;
+    int32_t result = domain_of_writer(entity, &domain, &guid);
+    if (result != DDS_RETCODE_OK)
+        return result;
+    struct ddsi_thread_state *thread = ddsi_lookup_thread_state();
+    ddsi_thread_state_awake(thread, domain);
+    struct ddsi_writer *writer = ddsi_entidx_lookup_writer_guid(domain->entity_index, &guid);
+    if (writer == NULL) {
+        result = DDS_RETCODE_ALREADY_DELETED;
+    } else {
+        struct confirmed *list;
+        uint64_t written;
+        uint32_t count = reliable_of(writer, &list, &written);
+        for (uint32_t i = 0; i < count; i++) {
+            struct ddsi_proxy_reader *reader = ddsi_entidx_lookup_proxy_reader_guid(domain->entity_index, &list[i].reader);
+            if (reader != NULL)
+                visit_reliable(reader, list[i].count, written, visit, context);
+        }
+        dds_free(list);
+    }
+    ddsi_thread_state_asleep(thread);
+    return result;
+}
+
+typedef void (*with_match)(struct ddsi_writer *writer, struct ddsi_proxy_reader *reader);
+
+static int32_t with_reader(int32_t entity, const uint8_t *key, with_match act)
+{
+    struct ddsi_domaingv *domain;
+    ddsi_guid_t guid, of_reader = guid_of(key);
+    int32_t result = domain_of_writer(entity, &domain, &guid);
+    if (result != DDS_RETCODE_OK)
+        return result;
+    struct ddsi_thread_state *thread = ddsi_lookup_thread_state();
+    ddsi_thread_state_awake(thread, domain);
+    struct ddsi_writer *writer = ddsi_entidx_lookup_writer_guid(domain->entity_index, &guid);
+    struct ddsi_proxy_reader *reader = ddsi_entidx_lookup_proxy_reader_guid(domain->entity_index, &of_reader);
+    if (writer != NULL && reader != NULL)
+        act(writer, reader);
+    else
+        result = DDS_RETCODE_NO_DATA;
+    ddsi_thread_state_asleep(thread);
+    return result;
+}
+
+static void unmatch(struct ddsi_writer *writer, struct ddsi_proxy_reader *reader)
+{
+    ddsi_proxy_reader_drop_connection(&reader->e.guid, writer);
+    ddsi_writer_drop_connection(&writer->e.guid, reader);
+}
+
+static void match_again(struct ddsi_writer *writer, struct ddsi_proxy_reader *reader)
+{
+    ddsi_proxy_reader_add_connection(reader, writer, 0);
+    ddsi_writer_add_connection(writer, reader, 0);
+}
+
+/* The writer goes on as if the reader were not there: neither sends it anything nor waits for it. */
+int32_t campanile_dds_unmatch(int32_t writer, const uint8_t *reader) { return with_reader(writer, reader, unmatch); }
+
+/* The reader gets what the writer writes from now on. */
+int32_t campanile_dds_match_again(int32_t writer, const uint8_t *reader) { return with_reader(writer, reader, match_again); }
 
 /* ---- Waiting ---- */
 

@@ -63,6 +63,18 @@ typedef struct campanile_dds_status {
     uint32_t lost_total, rejected_total; /* readers only */
 } campanile_dds_status;
 
+/* A reader elsewhere that a writer waits for. Where its participant does not say what it is, the text is NULL. */
+typedef struct campanile_dds_reliable {
+    uint8_t key[16];
+    uint8_t participant[16];
+    uint64_t confirmed; /* so many of the writer's samples, from its first one on */
+    uint64_t written;   /* by the writer */
+    const char *address;
+    const char *host;
+    const char *process;
+    const char *pid;
+} campanile_dds_reliable;
+
 /* shim.c */
 void campanile_dds_listen(void (*heard)(const char *message, size_t length));
 int32_t campanile_dds_domain_create(uint32_t id, const char *configuration);
@@ -79,6 +91,9 @@ int32_t campanile_dds_take(int32_t reader, uint32_t count, void (*visit)(void *c
 int32_t campanile_dds_writer_status(int32_t writer, campanile_dds_status *status);
 int32_t campanile_dds_reader_status(int32_t reader, campanile_dds_status *status);
 int32_t campanile_dds_publisher_of(int32_t reader, uint64_t publication, void (*visit)(void *context, const campanile_dds_endpoint *endpoint), void *context);
+int32_t campanile_dds_reliable_readers(int32_t writer, void (*visit)(void *context, const campanile_dds_reliable *reader), void *context);
+int32_t campanile_dds_unmatch(int32_t writer, const uint8_t *reader);
+int32_t campanile_dds_match_again(int32_t writer, const uint8_t *reader);
 int32_t campanile_dds_waitset_create(int32_t participant);
 int32_t campanile_dds_guard_create(int32_t participant);
 int32_t campanile_dds_guard_set(int32_t guard, int32_t is_set);

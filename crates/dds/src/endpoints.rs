@@ -1,5 +1,6 @@
 //! Writers and readers.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::error::{Code, Error, WriteError};
@@ -81,6 +82,37 @@ impl Writer {
         }
     }
 
+    /// The readers elsewhere that it waits for, and how much of what it wrote they have confirmed: when it is
+    /// [slowed](WriteError::Slowed), those that are behind are why, or about to answer.
+    ///
+    /// # Errors
+    /// Cyclone could not say.
+    pub fn reliable_readers(&self) -> Result<Vec<ReliableReader>, Error> {
+        let mut readers = Vec::new();
+        self.entity.reliable_readers(|reader| readers.push(reader)).map_err(Error::cyclone("say who is behind"))?;
+        Ok(readers)
+    }
+
+    /// Goes on as if that reader were not there: it is sent nothing, and nobody waits for it. The reader is not told, and what it missed is
+    /// lost to it when it is [matched again](Writer::match_again). Returns whether it was there.
+    ///
+    /// Where a reader of the same participant has no room, none of that participant confirms anything: all of them are behind.
+    ///
+    /// # Errors
+    /// Cyclone could not.
+    pub fn unmatch(&self, reader: Guid) -> Result<bool, Error> {
+        is_there(self.entity.unmatch(&reader.0), "let go of a reader")
+    }
+
+    /// Has a reader that was [let go](Writer::unmatch) get what is written from now on, and waits for it as for others. Until it confirms
+    /// some of that, it has confirmed just what was written before. Returns whether it is still there.
+    ///
+    /// # Errors
+    /// Cyclone could not.
+    pub fn match_again(&self, reader: Guid) -> Result<bool, Error> {
+        is_there(self.entity.match_again(&reader.0), "match a reader again")
+    }
+
     /// How it stands.
     ///
     /// # Errors
@@ -94,6 +126,53 @@ impl Writer {
             incompatible_policy: raw.incompatible_policy,
             deadline_missed_total: raw.deadline_missed_total,
         })
+    }
+}
+
+fn is_there(result: Result<(), Code>, what: &'static str) -> Result<bool, Error> {
+    match result {
+        Ok(()) => Ok(true),
+        Err(Code::NO_DATA) => Ok(false),
+        Err(code) => Err(Error::Cyclone { what, code }),
+    }
+}
+
+/// A reader elsewhere that a writer waits for. Text that its participant does not say is empty: Cyclone's say all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReliableReader {
+    /// What identifies it.
+    pub guid: Guid,
+    /// Its participant.
+    pub participant: Guid,
+    /// How many of the writer's samples it has confirmed, those from before it came among them.
+    pub confirmed: u64,
+    /// How many the writer has written.
+    pub written: u64,
+    /// Where samples are sent for it: `udp/10.0.0.7:7411`.
+    pub address: String,
+    /// The host that its participant names.
+    pub host: String,
+    /// The program that its participant names.
+    pub process: String,
+    /// The process's number there.
+    pub pid: String,
+}
+
+impl ReliableReader {
+    /// Whether it has not confirmed all.
+    #[must_use]
+    pub const fn is_behind(&self) -> bool {
+        self.confirmed < self.written
+    }
+}
+
+impl fmt::Display for ReliableReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "reader {} of participant {} at {}", self.guid, self.participant, self.address)?;
+        if !self.pid.is_empty() {
+            write!(f, " (process {} {:?} on host {:?})", self.pid, self.process, self.host)?;
+        }
+        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@ impl Code {
     pub(crate) const PRECONDITION_NOT_MET: Self = Self(-4);
     pub(crate) const OUT_OF_RESOURCES: Self = Self(-5);
     pub(crate) const TIMEOUT: Self = Self(-10);
+    pub(crate) const NO_DATA: Self = Self(-11);
 
     /// The number, below 0.
     #[must_use]

@@ -37,7 +37,7 @@ mod types;
 mod waiting;
 
 pub use complaints::{Complaints, complaints};
-pub use endpoints::{Publisher, Reader, ReaderStatus, Sample, Writer, WriterStatus};
+pub use endpoints::{Publisher, Reader, ReaderStatus, ReliableReader, Sample, Writer, WriterStatus};
 pub use error::{Code, Error, WriteError};
 pub use options::{Multicast, Options};
 pub use participant::{Conflict, Endpoint, Guid, Participant, Role, Topic};

@@ -13,7 +13,9 @@ use std::ptr::NonNull;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crate::endpoints::ReliableReader;
 use crate::error::Code;
+use crate::participant::Guid;
 
 /// As in `shim.h`. The pointers are set for the call, whatever they are before.
 #[repr(C)]
@@ -99,11 +101,24 @@ pub(crate) struct RawStatus {
 }
 
 #[repr(C)]
+struct RawReliable {
+    key: [u8; 16],
+    participant: [u8; 16],
+    confirmed: u64,
+    written: u64,
+    address: *const c_char,
+    host: *const c_char,
+    process: *const c_char,
+    pid: *const c_char,
+}
+
+#[repr(C)]
 struct RawType {
     _opaque: [u8; 0],
 }
 
 type VisitEndpoint = unsafe extern "C" fn(*mut c_void, *const RawEndpoint);
+type VisitReliable = unsafe extern "C" fn(*mut c_void, *const RawReliable);
 type VisitSample = unsafe extern "C" fn(*mut c_void, *const RawSample);
 
 type Hear = unsafe extern "C" fn(*const c_char, usize);
@@ -123,6 +138,9 @@ unsafe extern "C" {
     fn campanile_dds_writer_status(writer: i32, status: *mut RawStatus) -> i32;
     fn campanile_dds_reader_status(reader: i32, status: *mut RawStatus) -> i32;
     fn campanile_dds_publisher_of(reader: i32, publication: u64, visit: VisitEndpoint, context: *mut c_void) -> i32;
+    fn campanile_dds_reliable_readers(writer: i32, visit: VisitReliable, context: *mut c_void) -> i32;
+    fn campanile_dds_unmatch(writer: i32, reader: *const u8) -> i32;
+    fn campanile_dds_match_again(writer: i32, reader: *const u8) -> i32;
     fn campanile_dds_waitset_create(participant: i32) -> i32;
     fn campanile_dds_guard_create(participant: i32) -> i32;
     fn campanile_dds_guard_set(guard: i32, is_set: i32) -> i32;
@@ -390,6 +408,26 @@ impl Entity {
         checked(result).map(drop)
     }
 
+    pub(crate) fn reliable_readers(&self, visit: impl FnMut(ReliableReader)) -> Result<(), Code> {
+        let mut visitor = Visitor { visit, panic: None };
+        let context = std::ptr::from_mut(&mut visitor).cast();
+        let trampoline = reliable_trampoline_of(&visitor);
+        // SAFETY: the trampoline is the one for this visitor, which outlives the call.
+        let result = unsafe { campanile_dds_reliable_readers(self.0, trampoline, context) };
+        visitor.finish();
+        checked(result).map(drop)
+    }
+
+    pub(crate) fn unmatch(&self, reader: &[u8; 16]) -> Result<(), Code> {
+        // SAFETY: 16 octets are read.
+        checked(unsafe { campanile_dds_unmatch(self.0, reader.as_ptr()) }).map(drop)
+    }
+
+    pub(crate) fn match_again(&self, reader: &[u8; 16]) -> Result<(), Code> {
+        // SAFETY: 16 octets are read.
+        checked(unsafe { campanile_dds_match_again(self.0, reader.as_ptr()) }).map(drop)
+    }
+
     /// The type of a discovered endpoint, as `discovered.rs` reads it.
     pub(crate) fn describe(&self, builtin: &Self, handle: u64, timeout: i64) -> Result<Vec<u8>, Code> {
         let mut bytes = std::ptr::null_mut();
@@ -557,6 +595,25 @@ fn endpoint_trampoline_of<F: FnMut(RawFound<'_>)>(_visitor: &Visitor<F>) -> Visi
     trampoline::<F>
 }
 
+fn reliable_trampoline_of<F: FnMut(ReliableReader)>(_visitor: &Visitor<F>) -> VisitReliable {
+    unsafe extern "C" fn trampoline<F: FnMut(ReliableReader)>(context: *mut c_void, found: *const RawReliable) {
+        // SAFETY: `reliable_readers` passes its own visitor, and nobody else has it meanwhile; the reader's texts live until we return.
+        let (visitor, found) = unsafe { (&mut *context.cast::<Visitor<F>>(), &*found) };
+        let reader = ReliableReader {
+            guid: Guid(found.key),
+            participant: Guid(found.participant),
+            confirmed: found.confirmed,
+            written: found.written,
+            address: text(found.address),
+            host: name(found.host),
+            process: name(found.process),
+            pid: name(found.pid),
+        };
+        visitor.call(|visit| visit(reader));
+    }
+    trampoline::<F>
+}
+
 /// What a pointer of C's points to, which may be nothing.
 fn octets<'a>(bytes: *const u8, length: usize) -> &'a [u8] {
     if bytes.is_null() || length == 0 {
@@ -572,6 +629,11 @@ fn text(pointer: *const c_char) -> String {
     }
     // SAFETY: texts of C's end with 0 and live until the visitor returns.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
+}
+
+/// What others say of themselves, as much as is of use.
+fn name(pointer: *const c_char) -> String {
+    text(pointer).chars().take(256).collect()
 }
 
 /// A type under construction, or ready.

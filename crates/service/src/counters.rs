@@ -164,8 +164,13 @@ counters! {
     DdsTopicsSpent = "dds_topics_spent",
     /// Events that did not go to DDS since Cyclone could not write them.
     DdsFailed = "dds_failed",
-    /// Times that an event waited `blocking_max_ms` for readers in DDS, after which it went on waiting.
+    /// Times that an event waited for readers in DDS for a second, after which it went on waiting.
     DdsWaited = "dds_waited",
+    /// Times that a reader in DDS was waited for no more, since it had taken nothing for `dds.hold_timeout_ms` while others waited for it, or
+    /// nothing when it was tried again.
+    DdsReadersLetGo = "dds_readers_let_go",
+    /// Of these readers, those that took something when they were tried again.
+    DdsReadersBack = "dds_readers_back",
     /// Topics that were not read since nobody says of which type they are, or CORBA has nothing for it.
     DdsUntyped = "dds_untyped",
     /// Samples that readers of DDS know to have missed.

@@ -1,9 +1,10 @@
 //! The threads between the main lane and DDS: for each join of a channel to a partition one that reads and one that writes.
 //!
 //! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::doors::dds`]). Joins share nothing but the participant
-//! of their domain: readers in DDS that are slow have their own join wait, and nobody else.
+//! of their domain: readers in DDS that are slow have their own join wait, and nobody else, and [not for ever](readers).
 
 mod events;
+mod readers;
 mod reading;
 mod writing;
 
@@ -73,7 +74,7 @@ pub(crate) fn begin(config: &Dds, message_bytes_max: usize) -> Result<Begun, Str
         let (to_writer, for_writer) = sync_channel(1);
         let (introduce, introduced) = sync_channel::<ThreadEnds>(1);
         let reader = reading::Reading::new(participant.clone(), join.clone(), message_bytes_max)?;
-        let writer = writing::Writing::new(participant, join.clone());
+        let writer = writing::Writing::new(participant, join.clone(), DdsJoin::millis(config.hold_timeout_ms));
         let mut spawn = |name: &str, run: Box<dyn FnOnce() + Send>| {
             let thread = Builder::new().name(name.into()).spawn(run).map_err(|error| error.to_string())?;
             bridge.threads.push(thread);

@@ -2,6 +2,7 @@
 
 mod access;
 
+use std::cell::Cell;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -204,6 +205,54 @@ fn two_services_that_join_the_same_partition_do_not_echo() {
 }
 
 #[test]
+fn each_event_of_two_services_joined_to_one_partition_comes_once_to_the_consumers_of_both() {
+    let services = [joined(join(13)), joined(join(13))];
+    let consumers = services.each_ref().map(consumer);
+    let suppliers = services.each_ref().map(supplier);
+    let speed_of = |event: &StructuredEvent| match &event.remainder.value {
+        Value::Struct { fields, .. } => match fields[1].1 {
+            Value::Double(speed) => speed,
+            _ => panic!("{event:?}"),
+        },
+        _ => panic!("{event:?}"),
+    };
+    // Until both have found each other events are lost to the one that came late. Where one is from is its sign.
+    let (mut hellos, mut is_heard) = (0, [false; 2]);
+    wait_until("each hears the other", || {
+        hellos += 1;
+        suppliers[0].publish(&wind_event("Wind", -1.0)).unwrap();
+        suppliers[1].publish(&wind_event("Wind", -2.0)).unwrap();
+        is_heard[0] |= consumers[0].1.try_iter().any(|event| speed_of(&event) == -2.0);
+        is_heard[1] |= consumers[1].1.try_iter().any(|event| speed_of(&event) == -1.0);
+        is_heard == [true; 2]
+    });
+    for number in 0..200 {
+        suppliers[0].publish(&wind_event("Wind", number.into())).unwrap();
+        suppliers[1].publish(&wind_event("Wind", (1000 + number).into())).unwrap();
+    }
+    let mut heard = [Vec::new(), Vec::new()];
+    let mut hear = || {
+        for (heard, (_, events)) in heard.iter_mut().zip(&consumers) {
+            heard.extend(events.try_iter().map(|event| speed_of(&event)).filter(|speed| *speed >= 0.0));
+        }
+        heard.clone()
+    };
+    wait_until("both have all", || hear().iter().all(|heard| heard.len() >= 400));
+    // What came from DDS has been looked at, and left out: so nothing is under way any more.
+    wait_until("neither has anything left to write", || {
+        services.iter().all(|service| {
+            count(service, Counter::DdsOut) == hellos + 200
+                && count(service, Counter::DdsEchoes) == count(service, Counter::DdsIn)
+        })
+    });
+    for heard in hear() {
+        let (of_one, of_other): (Vec<f64>, Vec<f64>) = heard.into_iter().partition(|speed| *speed < 1000.0);
+        assert_eq!(of_one, (0..200).map(f64::from).collect::<Vec<_>>());
+        assert_eq!(of_other, (1000..1200).map(f64::from).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn programs_of_ros_meet_those_of_corba() {
     let declared = DdsType {
         topic: "rt/declared".into(),
@@ -324,6 +373,82 @@ fn a_flood_to_dds_waits_for_a_slow_reader_and_nothing_is_lost() {
         speeds.extend(taken(&reader, 1).into_iter().filter(is_of_flood));
     }
     assert_eq!(speeds, (0..500).map(|number| wind_sample(number.into())).collect::<Vec<_>>());
+}
+
+/// A second program of DDS, as [`participant`].
+fn another_participant(test: u32) -> Participant {
+    let (inside, outside) = (160 + test, domain(test));
+    let more = format!(
+        "<CycloneDDS><Domain><Discovery><ExternalDomainId>{outside}</ExternalDomainId></Discovery></Domain></CycloneDDS>"
+    );
+    Participant::new(inside, &Options { more: Some(more), ..Options::loopback() }).unwrap()
+}
+
+/// Events of 20,000 octets, numbered by their speed.
+fn large_event(number: u32) -> StructuredEvent {
+    let fields =
+        vec![("station".into(), Value::String("x".repeat(20_000))), ("speed".into(), Value::Double(number.into()))];
+    let value = Value::Struct { type_name: "Wind".into(), fields };
+    StructuredEvent { remainder: AnyValue { type_code: wind(), value }, ..wind_event("Wind", 0.0) }
+}
+
+fn numbers_taken(reader: &Reader, numbers: &mut Vec<f64>) {
+    let number_of = |cdr: &[u8]| f64::from_ne_bytes(cdr[cdr.len() - 8..].try_into().unwrap());
+    reader.take(64, |sample| numbers.push(number_of(sample.cdr))).unwrap();
+}
+
+/// Once a reader that was alive and took nothing held its join, all other readers of it, and then the channel's suppliers, as long as it lived.
+#[test]
+fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
+    let mut config = config(join(12));
+    config.dds.writer_bytes_max = 16 << 10;
+    config.dds.hold_timeout_ms = 1000;
+    let service = service_with(config);
+    let (program, stuck_program) = (participant(12), another_participant(12));
+    let reader_in = |program: &Participant, samples_max| {
+        program.topic("Wind", &wind()).unwrap().reader(&Qos { samples_max, ..in_partition(12) }).unwrap()
+    };
+    let good = reader_in(&program, 4096);
+    // One in the same program as the stuck one is held by it: Cyclone waits where it receives. What comes of that is the same for both.
+    let neighbour = reader_in(&stuck_program, 4096);
+    // The last, so that it is the first to go: the others of its program could not while it is full.
+    let stuck = reader_in(&stuck_program, 1);
+    let supplier = supplier(&service);
+    let (published, mut numbers) = (Cell::new(0), Vec::new());
+    // Until the service's writer knows a reader, it writes nothing for it. Each event waits until the one before was written, so that the
+    // supplier, which is this thread, never does.
+    let publish = || {
+        if count(&service, Counter::DdsOut) == u64::from(published.get()) {
+            supplier.publish(&large_event(published.get())).unwrap();
+            published.set(published.get() + 1);
+        }
+    };
+    wait_until("the stuck reader and its neighbour are let go", || {
+        publish();
+        numbers_taken(&good, &mut numbers);
+        count(&service, Counter::DdsReadersLetGo) >= 2
+    });
+    let until = published.get() + 200;
+    wait_until("suppliers and the good reader go on, and the others are tried in vain", || {
+        publish();
+        numbers_taken(&good, &mut numbers);
+        count(&service, Counter::DdsReadersLetGo) >= 4 && numbers.last() >= Some(&f64::from(until))
+    });
+    let until = published.get();
+    assert_eq!(count(&service, Counter::DdsReadersBack), 0);
+    // Both take again: they are tried, and get what is published from then on.
+    let (mut of_stuck, mut of_neighbour) = (Vec::new(), Vec::new());
+    wait_until("both are back", || {
+        publish();
+        numbers_taken(&good, &mut numbers);
+        numbers_taken(&stuck, &mut of_stuck);
+        numbers_taken(&neighbour, &mut of_neighbour);
+        let has_new = |numbers: &[f64]| numbers.last().is_some_and(|last| *last >= f64::from(until));
+        count(&service, Counter::DdsReadersBack) == 2 && has_new(&of_stuck) && has_new(&of_neighbour)
+    });
+    let first = numbers[0];
+    let is_whole = numbers.iter().zip(0..).all(|(number, at)| *number == first + f64::from(at));
+    assert!(is_whole, "the good one has all, in order: {numbers:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use dds::{Error, Options, Participant, Qos, Reader, WriteError, Writer};
+use dds::{Error, Options, Participant, Qos, Reader, ReliableReader, WriteError, Writer};
 use testing::wait_until;
 
 use crate::support::{blob, blob_type, matched, named, number_of, number_type, pair, side, taken, until_matched};
@@ -308,4 +308,65 @@ fn participants_of_a_process_share_its_domain() {
     let id = a.domain();
     drop(a);
     assert_eq!(Participant::new(id, &Options::loopback()).unwrap().domain(), id);
+}
+
+/// A third side, of which a reader is there beside the one without room.
+fn beside(test: u32, options: Options, writer: &Writer) -> Reader {
+    let third = side(test, 40, options);
+    let reader = third.topic(writer.topic().name(), &blob_type()).unwrap().reader(&Qos::default()).unwrap();
+    wait_until("all three know each other", || {
+        writer.status().unwrap().readers == 2 && reader.status().unwrap().writers == 1
+    });
+    reader
+}
+
+fn behind_of(writer: &Writer) -> Vec<ReliableReader> {
+    writer.reliable_readers().unwrap().into_iter().filter(ReliableReader::is_behind).collect()
+}
+
+#[test]
+fn a_reader_without_room_is_named_let_go_and_matched_again() {
+    let options = Options { lease_ms: 3_000_000, writer_bytes_max: 16 << 10, ..Options::loopback() };
+    let sides = (side(14, 0, options.clone()), side(14, 1, options.clone()));
+    let (writer, full, mut written) = held(14, &sides);
+    let other = beside(14, options, &writer);
+    let behind = behind_of(&writer);
+    let [named] = behind.as_slice() else { panic!("{behind:?}") };
+    assert_eq!((named.guid, named.participant), (full.guid(), sides.1.guid()));
+    assert_eq!(named.pid, std::process::id().to_string());
+    assert!(named.address.starts_with("udp/127.0.0.1:") && !named.host.is_empty(), "{named}");
+    assert_eq!(named.written, u64::from(written));
+    // Whom nobody waits for does not hold the others.
+    assert!(writer.unmatch(full.guid()).unwrap());
+    assert_eq!((writer.status().unwrap().readers, behind_of(&writer)), (1, Vec::new()));
+    let first = written;
+    let mut numbers = Vec::new();
+    wait_until("others have fifty times what the writer has room for", || {
+        if written < first + 100 && writer.write(&blob(written, 8000)).is_ok() {
+            written += 1;
+        }
+        other.take(64, |sample| numbers.push(number_of(sample.cdr))).unwrap();
+        numbers.len() == 100
+    });
+    assert_eq!(numbers, (first..first + 100).collect::<Vec<_>>());
+    // It has room again, and gets what is written from then on.
+    assert!(writer.match_again(full.guid()).unwrap());
+    let again = written;
+    let mut numbers = Vec::new();
+    wait_until("it has taken and confirmed what is new", || {
+        if written < again + 10 && writer.write(&blob(written, 8000)).is_ok() {
+            written += 1;
+        }
+        full.take(64, |sample| numbers.push(number_of(sample.cdr))).unwrap();
+        other.take(64, |_| {}).unwrap();
+        numbers.last() == Some(&(again + 9)) && behind_of(&writer).is_empty()
+    });
+    // What it was sent before it was let go, and then the new ones.
+    let new = numbers.iter().position(|number| *number >= again).unwrap();
+    assert_eq!(numbers.split_off(new), (again..again + 10).collect::<Vec<_>>());
+    assert_eq!(numbers, (1..).take(numbers.len()).collect::<Vec<_>>());
+    assert!(numbers.len() <= usize::try_from(first).unwrap());
+    let guid = full.guid();
+    drop(full);
+    wait_until("it is gone", || !writer.match_again(guid).unwrap());
 }

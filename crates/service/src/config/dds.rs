@@ -25,6 +25,10 @@ pub struct Dds {
     /// Octets that a writer keeps for readers that are behind, 16 KiB to 1 GiB. Default 1 MiB. When they are spent the join waits for its
     /// readers, and then the channel for the join.
     pub writer_bytes_max: u32,
+    /// How long a reader in DDS may take nothing while its join waits for it, in milliseconds, 0 to 604,800,000 (a week); looked at each
+    /// second. Default 20,000, less than `delivery.hold_timeout_ms`, after which the channel would not wait for the join. Then the join waits
+    /// for it no more, and tries it again later; 0 is never.
+    pub hold_timeout_ms: u32,
     /// More of Cyclone's own configuration, as `CYCLONEDDS_URI` has it. Default: none.
     pub cyclone: Option<String>,
     /// Which channels are joined, and to what; 32 at most. Default: none, and nobody takes part in DDS.
@@ -172,6 +176,7 @@ impl Default for Dds {
             peers: Vec::new(),
             peer_participants_max: 32,
             writer_bytes_max: 1 << 20,
+            hold_timeout_ms: 20_000,
             cyclone: None,
             joins: Vec::new(),
         }
@@ -227,6 +232,7 @@ impl Dds {
         in_range("dds.joins (entries)", u32::try_from(self.joins.len()).unwrap_or(u32::MAX), 0, JOINS_MAX as u64)?;
         in_range("dds.peer_participants_max", self.peer_participants_max, 1, 119)?;
         in_range("dds.writer_bytes_max", self.writer_bytes_max, 16 << 10, 1 << 30)?;
+        in_range("dds.hold_timeout_ms", self.hold_timeout_ms, 0, 604_800_000)?;
         for (at, join) in self.joins.iter().enumerate() {
             in_range("dds.joins.domain", join.domain, 0, 232)?;
             in_range("dds.joins.samples_max", join.samples_max, 1, 1 << 20)?;

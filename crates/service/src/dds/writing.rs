@@ -8,6 +8,7 @@ use engine::Event;
 use giop::typecode::TypeCode;
 
 use super::events::{self, Found};
+use super::readers::{LetGo, Waiting};
 use super::{LOOKS_AFTER, TOPICS_MAX, qos, topic_of};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
@@ -25,6 +26,8 @@ pub(super) struct Writing {
     /// What to do with events, by the names and the marshalled type of their struct.
     kinds: HashMap<Vec<u8>, Kind>,
     writers: Vec<Writer>,
+    /// Readers for which nobody waits.
+    let_go: LetGo,
     key: Vec<u8>,
     sample: Vec<u8>,
 }
@@ -39,9 +42,9 @@ enum Kind {
 }
 
 impl Writing {
-    pub(super) fn new(participant: Participant, join: DdsJoin) -> Self {
-        let (kinds, writers) = (HashMap::new(), Vec::new());
-        Self { participant, join, kinds, writers, key: Vec::new(), sample: Vec::new() }
+    pub(super) fn new(participant: Participant, join: DdsJoin, hold_timeout: Option<Duration>) -> Self {
+        let (kinds, writers, let_go) = (HashMap::new(), Vec::new(), LetGo::new(hold_timeout));
+        Self { participant, join, kinds, writers, let_go, key: Vec::new(), sample: Vec::new() }
     }
 
     pub(super) fn run(mut self, ends: WritingEnds) {
@@ -59,9 +62,16 @@ impl Writing {
             if events.has_ended() {
                 return;
             }
+            self.look_after_readers(&mut done);
             // The bell rings a moment before the ring is given up: so it is looked again.
             bell.wait(Some(LOOKS_AFTER));
         }
+    }
+
+    /// Tries again readers that were let go.
+    fn look_after_readers(&mut self, done: &mut Post<Back>) {
+        let back = self.let_go.look(&self.join, &self.writers);
+        tell(done, Counter::DdsReadersBack, back);
     }
 
     /// Writes an event, and says what it counts as.
@@ -92,22 +102,29 @@ impl Writing {
                 kind
             }
         };
-        let writer = match kind {
+        let at = match kind {
             Kind::Left(counter) => return counter,
-            Kind::Written(at) => self.writers.get(at),
+            Kind::Written(at) => at,
         };
-        let Some(writer) = writer else { return Counter::DdsFailed };
         if events::write_sample(type_code, value, &mut self.sample).is_err() {
             return Counter::DdsNoValue;
         }
+        self.write_sample(at, done)
+    }
+
+    /// Writes the sample with that writer, and says what its event counts as.
+    fn write_sample(&mut self, at: usize, done: &mut Post<Back>) -> Counter {
+        self.look_after_readers(done);
+        let Some(writer) = self.writers.get(at) else { return Counter::DdsFailed };
+        let mut waiting = Waiting::new();
         loop {
             match writer.write(&self.sample) {
                 Ok(()) => return Counter::DdsOut,
                 // Nothing is lost: the channel's events wait for this one meanwhile, unless nobody waits for it any more.
                 Err(WriteError::Slowed) if !done.is_abandoned() => {
-                    if done.room() > done.capacity() / 2 {
-                        let _room = done.post(Back::Waits);
-                    }
+                    tell(done, Counter::DdsWaited, 1);
+                    let count = self.let_go.slowed(&self.join, at, writer, &mut waiting);
+                    tell(done, Counter::DdsReadersLetGo, count);
                 }
                 Err(_) => return Counter::DdsFailed,
             }
@@ -165,5 +182,12 @@ impl Writing {
             return Ok(topic);
         }
         self.participant.topic(name, of)
+    }
+}
+
+/// Has the lane count something, if there is more room than events need.
+fn tell(done: &mut Post<Back>, counter: Counter, count: u64) {
+    if count > 0 && done.room() > done.capacity() / 2 {
+        let _room = done.post(Back::Counted(counter, count));
     }
 }

@@ -103,8 +103,8 @@ pub(crate) struct ToDds {
 pub(crate) enum Back {
     /// An event has been dealt with, and counts there.
     Done(Arc<Event>, Counter),
-    /// An event waits for readers.
-    Waits,
+    /// So many of something, which the lane counts.
+    Counted(Counter, u64),
 }
 
 /// Whether a proxy is there.
@@ -356,9 +356,12 @@ impl Core {
     fn take_back_from_dds(&mut self, at: usize) {
         let Some(join) = self.doors.dds.joins.get_mut(at) else { return };
         while let Some(back) = join.done.take() {
-            let Back::Done(event, counts) = back else {
-                self.counters.add(Counter::DdsWaited, 1);
-                continue;
+            let (event, counts) = match back {
+                Back::Done(event, counts) => (event, counts),
+                Back::Counted(counter, count) => {
+                    self.counters.add(counter, count);
+                    continue;
+                }
             };
             join.out = join.out.saturating_sub(1);
             join.out_bytes = join.out_bytes.saturating_sub(event.bytes.len());
