@@ -88,6 +88,7 @@ fn run(command: &Command, out: &mut Output<'_>) -> Result<(), BenchError> {
         Command::Durable(options) => durable::run(options, out),
         Command::History(options) => history::run(options, out),
         Command::Tls(options) => tls::run(options, out),
+        Command::Json(options) => performance::json::run(options, out),
         Command::Overflow(options) => overflow::run(options, out),
         Command::PathsLoad(options) => experiments::load::run(options, out),
         Command::PathsLatency(options) => experiments::latency::run(options, out),

@@ -41,6 +41,9 @@ pub(crate) enum Command {
     /// What TLS costs an event, beside a bare relay
     #[command(after_help = crate::tls::EXAMPLES)]
     Tls(crate::tls::TlsOptions),
+    /// What an event takes by lines of JSON, beside CORBA's door
+    #[command(after_help = crate::performance::json::EXAMPLES)]
+    Json(crate::performance::json::JsonOptions),
     /// A consumer that sleeps while events go on coming, and gets them all when it wakes
     #[command(after_help = crate::overflow::EXAMPLES)]
     Overflow(crate::overflow::OverflowOptions),

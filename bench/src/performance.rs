@@ -8,6 +8,7 @@ pub(crate) mod ends;
 pub(crate) mod endurance;
 mod experiments;
 pub(crate) mod fan_out;
+pub(crate) mod json;
 mod lines;
 mod meters;
 mod page;

@@ -140,6 +140,20 @@ impl Campanile {
         Self::start_confined(core, None, &serve)
     }
 
+    /// Starts a service on free ports of loopback, all of it on this core if there is one. Also where its door for lines of JSON is.
+    pub fn start_with_json(core: Option<usize>) -> Result<(Self, SocketAddr), BenchError> {
+        let any = "127.0.0.1:0";
+        let serve = arguments(["serve", "--data", "none", "--listen", any, "--json-listen", any]);
+        let ready = |line: &str| {
+            let (_, json) = line.split_once("; lines of JSON at ")?;
+            Some((ready_address(line)?, json.split([';', ' ']).next()?.parse::<SocketAddr>().ok()?))
+        };
+        let program = program()?;
+        let (process, (address, json)) =
+            Process::start_confined("campanile serve", Some(program.as_os_str()), (core, None), &serve, ready)?;
+        Ok((Self { process, service: Service::at(address, Ipv4Addr::LOCALHOST.into()) }, json))
+    }
+
     fn start_with(serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
         Self::start_confined(None, None, serve)
     }

@@ -19,15 +19,17 @@ mod campanile;
 mod cyclonedds;
 mod floors;
 pub(crate) mod jacorb;
+mod json;
 mod nats;
 mod omnievents;
 mod omniorb;
 mod peers;
 
-use campanile::CampanileContender;
+pub(super) use campanile::CampanileContender;
 use cyclonedds::CycloneDds;
 use floors::{Relay, Writev};
 use jacorb::JacOrb;
+pub(super) use json::JsonDoor;
 use nats::Nats;
 use omnievents::OmniEvents;
 use omniorb::OmniOrb;

@@ -32,7 +32,7 @@ const FAN_OUT_RATE: f64 = 10.0;
 const JUDGED_CROWD: (u32, u32) = (100, 10);
 
 /// Where all have as many rounds.
-const NOBODY: (&[&str], u32) = (&[], 0);
+pub(super) const NOBODY: (&[&str], u32) = (&[], 0);
 
 /// What may wait for a consumer of the service until the publisher has to, where as many events are sent as get through.
 const QUEUE: u32 = 4096;
@@ -77,7 +77,7 @@ pub(super) struct Bench<'a> {
 }
 
 /// Seconds of a turn, with events that do not count before.
-fn plan(rate: f64, warm_up: f64, window: f64) -> Plan {
+pub(super) fn plan(rate: f64, warm_up: f64, window: f64) -> Plan {
     Plan {
         period: if rate > 0.0 { clock::nanoseconds(1.0 / rate) } else { 0 },
         warm_up: clock::nanoseconds(warm_up),
@@ -356,7 +356,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-fn latencies(_: &Scenario, outcome: &Outcome) -> Figures {
+/// What is told of a turn of events at fixed times.
+pub(super) fn latencies(_: &Scenario, outcome: &Outcome) -> Figures {
     let mut figures = percentiles(&outcome.since_due(), &outcome.since_sent());
     figures.insert("late_pushes", ratio(outcome.sent.late, 1));
     common(outcome, 1.0, &mut figures);

@@ -97,8 +97,11 @@ impl Pool {
 
     /// The [`interval_95`] of the ratio of two pools' figures. `None` where there is no such percentile.
     pub(super) fn interval_95(&self, below: &Self, figure: &str) -> Option<(f64, f64)> {
-        let part = SINCE_DUE.iter().find(|(name, _)| *name == figure)?.1;
-        interval_95([(&self.since_due, self.keeps), (&below.since_due, below.keeps)], part)
+        let part = |names: [(&str, f64); 5]| names.into_iter().find(|(name, _)| *name == figure).map(|(_, part)| part);
+        match part(SINCE_DUE) {
+            Some(part) => interval_95([(&self.since_due, self.keeps), (&below.since_due, below.keeps)], part),
+            None => interval_95([(&self.since_sent, self.keeps), (&below.since_sent, below.keeps)], part(SINCE_SENT)?),
+        }
     }
 }
 

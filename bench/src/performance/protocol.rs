@@ -8,10 +8,14 @@ use crate::wire::Stamp;
 use crate::{BenchError, Form};
 
 mod giop;
+mod json;
 mod nats;
 
 use giop::{GiopPublishing, GiopSubscribing};
+use json::{JsonPublishing, JsonSubscribing};
 use nats::{NatsPublishing, NatsSubscribing};
+
+pub(super) use json::write_digits;
 
 /// A language that ends speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +26,8 @@ pub(crate) enum Protocol {
     GiopBatch(u32),
     /// Messages of NATS.
     Nats,
+    /// Lines of JSON.
+    Json,
 }
 
 /// What a protocol has to know to publish.
@@ -41,6 +47,8 @@ pub(super) struct Prepared {
     pub(super) bytes: Vec<u8>,
     /// Where the payload of each of its events begins.
     pub(super) payloads: Vec<usize>,
+    /// Payloads are text, and stamps in them hexadecimal digits.
+    pub(super) is_text: bool,
     /// Where four octets are that number messages, in the machine's byte order, if there are any.
     pub(super) id: Option<usize>,
 }
@@ -92,6 +100,7 @@ impl Protocol {
             Self::Giop(form) => Box::new(GiopPublishing { form, events: 1 }),
             Self::GiopBatch(events) => Box::new(GiopPublishing { form: Form::Sequence, events }),
             Self::Nats => Box::new(NatsPublishing::default()),
+            Self::Json => Box::new(JsonPublishing),
         }
     }
 
@@ -101,6 +110,7 @@ impl Protocol {
             Self::Giop(form) => Box::new(GiopSubscribing::new(form, targets)),
             Self::GiopBatch(_) => Box::new(GiopSubscribing::new(Form::Sequence, targets)),
             Self::Nats => Box::new(NatsSubscribing),
+            Self::Json => Box::new(JsonSubscribing),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ends::{Answer, Order, Publish, Run, Sent, not_its_part};
 use super::lines::Lines;
-use super::protocol::{Prepared, Publishing, broken, unreachable_peer};
+use super::protocol::{Prepared, Publishing, broken, unreachable_peer, write_digits};
 use crate::process::say_answer;
 use crate::wire::{Phase, Stamp};
 use crate::{BenchError, Output, clock};
@@ -66,10 +66,13 @@ impl Block {
                 id = id.wrapping_add(1);
             }
             for &payload in &message.payloads {
-                if let Some(octets) = one.get_mut(payload..).and_then(|rest| rest.first_chunk_mut()) {
+                let Some(rest) = one.get_mut(payload..) else { continue };
+                if message.is_text {
+                    write_digits(&stamp.to_bytes(), rest);
+                } else if let Some(octets) = rest.first_chunk_mut() {
                     *octets = stamp.to_bytes();
-                    stamp.number += 1;
                 }
+                stamp.number += 1;
             }
         }
         bytes.get(..count * length).unwrap_or_default()

@@ -128,7 +128,7 @@ fn about(contender: &dyn Contender, missing: &Missing, options: &PerformanceOpti
 }
 
 /// The first and the last core, if there are two.
-fn cores() -> Result<Option<(usize, usize)>, BenchError> {
+pub(super) fn cores() -> Result<Option<(usize, usize)>, BenchError> {
     let allowed = sched_getaffinity(None)
         .map_err(|errno| BenchError::Io { doing: "looking at the cores", source: errno.into() })?;
     let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));

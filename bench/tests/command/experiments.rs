@@ -125,3 +125,22 @@ fn what_tls_costs_is_told_beside_a_service_in_the_clear_and_a_relay() {
         assert!(report[contender]["p50_ns"].as_u64().unwrap() > 0, "{contender}: {report}");
     }
 }
+
+#[test]
+fn lines_of_json_are_told_beside_corbas_door_and_judged() {
+    let output = campanile_bench(&["json", "--quick", "--rounds", "2", "--json"]);
+    assert!(!output.stdout.is_empty(), "{}: {}", output.status, text(&output.stderr));
+    let report = json(&text(&output.stdout));
+    let rows = report["rows"].as_array().unwrap();
+    let doors: Vec<_> = rows.iter().map(|row| row["contender"].as_str().unwrap()).collect();
+    assert_eq!(doors, ["campanile", "json"]);
+    for row in rows {
+        let pooled = &row["pooled"];
+        assert!(pooled["sent_p50_us"].as_f64().unwrap() > 0.0 && pooled["sent_p99_us"].is_number(), "{row}");
+        assert_eq!([&pooled["lost"], &pooled["repeated"], &pooled["out_of_order"]].map(Json::as_f64), [Some(0.0); 3]);
+    }
+    // Which it is, is the machine's.
+    let is_met = report["ratios"]["latency_p50"].as_f64().unwrap() <= 1.5;
+    assert_eq!(report["aims"][0]["met"], is_met);
+    assert_eq!(output.status.code(), Some(i32::from(!is_met)), "{}", text(&output.stderr));
+}

@@ -80,6 +80,13 @@ impl Lines {
         self.kept.extend_from_slice(input);
     }
 
+    /// What is kept, for who wants no more lines.
+    pub(crate) fn take_all(self) -> Vec<u8> {
+        let Self { mut kept, from, .. } = self;
+        kept.drain(..from);
+        kept
+    }
+
     /// Nothing is kept any more.
     fn forget(&mut self) {
         self.from = 0;

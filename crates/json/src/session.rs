@@ -84,6 +84,12 @@ impl Session {
         self.lines.keep(input);
     }
 
+    /// Nothing more comes. Whether a line was begun, which never will be whole: it is done with.
+    pub fn end(&mut self) -> bool {
+        self.has_ended = true;
+        !core::mem::take(&mut self.lines).take_all().trim_ascii().is_empty()
+    }
+
     /// Octets that were read and kept.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
@@ -151,6 +157,21 @@ mod tests {
     fn requests_come_in_lines_and_empty_lines_mean_nothing() {
         assert_eq!(heard(&[b"\r\n \n", PING, b"\n", b"{\"op\":\"ping\",\"id\":1}\r\n"].concat()), [pinged(), pinged()]);
         assert_eq!(heard(b"{\"op\":\"ping\",\"id\":1}"), [], "half a line");
+    }
+
+    #[test]
+    fn half_a_line_is_known_at_the_end_and_done_with() {
+        for cut in 0..=PING.len() {
+            let mut session = Session::new(Limits::default());
+            let whole = hear(&mut session, PING.get(..cut).unwrap(), usize::MAX);
+            assert_eq!(whole.len(), usize::from(cut == PING.len()));
+            assert_eq!(session.end(), (1..PING.len()).contains(&cut), "cut at {cut}");
+            assert_eq!((session.end(), session.kept_bytes()), (false, 0));
+            assert_eq!(hear(&mut session, PING, usize::MAX), []);
+        }
+        let mut session = Session::new(Limits::default());
+        hear(&mut session, b" \r", usize::MAX);
+        assert!(!session.end(), "nothing was said");
     }
 
     #[test]

@@ -93,6 +93,19 @@ impl Tag {
         door.copied().unwrap_or(Self::Giop)
     }
 
+    /// What is said to a client for whom there is no place, where the protocol has words for that.
+    #[cold]
+    pub(crate) fn no_place(self, reason: &str) -> Option<Vec<u8>> {
+        match self {
+            Self::Json => {
+                let mut line = Vec::new();
+                ::json::answer::error(&mut line, None, reason);
+                Some(line)
+            }
+            Self::Giop | Self::Tempo | Self::Dds => None,
+        }
+    }
+
     /// The first of the handles that the door gives its clients' proxies in the objects of CORBA: each door has 2^56 of them.
     pub(crate) const fn first_peer(self) -> Peer {
         Peer(Guest::FIRST_PEER.0 | self.number() << 56)

@@ -38,7 +38,8 @@ impl Publishing for GiopPublishing {
         let response = if acknowledged { Response::Expected } else { Response::None };
         let shape = Shape { response, events: self.events, ..Shape::new(self.form, target, payload_bytes) };
         let message = PushMessage::build(&shape);
-        Prepared { bytes: message.bytes().to_vec(), payloads: message.payloads().to_vec(), id: Some(REQUEST_ID.start) }
+        let (bytes, payloads) = (message.bytes().to_vec(), message.payloads().to_vec());
+        Prepared { bytes, payloads, is_text: false, id: Some(REQUEST_ID.start) }
     }
 
     fn acknowledged(&mut self, bytes: &[u8], _answers: &mut Vec<u8>) -> Result<Acknowledged, BenchError> {

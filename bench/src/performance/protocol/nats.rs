@@ -33,7 +33,7 @@ impl Publishing for NatsPublishing {
         let payloads = vec![bytes.len()];
         bytes.extend_from_slice(&payload);
         bytes.extend_from_slice(END);
-        Prepared { bytes, payloads, id: None }
+        Prepared { bytes, payloads, is_text: false, id: None }
     }
 
     fn acknowledged(&mut self, bytes: &[u8], answers: &mut Vec<u8>) -> Result<Acknowledged, BenchError> {

@@ -12,6 +12,7 @@ mod doctor;
 mod filter;
 mod history;
 mod info;
+mod json_connections;
 mod keeping;
 mod lines;
 mod measure;

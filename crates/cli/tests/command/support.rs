@@ -16,6 +16,8 @@ pub(crate) struct Serve {
     pub(crate) address: String,
     /// The same of its door for Tempo, if it has one; with TLS, if it has no other.
     pub(crate) tempo: String,
+    /// The same of its door for lines of JSON.
+    pub(crate) json: String,
 }
 
 impl Serve {
@@ -42,7 +44,7 @@ impl Serve {
 
     fn of(mut child: Child) -> Self {
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new() };
+        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new(), json: String::new() };
         serve.wait_until_ready();
         serve
     }
@@ -51,15 +53,18 @@ impl Serve {
     pub(crate) fn spawn_waiting(command: &mut Command) -> (Self, String) {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new() };
+        let mut serve = Self { child, stdout, address: String::new(), tempo: String::new(), json: String::new() };
         let line = serve.line();
         (serve, line)
     }
 
     pub(crate) fn wait_until_ready(&mut self) {
         let line = self.line();
-        let of_tempo = line.split_once(" Tempo at ").map_or("", |(_, rest)| rest);
-        self.tempo = of_tempo.split([';', ' ', '\n']).next().unwrap_or_default().to_owned();
+        let place = |of: &str| {
+            let rest = line.split_once(of).map_or("", |(_, rest)| rest);
+            rest.split([';', ' ', '\n']).next().unwrap_or_default().to_owned()
+        };
+        (self.tempo, self.json) = (place(" Tempo at "), place(" lines of JSON at "));
         self.address = line
             .strip_prefix("campanile: ready at ")
             .and_then(|rest| rest.split_once(','))

@@ -341,6 +341,95 @@ fn half_a_line_may_take_its_time_and_no_longer() {
     await_count(&service, Counter::IncompleteMessages, 1);
 }
 
+/// Time that is given anew with each octet would let a client keep half a line for good.
+#[test]
+fn octets_that_trickle_in_give_a_line_no_more_time() {
+    let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
+    let mut client = Lines::connect(&service);
+    client.send(PING);
+    assert_eq!(client.line().unwrap(), PONG);
+    client.stream.set_nonblocking(true).unwrap();
+    let mut sent = 0;
+    wait_until("half a line to have had its time", || {
+        // An octet for each look at the counter, and so few that the line does not become too long.
+        sent += usize::from(sent < 10_000 && client.stream.write(b"{").is_ok());
+        service.counters().read(Counter::IncompleteMessages) == 1
+    });
+    client.stream.set_nonblocking(false).unwrap();
+    let told = client.line().unwrap();
+    assert!(told.starts_with(r#"{"error":null,"reason":""#) && told.contains("message_completion_ms"), "{told}");
+    assert_eq!(client.line(), None);
+    assert!(sent > 1, "{sent}");
+    await_count(&service, Counter::JsonConnectionsOpen, 0);
+}
+
+#[test]
+fn who_sends_an_octet_at_a_time_is_served_and_so_are_the_others_meanwhile() {
+    let service = start();
+    let (_consumer, received) = corba_consumer(&service);
+    let mut subscriber = Lines::subscribed(&service, "");
+    let mut other = Lines::connect(&service);
+    let mut slow = Lines::connect(&service);
+    for (number, octet) in (1..).zip(format!("{}\n", wind(1_000)).as_bytes()) {
+        slow.stream.write_all(&[*octet]).unwrap();
+        assert_eq!(other.ask(&wind(number)), format!("{{\"ok\":{number}}}"));
+        if *octet != b'\n' {
+            assert_eq!(subscriber.line().unwrap(), wind_event(number));
+            assert_eq!(received.next_in_time().field("speed"), Some(&Value::Long(i32::try_from(number).unwrap())));
+        }
+    }
+    assert_eq!(slow.line().unwrap(), r#"{"ok":1000}"#);
+    let last = [subscriber.line().unwrap(), subscriber.line().unwrap()];
+    assert!(last.contains(&wind_event(1_000)), "{last:?}");
+}
+
+/// What was cut off without its end was dropped without a word: to who uses `printf … | nc`, that looked as if it were carried out.
+#[test]
+fn half_a_line_is_never_carried_out_wherever_its_connection_ends() {
+    let service = start();
+    let mut subscriber = Lines::subscribed(&service, "");
+    let line = wind(7);
+    let mut refused = 0;
+    for cut in 1..=line.len() {
+        // Whoever listens on is told,
+        let mut polite = Lines::connect(&service);
+        polite.stream.write_all(&line.as_bytes()[..cut]).unwrap();
+        polite.stream.shutdown(Shutdown::Write).unwrap();
+        let told = polite.line().unwrap();
+        assert_eq!(
+            told, r#"{"error":null,"reason":"the last line has no end, and was not carried out"}"#,
+            "cut at {cut}"
+        );
+        assert_eq!(polite.line(), None, "cut at {cut}");
+        refused += 1;
+        await_count(&service, Counter::JsonLinesRefused, refused);
+        // and whoever has gone is not waited for.
+        let mut rude = Lines::connect(&service);
+        assert_eq!(rude.ask(PING), PONG);
+        rude.stream.write_all(&line.as_bytes()[..cut]).unwrap();
+        drop(rude);
+        refused += 1;
+        await_count(&service, Counter::JsonLinesRefused, refused);
+        await_count(&service, Counter::JsonConnectionsOpen, 1);
+    }
+    // None of it came to anything, and the line is good if it is whole.
+    assert_eq!(Lines::connect(&service).ask(&line), r#"{"ok":7}"#);
+    assert_eq!(subscriber.line().unwrap(), wind_event(7));
+    assert_eq!(subscriber.ask(PING), PONG);
+}
+
+#[test]
+fn a_subscriber_that_ends_in_the_middle_of_a_line_is_told_and_listens_on() {
+    let service = start();
+    let mut subscriber = Lines::subscribed(&service, "");
+    subscriber.stream.write_all(b"{\"op\":\"ping\",\"id\":3}").unwrap();
+    subscriber.stream.shutdown(Shutdown::Write).unwrap();
+    assert!(subscriber.line().unwrap().starts_with(r#"{"error":null,"reason":"the last line has no end"#));
+    assert_eq!(Lines::connect(&service).ask(&wind(5)), r#"{"ok":5}"#);
+    assert_eq!(subscriber.line().unwrap(), wind_event(5));
+    assert_eq!(service.counters().read(Counter::IncompleteMessages), 0, "nothing is waited for");
+}
+
 #[test]
 fn a_reader_that_does_not_read_delays_nobody_and_gets_all_when_it_does() {
     const EVENTS: u32 = 2_000;
@@ -401,26 +490,55 @@ fn a_thousand_idle_connections_cost_the_others_nothing() {
     let idle: Vec<Lines> = (0..1_000).map(|_| Lines::connect(&service)).collect();
     await_count(&service, Counter::JsonConnectionsOpen, 1_000);
     let mut subscriber = Lines::subscribed(&service, "");
+    let (_consumer, received) = corba_consumer(&service);
     let before = service.counters().read(Counter::Cycles);
     assert_eq!(Lines::connect(&service).ask(&wind(1)), r#"{"ok":1}"#);
     assert_eq!(subscriber.line().unwrap(), wind_event(1));
+    assert_eq!(received.next_in_time().field("speed"), Some(&Value::Long(1)));
     assert!(service.counters().read(Counter::Cycles) - before < 100, "the lane goes round for nothing");
     drop(idle);
     await_count(&service, Counter::JsonConnectionsOpen, 1);
 }
 
 #[test]
+fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one_goes() {
+    let limits = Limits { connections_max: 1_000, client_share_percent: 100, ..Limits::default() };
+    let service = start_limited(limits);
+    let mut subscriber = Lines::subscribed(&service, "");
+    let mut idle: Vec<Lines> = (1..1_000).map(|_| Lines::connect(&service)).collect();
+    await_count(&service, Counter::JsonConnectionsOpen, 1_000);
+    let mut beyond = Lines::connect(&service);
+    assert_eq!(
+        beyond.line().unwrap(),
+        r#"{"error":null,"reason":"as many connections are open as may be (limits.connections_max)"}"#
+    );
+    assert_eq!(beyond.line(), None);
+    assert_eq!(service.counters().read(Counter::ConnectionsRefused), 1);
+    assert_eq!(service.counters().read(Counter::ConnectionsLimit), 1);
+    // Those that are there are served as before, and so is who comes when one of them has gone.
+    let mut publisher = idle.pop().unwrap();
+    assert_eq!(publisher.ask(&wind(1)), r#"{"ok":1}"#);
+    assert_eq!(subscriber.line().unwrap(), wind_event(1));
+    idle.pop();
+    await_count(&service, Counter::JsonConnectionsOpen, 999);
+    assert_eq!(Lines::connect(&service).ask(PING), PONG);
+}
+
+#[test]
 fn connections_count_with_corbas_and_reach_the_same_share() {
     let service = start_limited(Limits { connections_max: 40, ..Limits::default() });
     let mut open = Vec::new();
-    loop {
+    let told = loop {
         let mut client = Lines::connect(&service);
-        if client.stream.write_all(format!("{PING}\n").as_bytes()).is_err() || client.line().is_none() {
-            break;
+        // It may be closed before it has said anything.
+        let _ = client.stream.write_all(format!("{PING}\n").as_bytes());
+        match client.line() {
+            Some(line) if line == PONG => open.push(client),
+            told => break told,
         }
-        open.push(client);
-    }
+    };
     assert_eq!(open.len(), 30);
+    assert!(told.is_some_and(|told| told.contains("from this address")));
     assert!(service.counters().read(Counter::ConnectionsShare) >= 1);
 }
 

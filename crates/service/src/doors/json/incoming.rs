@@ -111,7 +111,7 @@ impl Core {
                 Ok(0) => {
                     // It may have sent its last request and wait for the answer, or for events.
                     connection.input.has_ended = true;
-                    self.doors.json.note_due(token);
+                    self.process_json(token, &[]);
                 }
                 // No line begins so.
                 Ok(_) if tls::is_hello(&buffer) => {
@@ -162,6 +162,12 @@ impl Core {
                 }
                 Heard::End(reason) => self.distrust_json(token, &reason),
             }
+        }
+        let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
+        if connection.input.has_ended && !connection.input.is_stalled && connection.input.session.end() {
+            // As `printf` sends it, without an end: whoever did is not to believe that it was carried out.
+            self.counters.add(Counter::JsonLinesRefused, 1);
+            self.refuse_json(token, None, "the last line has no end, and was not carried out");
         }
         let now = self.clock.now;
         let Some(connection) = self.doors.json.connections.get_mut(token) else { return };

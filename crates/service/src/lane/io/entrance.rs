@@ -112,7 +112,16 @@ impl Worker {
                     return self.listen(door, layer, false);
                 }
             };
-            let Some(place) = self.place_for(door, layer, address) else { continue };
+            let place = match self.place_for(door, layer, address) {
+                Ok(place) => place,
+                Err(reason) => {
+                    // It is new, so what there is of it fits; with TLS there are no words before the handshake.
+                    if let (Layer::Plain, Some(words)) = (layer, door.no_place(reason)) {
+                        let _ = net::write(&tcp, &words);
+                    }
+                    continue;
+                }
+            };
             let slice = self.core.io.slices.arrive(place.account().ip());
             let is_in = match layer {
                 Layer::Plain => {
@@ -197,7 +206,7 @@ impl Worker {
         if self.core.office.draining.has_begun() {
             return;
         }
-        let Some(place) = self.place_for(Tag::Json, Layer::Plain, address) else { return };
+        let Ok(place) = self.place_for(Tag::Json, Layer::Plain, address) else { return };
         let (shown, identity) = (account.identity(), place.account().identity());
         shown.certified().map(|name| identity.certify(Arc::clone(name)));
         shown.token().map(|name| identity.show_token(Arc::clone(name)));
@@ -207,11 +216,15 @@ impl Worker {
         }
     }
 
-    /// A place for a connection from there, if there is one for it.
-    fn place_for(&mut self, door: Tag, layer: Layer, address: SocketAddr) -> Option<Charge> {
-        let account = self.clients.addresses.as_mut()?.open(address.ip());
+    /// A place for a connection from there.
+    ///
+    /// # Errors
+    /// Why there is none, for its client.
+    fn place_for(&mut self, door: Tag, layer: Layer, address: SocketAddr) -> Result<Charge, &'static str> {
+        let Some(addresses) = &mut self.clients.addresses else { return Err("no connections are taken here") };
+        let account = addresses.open(address.ip());
         let spent = match account.charge(Resource::Connections, 1) {
-            Ok(place) => return Some(place),
+            Ok(place) => return Ok(place),
             Err(spent) => spent,
         };
         self.core.counters.add(Counter::ConnectionsRefused, 1);
@@ -224,7 +237,10 @@ impl Worker {
                 format!("closed a connection from {address}: {open} from there are open, its share of {max}")
             }
         });
-        None
+        Err(match spent.by {
+            SpentBy::All => "as many connections are open as may be (limits.connections_max)",
+            SpentBy::Client => "as many connections from this address are open as may be (limits.client_share_percent)",
+        })
     }
 
     /// Logs the first refusal of an episode; the counter has the others.
