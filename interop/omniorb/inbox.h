@@ -35,20 +35,12 @@ public:
         tells_(args.has("tell")),
         raise_(args.text("raise", "")),
         raise_at_(args.number("raise-at", 0)),
-        raise_times_(args.number("raise-times", 1)),
-        inside_(args.text("inside", "")) {}
+        raise_times_(args.number("raise-times", 1)) {}
 
   void structured(const CosNotification::StructuredEvent& event) {
     if (tells_) return tell(event);
-    if (!inside_.empty()) {
-      const bool is_data = inside_ == "data" && event.filterable_data.length() == 1;
-      const CORBA::Any& value = is_data ? event.filterable_data[0].value : event.remainder_of_body;
-      return arrived(value, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
-        return shaper_.check(shape, index, source, value);
-      });
-    }
-    if (from_structured_) {
-      arrived(event.remainder_of_body, [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
+    if (from_structured_ || !shaper_.inside.empty()) {
+      arrived(shaper_.value_of(event), [&](const std::string& shape, std::uint32_t index, std::uint32_t source) {
         return shaper_.check_event(shape, index, source, event);
       });
       return;
@@ -231,7 +223,6 @@ private:
   const std::uint64_t raise_at_;
   const std::uint64_t raise_times_;
   // Only the value is looked at that is in the body, or in the data.
-  const std::string inside_;
   std::uint64_t raised_ = 0;
   std::uint64_t seen_ = 0;
   std::uint64_t bad_ = 0;

@@ -72,7 +72,7 @@ Orb::Orb(const Args& args)
     : orb_(start(args)),
       shaper_{orb_, args.text("chars", "latin-1") == "utf-8" ? Chars::utf8 : Chars::latin1,
               static_cast<std::uint32_t>(args.number("block", 1 << 20)),
-              static_cast<std::uint32_t>(args.number("payload", 128))} {
+              static_cast<std::uint32_t>(args.number("payload", 128)), args.text("inside", "")} {
   // Before there is any reference.
   intercept_priorities(args);
   CORBA::Object_var object = orb_->resolve_initial_references("RootPOA");

@@ -748,8 +748,26 @@ std::string Shaper::check(const std::string& shape, uint32_t index, uint32_t sou
   }
 }
 
+const CORBA::Any& Shaper::value_of(const CosNotification::StructuredEvent& event) const {
+  const bool is_datum = inside == "data" && event.filterable_data.length() == 1;
+  return is_datum ? event.filterable_data[0].value : event.remainder_of_body;
+}
+
 CosNotification::StructuredEvent Shaper::make_event(const std::string& shape, uint32_t index, uint32_t source) const {
   CosNotification::StructuredEvent event;
+  if (!inside.empty()) {
+    const CORBA::Any value = make(shape, index, source);
+    const CORBA::TypeCode_var type = value.type();
+    event.header.fixed_header.event_type.domain_name = "ALMA";
+    event.header.fixed_header.event_type.type_name = type->name();
+    if (inside != "data") {
+      event.remainder_of_body = value;
+      return event;
+    }
+    event.filterable_data.length(1);
+    event.filterable_data[0].value = value;
+    return event;
+  }
   Walk w(Random(seed_of_header(shape), index, source), true, *this);
   walk_event(w, shape, index, event);
   event.remainder_of_body = make(shape, index, source);
@@ -758,6 +776,15 @@ CosNotification::StructuredEvent Shaper::make_event(const std::string& shape, ui
 
 std::string Shaper::check_event(const std::string& shape, uint32_t index, uint32_t source,
                                 const CosNotification::StructuredEvent& event) const {
+  if (!inside.empty()) {
+    const CORBA::Any& value = value_of(event);
+    const CORBA::TypeCode_var type = value.type();
+    const auto& named = event.header.fixed_header.event_type;
+    if (std::string(named.type_name) != type->name()) return shape + ": its type_name is " + named.type_name.in();
+    if (inside == "data" && std::string(named.domain_name) != "ALMA")
+      return shape + ": its domain_name is " + named.domain_name.in();
+    return check(shape, index, source, value);
+  }
   try {
     CosNotification::StructuredEvent copy(event);
     Walk w(Random(seed_of_header(shape), index, source), false, *this);

@@ -22,11 +22,16 @@ struct Shaper {
   // Octets in a `block` and in the payload of a `small`.
   std::uint32_t block_size;
   std::uint32_t payload_size;
+  // Where a structured event has the value, and nothing else beside its type {"ALMA", the value's type}: in its `body`, or as its only
+  // datum (`data`), which is ALMA's convention. Empty: in the body of an event with properties.
+  std::string inside;
 
   CORBA::Any make(const std::string& shape, std::uint32_t index, std::uint32_t source) const;
   // Empty when all is as `make` would have made it; else what differs.
   std::string check(const std::string& shape, std::uint32_t index, std::uint32_t source, const CORBA::Any& value) const;
 
+  // The value that a structured event has inside, if it has one there.
+  const CORBA::Any& value_of(const CosNotification::StructuredEvent& event) const;
   CosNotification::StructuredEvent make_event(const std::string& shape, std::uint32_t index,
                                               std::uint32_t source) const;
   std::string check_event(const std::string& shape, std::uint32_t index, std::uint32_t source,

@@ -121,7 +121,7 @@ campanile_dds_type *campanile_dds_type_union(int32_t participant, const char *na
 int32_t campanile_dds_type_add_member(campanile_dds_type *type, const char *name, campanile_dds_type *member);
 int32_t campanile_dds_type_add_case(campanile_dds_type *type, const char *name, campanile_dds_type *member, uint32_t count, const int32_t *labels, int is_default);
 void campanile_dds_type_free(campanile_dds_type *type);
-int32_t campanile_dds_topic_create(int32_t participant, const char *name, campanile_dds_type *type);
+int32_t campanile_dds_topic_create(int32_t participant, const char *name, campanile_dds_type *type, int is_told);
 int32_t campanile_dds_describe(int32_t participant, const dds_typeinfo_t *information, int64_t timeout, uint8_t **bytes, size_t *length);
 void campanile_dds_bytes_free(uint8_t *bytes);
 

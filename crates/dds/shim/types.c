@@ -130,8 +130,8 @@ void campanile_dds_type_free(campanile_dds_type *type)
     free(type);
 }
 
-/* A topic of the type, which is left to the caller. */
-int32_t campanile_dds_topic_create(dds_entity_t participant, const char *name, campanile_dds_type *type)
+/* A topic of the type, which is left to the caller. Where it is not told, readers and writers match by the type's name alone. */
+int32_t campanile_dds_topic_create(dds_entity_t participant, const char *name, campanile_dds_type *type, int is_told)
 {
     dds_typeinfo_t *information = NULL;
     int32_t result = dds_dynamic_type_register(&type->dynamic, &information);
@@ -142,7 +142,19 @@ int32_t campanile_dds_topic_create(dds_entity_t participant, const char *name, c
     dds_free_typeinfo(information);
     if (result != DDS_RETCODE_OK)
         return result;
-    result = dds_create_topic(participant, descriptor, name, NULL, NULL);
+    const dds_topic_descriptor_t untold = {
+        .m_size = descriptor->m_size,
+        .m_align = descriptor->m_align,
+        .m_flagset = descriptor->m_flagset & ~DDS_TOPIC_XTYPES_METADATA,
+        .m_nkeys = descriptor->m_nkeys,
+        .m_typename = descriptor->m_typename,
+        .m_keys = descriptor->m_keys,
+        .m_nops = descriptor->m_nops,
+        .m_ops = descriptor->m_ops,
+        .m_meta = descriptor->m_meta,
+        .restrict_data_representation = descriptor->restrict_data_representation,
+    };
+    result = dds_create_topic(participant, is_told ? descriptor : &untold, name, NULL, NULL);
     dds_delete_topic_descriptor(descriptor);
     return result;
 }

@@ -158,9 +158,23 @@ impl Participant {
     /// # Errors
     /// There is one with another type; DDS has nothing for a part of the type; the name is no name.
     pub fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
+        self.topic_of_type(name, of, true)
+    }
+
+    /// The same, whose type nobody is told or asked for: its readers and writers match those of the same type's name. For writers and readers
+    /// that do not say what their type is, or not so that Cyclone understands it.
+    ///
+    /// # Errors
+    /// As [`Participant::topic`].
+    pub fn topic_untold(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
+        self.topic_of_type(name, of, false)
+    }
+
+    fn topic_of_type(&self, name: &str, of: &TypeCode, is_told: bool) -> Result<Topic, Error> {
         self.topic_by(name, of, |c_name| {
             let made = types::of_type_code(&self.shared.entity, of, self.naming)?;
-            self.shared.entity.topic(c_name, &made).map_err(|code| Error::Cyclone { what: "make a topic", code })
+            let topic = self.shared.entity.topic(c_name, &made, is_told);
+            topic.map_err(|code| Error::Cyclone { what: "make a topic", code })
         })
     }
 

@@ -7,7 +7,7 @@
 
 mod programs;
 
-use campanile::{Consumer, Event, Settings, Supplier};
+use campanile::{Consumer, Event, EventForm, Settings, Supplier};
 use interop::{Orb, channel_for_programs, further_consumer, supplier};
 use programs::{C, CPP, Frozen, JAVA, Language, begin, begin_at, programs};
 use std::sync::mpsc::channel;
@@ -310,9 +310,10 @@ module CampanileTest {
   struct Nested { string name; Line outline; Colour tint; Point origin; };
 };";
 
-/// Each struct comes from one orb, is published again by a program, and the other orb finds each field of it as the first made it.
-#[test]
-fn what_an_orb_sends_comes_as_structs_and_what_is_published_is_to_an_orb_what_its_idl_says() {
+/// Each struct comes from one orb, is published again by a program, and the other orb finds each field of it as the first made it: as a
+/// plain Any and then in the body, or as ALMA has it both times.
+fn is_passed_on_between_orbs(form: EventForm) {
+    let (sent, inside) = if form == EventForm::Alma { ("structured --inside data", "data") } else { ("any", "body") };
     for language in [C, CPP, JAVA] {
         for (from, to) in [(Orb::OmniOrb, Orb::JacOrb), (Orb::JacOrb, Orb::OmniOrb)] {
             let (service, _settings) = begin();
@@ -322,13 +323,24 @@ fn what_an_orb_sends_comes_as_structs_and_what_is_published_is_to_an_orb_what_it
                 _ => (&["pass_for_orbs", "Simple", "Again"][..], "nested,block"),
             };
             let shapes = format!("--scenario {shapes} --count 20 --block 4000");
-            let checks = further_consumer(to, &service, &again, &format!("--form structured --inside body {shapes}"));
-            let mut program = programs().start(language, words, &service.address().to_string());
+            let expects = format!("--form structured --inside {inside} {shapes}");
+            let checks = further_consumer(to, &service, &again, &expects);
+            let mut program = programs().start_with(language, words, &service.address().to_string(), form);
             assert_eq!(program.next_request().as_deref(), Some("ready"), "{language}: {}", program.errors());
-            supplier(from, &service, &channel, &format!("--form any {shapes}")).end().well();
+            supplier(from, &service, &channel, &format!("--form {sent} {shapes}")).end().well();
             checks.end().received_all(20);
             program.go_on();
             program.passes();
         }
     }
+}
+
+#[test]
+fn what_an_orb_sends_comes_as_structs_and_what_is_published_is_to_an_orb_what_its_idl_says() {
+    is_passed_on_between_orbs(EventForm::Body);
+}
+
+#[test]
+fn the_same_as_alma_has_it() {
+    is_passed_on_between_orbs(EventForm::Alma);
 }

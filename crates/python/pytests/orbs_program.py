@@ -48,7 +48,8 @@ class Block:
     after: campanile.u32
 
 
-supplier = campanile.Supplier("Again")
-consumer = campanile.Consumer("Simple").on(Nested, supplier.publish).on(Block, supplier.publish).ready()
+options = {"event_form": sys.argv[1], "event_domain": "ALMA" if sys.argv[1] == "alma" else ""}
+supplier = campanile.Supplier("Again", **options)
+consumer = campanile.Consumer("Simple", **options).on(Nested, supplier.publish).on(Block, supplier.publish).ready()
 print("ready", flush=True)
 sys.stdin.readline()

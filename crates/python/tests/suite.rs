@@ -133,13 +133,16 @@ fn a_program_goes_on_when_the_service_was_restarted() {
 #[test]
 fn what_an_orb_sends_comes_as_objects_and_what_is_published_is_to_an_orb_what_its_idl_says() {
     let folder = package("orbs");
-    for (from, to) in [(Orb::OmniOrb, Orb::JacOrb), (Orb::JacOrb, Orb::OmniOrb)] {
+    let pairs = [(Orb::OmniOrb, Orb::JacOrb), (Orb::JacOrb, Orb::OmniOrb)];
+    // As a plain Any and then in the body, and as ALMA has it both times.
+    let forms = [("any", "body"), ("structured --inside data", "data")];
+    for ((from, to), (sent, inside)) in pairs.into_iter().flat_map(|pair| forms.map(|form| (pair, form))) {
         let service = begin_at(&format!("{}:0", own_loopback()));
         let (channel, again) = (channel_for_programs(&service, "Simple"), channel_for_programs(&service, "Again"));
         const SHAPES: &str = "--scenario nested,block --count 20 --block 4000";
-        let checks = further_consumer(to, &service, &again, &format!("--form structured --inside body {SHAPES}"));
+        let checks = further_consumer(to, &service, &again, &format!("--form structured --inside {inside} {SHAPES}"));
         let mut child = with_package(&folder, &service.address().to_string())
-            .arg("orbs_program.py")
+            .args(["orbs_program.py", if inside == "data" { "alma" } else { "body" }])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -147,7 +150,7 @@ fn what_an_orb_sends_comes_as_objects_and_what_is_published_is_to_an_orb_what_it
         let _leash = Leash::new(&child, "a Python program");
         let said = BufReader::new(child.stdout.take().unwrap()).lines().next();
         assert_eq!(said.unwrap().unwrap(), "ready");
-        supplier(from, &service, &channel, &format!("--form any {SHAPES}")).end().well();
+        supplier(from, &service, &channel, &format!("--form {sent} {SHAPES}")).end().well();
         checks.end().received_all(20);
         drop(child.stdin.take());
         assert!(child.wait().unwrap().success());

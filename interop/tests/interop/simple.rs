@@ -77,7 +77,8 @@ mod by_shape {
 }
 
 fn settings(service: &Service, event_form: EventForm) -> Settings {
-    Settings { server: service.address().to_string(), event_form, ..Settings::default() }
+    let event_domain = if event_form == EventForm::Alma { "ALMA" } else { "" }.to_owned();
+    Settings { server: service.address().to_string(), event_form, event_domain, ..Settings::default() }
 }
 
 /// A service with the channel of the API's making, and its id.
@@ -113,9 +114,9 @@ fn what_an_orb_sends_comes_as_structs_and_what_is_published_is_to_an_orb_what_it
         let consumer = consumer.on(move |event: Nested| nested.publish(&event).unwrap()).unwrap();
         let consumer = consumer.on(move |event: Tree| tree.publish(&event).unwrap()).unwrap();
         let _consumer = consumer.on(move |event: Block| block.publish(&event).unwrap()).unwrap().ready().unwrap();
-        supplier(from, &service, &channel, "--form any --scenario nested,tree,block --count 30 --block 4000")
-            .end()
-            .well();
+        let sent = if form == EventForm::Alma { "structured --inside data" } else { "any" };
+        let words = format!("--form {sent} --scenario nested,tree,block --count 30 --block 4000");
+        supplier(from, &service, &channel, &words).end().well();
         checks.end().received_all(30);
     }
 }

@@ -1,6 +1,6 @@
 //! Programs in other languages: built once, and run with what they ask the driver for.
 
-use campanile::Settings;
+use campanile::{EventForm, Settings};
 use service::{Config, Service};
 use std::fmt;
 use std::fs;
@@ -77,6 +77,13 @@ impl Programs {
         fs::create_dir_all(&folder).unwrap();
         let prefix = folder.join("prefix");
         output(Command::new(here().join("install.sh")).arg(&library).arg(&prefix));
+        for (form, event_domain) in [(EventForm::Body, ""), (EventForm::Alma, "ALMA")] {
+            let folder = folder.join(form.to_string()).join("campanile");
+            fs::create_dir_all(&folder).unwrap();
+            let context = format!("event_form = \"{form}\"\nevent_domain = \"{event_domain}\"\n");
+            fs::write(folder.join("contexts.toml"), format!("selected = \"test\"\n[contexts.test]\n{context}"))
+                .unwrap();
+        }
         let programs = Self { folder };
         programs.build_c();
         programs
@@ -156,9 +163,14 @@ impl Programs {
 
     /// Starts one of the programs with a service's address.
     pub(crate) fn start(&self, language: Language, words: &[&str], server: &str) -> Program {
+        self.start_with(language, words, server, EventForm::Body)
+    }
+
+    /// The same, which publishes in that form.
+    pub(crate) fn start_with(&self, language: Language, words: &[&str], server: &str, form: EventForm) -> Program {
         let mut command = self.command(language, words);
         command.env("CAMPANILE_SERVER", server).env_remove("CAMPANILE_TRANSPORT").env_remove("CAMPANILE_CONTEXT");
-        Program::start(language, command.env("HOME", &self.folder))
+        Program::start(language, command.env("XDG_CONFIG_HOME", self.folder.join(form.to_string())))
     }
 
     /// Starts the program whose consumers come and go, with a service's address.

@@ -77,7 +77,8 @@ pub struct DdsJoin {
     /// Which topics are read, by name, or by how the name begins and a `*`. Default: all.
     #[serde(default = "all_topics")]
     pub read: Vec<String>,
-    /// Types of topics whose writers do not say them. Default: none; such a topic is not read.
+    /// Types of topics of which others do not say them, or not so that Cyclone reads it: these meet by the type's name. Default: none; such a
+    /// topic is not read.
     #[serde(default)]
     pub types: Vec<DdsType>,
     /// Which of the channel's events go to DDS, in the filter language. Default: all.
@@ -142,7 +143,7 @@ pub enum DdsValue {
     FilterableData,
 }
 
-/// The type of a topic whose writers do not say it.
+/// The type of a topic of which others do not say it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DdsType {

@@ -11,6 +11,10 @@ use crate::doors::dds::ENCODING;
 /// The property in the variable header by which an event says that it came from DDS, and therefore is not to go there.
 const FROM_DDS: &str = "CampanileFromDds";
 
+/// Octets that may be behind a value, so that what follows in the packet is aligned. Who says how many these are (XTypes 1.3, 7.6.3.1.2) has
+/// none in the sample; Fast DDS does not say it.
+const PADDING_MAX: usize = 3;
+
 /// What all events of a topic begin with, and what is behind their struct.
 pub(super) struct Template {
     prefix: Vec<u8>,
@@ -50,7 +54,9 @@ impl Template {
         let mut work = event::work_for(self.type_code.len() + sample.len());
         let mut value = Reader::new(sample, ::dds::encoding());
         copy_value(&mut Reader::new(&self.type_code, ENCODING), &mut value, &mut w, &mut work)?;
-        value.finish("a sample")?;
+        if value.remaining() > PADDING_MAX {
+            value.finish("a sample")?;
+        }
         if self.suffix_is_null {
             TypeCode::default().write(&mut w);
         }
@@ -171,6 +177,19 @@ mod tests {
                 write_sample(type_code, value, &mut back).unwrap();
                 assert_eq!(back, sample(station));
             }
+        }
+    }
+
+    #[test]
+    fn what_fills_a_sample_up_to_four_octets_is_no_part_of_it() {
+        let template = Template::new(("", "Wind"), &wind(), DdsValue::Body, "domain 0");
+        let mut wanted = Vec::new();
+        template.write(&sample("OSF"), &mut wanted).unwrap();
+        for octets in 1..=4 {
+            let padded = [sample("OSF"), vec![0; octets]].concat();
+            let mut event = Vec::new();
+            assert_eq!(template.write(&padded, &mut event).is_ok(), octets <= PADDING_MAX);
+            assert!(event == wanted || octets > PADDING_MAX);
         }
     }
 

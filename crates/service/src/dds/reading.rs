@@ -87,12 +87,13 @@ impl Reading {
             buffers: Vec::new(),
             waiting_bytes: 0,
         };
-        if reading.join.comes_from_dds() {
-            for declared in reading.join.types.clone() {
-                let of = declared.read().map_err(|error| error.to_string())?;
-                let of = declared.name.as_deref().map_or_else(|| Some(of.clone()), |name| called(&of, name));
-                let of = of.ok_or_else(|| format!("the type of topic {:?} cannot have that name", declared.topic))?;
-                let topic = reading.participant.topic(&declared.topic, &of).map_err(|error| error.to_string())?;
+        for declared in reading.join.types.clone() {
+            let of = declared.read().map_err(|error| error.to_string())?;
+            let of = declared.name.as_deref().map_or_else(|| Some(of.clone()), |name| called(&of, name));
+            let of = of.ok_or_else(|| format!("the type of topic {:?} cannot have that name", declared.topic))?;
+            // It is declared since others do not say it, or not so that Cyclone understands it, which would then match nobody.
+            let topic = reading.participant.topic_untold(&declared.topic, &of).map_err(|error| error.to_string())?;
+            if reading.join.comes_from_dds() {
                 reading.open(&topic).map_err(|error| error.to_string())?;
             }
         }

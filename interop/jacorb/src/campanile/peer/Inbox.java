@@ -34,7 +34,6 @@ final class Inbox {
     private final long raiseAt;
     private final long raiseTimes;
     /** Only the value is looked at that is in the body, or in the data. */
-    private final String inside;
     private int next;
     private long raised;
     private long seen;
@@ -59,7 +58,6 @@ final class Inbox {
         raise = args.text("raise", "");
         raiseAt = args.number("raise-at", 0);
         raiseTimes = args.number("raise-times", 1);
-        inside = args.text("inside", "");
     }
 
     void structured(StructuredEvent event) throws Disconnected {
@@ -67,14 +65,8 @@ final class Inbox {
             tell(event);
             return;
         }
-        if (!inside.isEmpty()) {
-            boolean isData = inside.equals("data") && event.filterable_data.length == 1;
-            Any value = isData ? event.filterable_data[0].value : event.remainder_of_body;
-            arrived(value, (shape, index, source) -> shaper.check(shape, index, source, value));
-            return;
-        }
-        if (fromStructured) {
-            arrived(event.remainder_of_body, (shape, index, source) -> shaper.checkEvent(shape, index, source, event));
+        if (fromStructured || !shaper.inside.isEmpty()) {
+            arrived(shaper.valueOf(event), (shape, index, source) -> shaper.checkEvent(shape, index, source, event));
             return;
         }
         // An Any becomes a structured event of type "%ANY" that carries it whole.

@@ -32,12 +32,18 @@ final class Shaper {
     private final boolean latin1;
     private final int blockSize;
     private final int payloadSize;
+    /**
+     * Where a structured event has the value, and nothing else beside its type {"ALMA", the value's type}: in its {@code body}, or as its
+     * only datum ({@code data}), which is ALMA's convention. Empty: in the body of an event with properties.
+     */
+    final String inside;
 
     Shaper(ORB orb, Args args) {
         this.orb = orb;
         this.latin1 = !args.text("chars", "latin-1").equals("utf-8");
         this.blockSize = (int) args.number("block", 1 << 20);
         this.payloadSize = (int) args.number("payload", 128);
+        this.inside = args.text("inside", "");
     }
 
     /** The shapes of a scenario, in the order in which events go through them. {@code narrow} has no wide characters. */
@@ -64,8 +70,23 @@ final class Shaper {
         }
     }
 
+    /** The value that a structured event has inside, if it has one there. */
+    Any valueOf(StructuredEvent event) {
+        boolean isDatum = inside.equals("data") && event.filterable_data.length == 1;
+        return isDatum ? event.filterable_data[0].value : event.remainder_of_body;
+    }
+
     StructuredEvent makeEvent(String shape, int index, int source) {
         StructuredEvent event = new StructuredEvent();
+        if (!inside.isEmpty()) {
+            Any value = make(shape, index, source);
+            EventType type = new EventType("ALMA", nameOf(value));
+            event.header = new EventHeader(new FixedEventHeader(type, ""), new Property[0]);
+            boolean isDatum = inside.equals("data");
+            event.filterable_data = isDatum ? new Property[] {new Property("", value)} : new Property[0];
+            event.remainder_of_body = isDatum ? orb.create_any() : value;
+            return event;
+        }
         event.header = new EventHeader(
             new FixedEventHeader(new EventType("Campanile", shape), "event-" + index),
             new Property[] {property("Timeout"), property("Campanile.Trace")});
@@ -75,7 +96,22 @@ final class Shaper {
         return event;
     }
 
+    private static String nameOf(Any value) {
+        try {
+            return value.type().name();
+        } catch (org.omg.CORBA.TypeCodePackage.BadKind unnamed) {
+            return "";
+        }
+    }
+
     String checkEvent(String shape, int index, int source, StructuredEvent event) {
+        if (!inside.isEmpty()) {
+            Any value = valueOf(event);
+            EventType type = event.header.fixed_header.event_type;
+            if (!type.type_name.equals(nameOf(value))) return shape + ": its type_name is " + type.type_name;
+            if (inside.equals("data") && !type.domain_name.equals("ALMA")) return shape + ": its domain_name is " + type.domain_name;
+            return check(shape, index, source, value);
+        }
         try {
             Walk w = walk("header of " + shape, index, source, false);
             FixedEventHeader header = event.header.fixed_header;
