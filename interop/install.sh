@@ -104,17 +104,18 @@ if ! [ -e "$dds/made" ]; then
     fi
     touch "$dds/made"
 fi
-# A node of ROS 2, with Fast DDS.
+# A node of ROS 2, with Fast DDS: there are packages of it for some versions of Python only (3.11 among them), so its tests are left out where
+# it cannot be had.
 ros='ros-rclpy==9.1.2 ros-rmw-fastrtps-cpp==9.3.3 ros-std-msgs==5.5.1 ros-geometry-msgs==5.5.1 ros-sensor-msgs==5.5.1'
 if ! [ "$(cat "$out/ros/made" 2>/dev/null)" = "$ros" ]; then
     say "fetching ROS 2 (Kilted) through pip"
     rm -rf "$out/ros"
     # shellcheck disable=SC2086 # a list of packages
-    if ! { python3 -m venv "$out/ros" && "$out/ros/bin/pip" install -q --disable-pip-version-check $ros; }; then
-        say "could not install it; when pip says so above, its index was out of reach, or it has none for this Python (3.11 has)" >&2
-        exit 1
+    if python3 -m venv "$out/ros" && "$out/ros/bin/pip" install -q --disable-pip-version-check $ros; then
+        echo "$ros" >"$out/ros/made"
+    else
+        say "could not install it (see what pip says above): the tests with a node of ROS 2 are left out" >&2
     fi
-    echo "$ros" >"$out/ros/made"
 fi
 # What the programs in Java of crates/ffi are compiled and run with.
 if ! [ -e "$out/jna/jna.jar" ]; then

