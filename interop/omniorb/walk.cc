@@ -173,6 +173,8 @@ public:
                  [&] { channel_->set_qos(one("PushWindow", static_cast<CORBA::UShort>(5000))); });
     attempt_void("channel set_qos Persistent",
                  [&] { channel_->set_qos(one("ConnectionReliability", static_cast<CORBA::Short>(1))); });
+    attempt_void("channel set_qos unknown",
+                 [&] { channel_->set_qos(one("TheirOwn", static_cast<CORBA::Long>(7))); });
     attempt("channel validate_qos", [&] {
       CN::NamedPropertyRangeSeq_var ranges;
       channel_->validate_qos(one("MaxEventsPerConsumer", static_cast<CORBA::Long>(5)), ranges);

@@ -80,6 +80,19 @@ struct Shown {
     disk_bytes: u64,
     configured: Configured,
     events: Events,
+    past: Vec<Past>,
+}
+
+/// What is kept of a channel's past.
+#[derive(Serialize)]
+struct Past {
+    channel: u32,
+    files: u64,
+    events: u64,
+    bytes: u64,
+    /// The numbers of the first event and of the last.
+    first: Option<u64>,
+    last: Option<u64>,
 }
 
 /// How much is configured.
@@ -118,6 +131,7 @@ fn show(options: &StoreOptions) -> Result<(), Failure> {
         disk_bytes: store.disk_bytes(),
         configured: configured(&mut store)?,
         events: events(&mut store)?,
+        past: past(&store)?,
         directory,
     };
     if options.json { print_json(&shown) } else { print(&text(&shown)) }
@@ -167,8 +181,21 @@ fn events(store: &mut KeptStore) -> Result<Events, Failure> {
     })
 }
 
+fn past(store: &KeptStore) -> Result<Vec<Past>, Failure> {
+    let past = store.past().map_err(Failure::message)?;
+    let told = past.iter().map(|past| Past {
+        channel: past.channel,
+        files: past.files,
+        events: past.events,
+        bytes: past.bytes,
+        first: past.numbers.map(|(first, _)| first),
+        last: past.numbers.map(|(_, last)| last),
+    });
+    Ok(told.collect())
+}
+
 fn text(shown: &Shown) -> String {
-    let Shown { directory, version, file_bytes, disk_bytes, configured, events } = shown;
+    let Shown { directory, version, file_bytes, disk_bytes, configured, events, past } = shown;
     let Configured { channels, admins, proxies, filters, names } = configured;
     let (file, on_disk) = (show::bytes(*file_bytes), show::bytes(*disk_bytes));
     let oldest = events.oldest.as_ref().map_or_else(String::new, |oldest| format!(", the oldest of {oldest}"));
@@ -182,6 +209,13 @@ fn text(shown: &Shown) -> String {
     for OfChannel { channel, count, bytes, oldest } in &events.by_channel {
         let (count, bytes) = (show::count(count), show::bytes(*bytes));
         let _ = writeln!(text, "  channel {channel}: {count} with {bytes}, the oldest of {oldest}");
+    }
+    let (count, bytes) = (past.iter().map(|past| past.events).sum::<u64>(), past.iter().map(|past| past.bytes).sum());
+    let _ = writeln!(text, "past        {} events in files of {}", show::count(count), show::bytes(bytes));
+    for Past { channel, files, events, bytes, first, last } in past {
+        let (events, bytes) = (show::count(events), show::bytes(*bytes));
+        let numbers = first.zip(*last).map_or_else(String::new, |(first, last)| format!(", numbers {first} to {last}"));
+        let _ = writeln!(text, "  channel {channel}: {events} in {files} files of {bytes}{numbers}");
     }
     text
 }

@@ -61,7 +61,7 @@ use super::monitor::Monitor;
 use super::naming::{Naming, NamingLimits};
 use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
-use super::qos::{Most, PoolKind, Profile, Wanted};
+use super::qos::{Most, PoolKind, Profile, Unknown, Wanted};
 use super::references::References;
 use super::table::{self, AdminKey};
 use accounts::{Account, Resource};
@@ -142,6 +142,8 @@ pub struct Door {
     names: Names,
     /// By which property each pool was set.
     pool_kinds: BTreeMap<PoolId, PoolKind>,
+    /// Properties that are unknown, of those that have any.
+    unknown: BTreeMap<Thing, Unknown>,
     /// The channels whose profile is `RealTime`.
     real_time: BTreeSet<ChannelId>,
     /// Whoever is connected and gave a reference.
@@ -281,6 +283,7 @@ impl Door {
             names: Names::default(),
             monitor: Monitor::default(),
             pool_kinds: BTreeMap::new(),
+            unknown: BTreeMap::new(),
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
             restored: clients::Restored::default(),
@@ -511,7 +514,8 @@ impl Door {
     /// What a new channel is made of before its creator's wishes.
     pub(super) fn wanted_initially(&self) -> Wanted {
         Wanted {
-            ignores_unknown: self.compatibility().ignore_unknown_properties,
+            takes_unknown: self.compatibility().ignore_unknown_properties,
+            unknown: Unknown::default(),
             most: self.most(),
             patch: self.delivery,
             limits: self.limits,
@@ -527,7 +531,8 @@ impl Door {
         self.authorize_creation(name)?;
         let one = self.charge(Resource::Channels, 1)?;
         let topics = wanted.topics.by_type.iter().map(|(kind, _)| kind);
-        let claim = self.charge_octets(weights::CHANNEL + octets_of_types(topics) + octets_of_name(name))?;
+        let octets = octets_of_types(topics) + octets_of_name(name) + wanted.unknown.octets();
+        let claim = self.charge_octets(weights::CHANNEL + octets)?;
         let (patch, threads) = self.with_pool(None, &wanted)?;
         let channel = self.hierarchy.create_channel(patch, wanted.limits)?;
         self.set_default_operator(channel)?;
@@ -536,6 +541,7 @@ impl Door {
         self.ledger.note_threads(thing, threads);
         self.set_profile(channel, wanted.profile);
         self.set_topics(channel, wanted.topics)?;
+        self.set_unknown(thing, wanted.unknown);
         name.into_iter().for_each(|name| self.give_name(Named::Channel(channel), name));
         self.guard.note_name(channel, self.names.of(Named::Channel(channel)).cloned());
         self.note_owner(thing);

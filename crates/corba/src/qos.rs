@@ -14,6 +14,7 @@ mod real_time;
 mod start_from;
 mod tables;
 mod topics;
+mod unknown;
 
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,8 @@ pub use self::start_from::{START_FROM_RANGE, parse as start_from};
 pub(super) use self::start_from::{parse as parse_start, told as told_start};
 use self::tables::{ADMIN, QOS};
 pub(super) use self::topics::objections as topic_objections;
+use self::unknown::Table;
+pub(super) use self::unknown::Unknown;
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
 use super::table::{Interface, Level, Operation, Target};
@@ -186,7 +189,7 @@ pub(super) fn validate_event_qos(
     let (wanted, effective) = (door.wanted(level)?, door.effective(level)?);
     let here = |property: &Property| property.is_available(Place::Event) && is_heeded(property, &effective);
     let find = |name: &str| QOS.iter().find(|property| property.name == name);
-    add_from(&required, here, wanted, find).map_err(UserException::UnsupportedQoS)?;
+    add_from((&required, Table::Qos), here, wanted, find).map_err(UserException::UnsupportedQoS)?;
     write_available(&required, here, door.most(), reply);
     Ok(())
 }
@@ -203,8 +206,7 @@ fn is_heeded(property: &Property, effective: &Effective) -> bool {
 
 fn get_qos(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of get_qos")?;
-    let level = on.level()?;
-    write_values(QOS, place(level), &door.effective(level)?, reply);
+    write_values(door, (QOS, Table::Qos), on.level()?, reply)?;
     Ok(())
 }
 
@@ -228,8 +230,7 @@ fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
 
 fn get_admin(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of get_admin")?;
-    let level = on.level()?;
-    write_values(ADMIN, place(level), &door.effective(level)?, reply);
+    write_values(door, (ADMIN, Table::Admin), on.level()?, reply)?;
     Ok(())
 }
 
@@ -261,7 +262,7 @@ fn side_place(side: engine::Side) -> Place {
 /// Adds QoS properties to what is wanted.
 fn add_qos(given: &[Given<'_>], place: Place, wanted: Wanted) -> Result<Wanted, Vec<PropertyError>> {
     let here = |property: &Property| property.is_available(place);
-    add_from(given, here, wanted, |name| {
+    add_from((given, Table::Qos), here, wanted, |name| {
         let qos = QOS.iter().find(|property| property.name == name);
         qos.or_else(|| ADMIN.iter().find(|property| property.name == name && here(property)))
     })
@@ -275,13 +276,13 @@ fn add(
     wanted: Wanted,
 ) -> Result<Wanted, Vec<PropertyError>> {
     let here = |property: &Property| property.is_available(place);
-    add_from(given, here, wanted, |name| table.iter().find(|property| property.name == name))
+    add_from((given, Table::Admin), here, wanted, |name| table.iter().find(|property| property.name == name))
 }
 
 /// Adds all the properties to what is wanted, or says what is wrong with each that cannot be had. Of two with one name the
 /// later one counts. `here` says which properties the object has.
 fn add_from(
-    given: &[Given<'_>],
+    (given, of): (&[Given<'_>], Table),
     here: impl Fn(&Property) -> bool,
     mut wanted: Wanted,
     find: impl Fn(&str) -> Option<&'static Property>,
@@ -289,8 +290,13 @@ fn add_from(
     let mut errors = Vec::new();
     for Given { name, value } in given {
         let (code, range) = match find(name) {
-            None if wanted.ignores_unknown => continue,
-            None => (ErrorCode::BadProperty, None),
+            None => {
+                let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH));
+                if wanted.takes_unknown && decoded.is_ok_and(|value| wanted.unknown.set(of, name, &value)) {
+                    continue;
+                }
+                (ErrorCode::BadProperty, None)
+            }
             Some(property) if !here(property) => (ErrorCode::UnavailableProperty, None),
             Some(property) => {
                 // A value too intricate to be decoded is of no type that a property has.
@@ -315,15 +321,32 @@ fn add_from(
     if errors.is_empty() { Ok(wanted) } else { Err(errors) }
 }
 
-/// Writes the values in effect of all the properties that the place has, as a `CosNotification::PropertySeq`.
-fn write_values(table: &[Property], place: Place, effective: &Effective, out: &mut Writer<'_>) {
+/// Writes the values in effect of all the properties that an object has, as a `CosNotification::PropertySeq`; and behind them what it was
+/// given that is unknown, where that is taken.
+fn write_values(
+    door: &Door,
+    (table, of): (&[Property], Table),
+    level: Level,
+    out: &mut Writer<'_>,
+) -> Result<(), Raised> {
+    let (place, effective) = (place(level), door.effective(level)?);
     let here = table.iter().filter(|property| property.is_available(place));
-    let values: Vec<_> = here.filter_map(|property| Some((property.name, property.get(effective)?))).collect();
-    out.length(values.len());
+    let values: Vec<_> = here.filter_map(|property| Some((property.name, property.get(&effective)?))).collect();
+    let unknown = match door.compatibility().ignore_unknown_properties {
+        true => door.unknown_at(level).told(of, out.encoding()),
+        false => Vec::new(),
+    };
+    out.length(values.len() + unknown.len());
     for (name, value) in values {
         out.string(name);
         value.write_any(out);
     }
+    for (name, value) in unknown {
+        out.string(name);
+        // It was tried.
+        let _ = value.write(out);
+    }
+    Ok(())
 }
 
 /// Writes which properties there are beside those that were named, and what values they take, as a

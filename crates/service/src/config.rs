@@ -104,8 +104,8 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compatibility {
-    /// Whether properties that are unknown are taken and have no effect, as by TAO, whose clients set properties of their own; else they are
-    /// `UnsupportedQoS` or `UnsupportedAdmin`. Default false.
+    /// Whether properties that are unknown are stored, told, and have no effect, as by TAO, whose clients set properties of their own; else
+    /// they are `UnsupportedQoS` or `UnsupportedAdmin`. Default false.
     pub ignore_unknown_properties: bool,
     /// Whether `Timeout` and `StopTime` only put events in order (`DeadlineOrder`) and never have them expire, as by TAO: some of its clients
     /// set lifetimes that no event could keep to. Default false.

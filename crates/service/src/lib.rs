@@ -51,5 +51,6 @@ pub use corba::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, 
 pub use counters::{Counter, Counters, HttpTally, LaneCounters};
 pub use handshakes::{HandshakeFailure, HandshakeReports};
 pub use lane::scheduling::run_at_fifo;
+pub use overflow::history::kept::KeptPast;
 pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
 pub use store::kept::{KeptError, KeptEvent, KeptStore};

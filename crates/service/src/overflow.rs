@@ -37,7 +37,7 @@ use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
 use crate::store::record::Record;
-use crate::time;
+use crate::{store, time};
 
 /// How long after a failure it is tried again.
 const AGAIN_IN: Duration = Duration::from_secs(1);
@@ -187,6 +187,7 @@ pub(crate) fn start(options: Options<'_>) -> io::Result<(Reception, Inquirer)> {
     let (asks, questions) = post_to(&bell, QUESTIONS);
     let (tells, told) = post_to(administration, QUESTIONS);
     let keeper = Keeper {
+        home: directory.into(),
         folder,
         introductions: introduced,
         questions,
@@ -226,6 +227,8 @@ struct Asked {
 
 /// What the thread has.
 struct Keeper {
+    /// The store's folder, and in it that of backlogs.
+    home: PathBuf,
     folder: PathBuf,
     introductions: Inbox<Seat>,
     /// Of which channels administration wants to know what is kept.
@@ -379,6 +382,9 @@ impl Keeper {
         }
         *again_at = failure.as_ref().map(|_| time::now() + AGAIN_IN);
         if let Some(error) = failure {
+            if error.kind() == io::ErrorKind::NotFound {
+                self.make_folders();
+            }
             self.counters.add(Counter::OverflowFailures, 1);
             if !core::mem::replace(&mut self.fails, true) {
                 ::log::error!(
@@ -391,6 +397,17 @@ impl Keeper {
             ::log::warn!("overflow: it can be written to again, and nothing was lost");
         }
         self.logs.values().any(|(log, _)| log.is_pending()) || self.past.is_pending()
+    }
+
+    /// Makes the folders anew that somebody has removed, but only beside the store's own file: where its disk was unmounted, there may be an
+    /// empty folder of the same name, in which nothing would be found again.
+    fn make_folders(&self) {
+        if store::is_in(&self.home) {
+            for folder in [FOLDER, PAST] {
+                // One that is there is left as it is; of one that cannot be made the next attempt tells.
+                let _ = fs::DirBuilder::new().mode(0o700).create(self.home.join(folder));
+            }
+        }
     }
 
     /// Reads what is to come back. True if there is more.

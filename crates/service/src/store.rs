@@ -8,6 +8,7 @@
 mod disk;
 pub(crate) mod journal;
 pub(crate) mod kept;
+mod medium;
 mod overlay;
 pub(crate) mod record;
 
@@ -70,6 +71,11 @@ pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
     let image = disk.image()?;
     let events = disk.events()?;
     Ok(Found { directory: directory.into(), disk, image, events })
+}
+
+/// Whether the store's own file is in a folder: where its disk was unmounted there may be an empty one of the same name.
+pub(crate) fn is_in(directory: &Path) -> bool {
+    medium::is_there(&directory.join(disk::FILE))
 }
 
 /// What a store is started with, beside its disk.

@@ -16,7 +16,7 @@ pub use self::naming::{Binding, Bound, Context, Naming};
 pub use self::parts::{Found, Image, ImageError, Numbers, OwnFilter, Part, written};
 pub use self::settings::{
     AcknowledgeAfter, DiscardPolicy, Discipline, FullOutbox, LaneSpec, Limits, OrderPolicy, Pool, PoolProperty,
-    PriorityModel, Profile, Reliability, Settings, TopicSettings, Topics, TypeTopic,
+    PriorityModel, Profile, Reliability, Settings, TopicSettings, Topics, TypeTopic, UnknownProperty,
 };
 
 use core::fmt;

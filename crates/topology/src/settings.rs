@@ -103,6 +103,27 @@ pub struct Settings {
     /// Its own threads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<Pool>,
+    /// Properties that the service does not know, where it takes such.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unknown: Vec<UnknownProperty>,
+}
+
+/// A property that the service does not know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UnknownProperty {
+    /// What it is called.
+    pub name: String,
+    /// Whether it was set as an administrative property.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_administrative: bool,
+    /// Its type and value: an `Any` in CDR, big-endian, texts in UTF-8, in hexadecimal digits.
+    pub value: String,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it so")]
+const fn is_false(is: &bool) -> bool {
+    !*is
 }
 
 /// `ConnectionReliability` and `EventReliability`.

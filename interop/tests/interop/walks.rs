@@ -1,6 +1,7 @@
 //! Every operation of the interfaces, good and bad, as both orbs see it.
 
-use interop::{Orb, Peer, at, service};
+use interop::{Orb, Peer, at, service, service_with};
+use service::{Compatibility, Config};
 
 /// The lines are the same whoever asks, and they are the ones written down beside this file.
 #[track_caller]
@@ -20,6 +21,21 @@ fn factory_channel_admins_and_proxies_answer_as_written_down() {
         // Being told arrives when it arrives, beside the answers.
         ended.lines.retain(|line| !line.starts_with("told: "));
         compare(orb, &ended.lines, include_str!("walk.expected"));
+    }
+}
+
+/// As TAO does it.
+#[test]
+fn a_property_that_nobody_knows_is_given_back_where_it_is_taken() {
+    let compatibility = Compatibility { ignore_unknown_properties: true, ..Compatibility::default() };
+    for orb in Orb::ALL {
+        let service = service_with(Config { compatibility: compatibility.clone(), ..Config::default() });
+        let ended = Peer::start(orb, &format!("walk {}", at(&service))).end().well();
+        let said = |what: &str| ended.lines.iter().find_map(|line| line.strip_prefix(what)).unwrap_or_default();
+        assert_eq!(said("channel set_qos unknown: "), "ok", "as {orb:?} sees it");
+        let told = said("channel get_qos after: ");
+        assert!(told.split(' ').any(|property| property == "TheirOwn=long:7"), "as {orb:?} sees it: {told}");
+        assert!(!said("channel get_qos: ").contains("TheirOwn"));
     }
 }
 

@@ -16,6 +16,8 @@ pub(super) struct View {
     service: Rates,
     connections: u64,
     suppliers_held: u64,
+    /// How often something could not be written to the disk, or read from it.
+    disk_failures: u64,
     lanes: Vec<LaneRow>,
     consumers: Vec<ConsumerRow>,
 }
@@ -76,6 +78,7 @@ impl View {
             service: per_second.rates(Some(&before.counters), &now.counters),
             connections: counter(Counter::ConnectionsOpen),
             suppliers_held: counter(Counter::SuppliersHeld),
+            disk_failures: counter(Counter::StoreFailures) + counter(Counter::OverflowFailures),
             lanes: lanes.collect(),
             consumers,
         }
@@ -85,14 +88,18 @@ impl View {
     pub(super) fn describe(&self, rows: usize) -> String {
         let Rates { events_in, delivered, dropped, refused } = self.service;
         let mut text = format!(
-            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers held {} times\n\n",
+            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers held {} times{}\n\n",
             self.address,
             self.rate(events_in),
             self.rate(delivered),
             self.rate(dropped),
             self.rate(refused),
             show::count(self.connections),
-            show::count(self.suppliers_held)
+            show::count(self.suppliers_held),
+            match self.disk_failures {
+                0 => String::new(),
+                failures => format!("; the disk has failed {} times", show::count(failures)),
+            }
         );
         let mut table =
             vec![cells(["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""])];
@@ -154,6 +161,7 @@ impl View {
             "refused_per_second": self.service.refused,
             "connections": self.connections,
             "suppliers_held": self.suppliers_held,
+            "disk_failures": self.disk_failures,
             "lanes": lanes,
             "consumers": consumers,
         })

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod access;
+mod bad_disk;
 mod bad_network;
 mod checks;
 mod descriptors;

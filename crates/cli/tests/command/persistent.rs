@@ -65,6 +65,11 @@ impl Taker {
         acknowledged.difference(&self.got.lock().unwrap().all).copied().collect()
     }
 
+    /// What came behind what its supplier had sent later.
+    pub(crate) fn disordered(&self) -> Vec<(i32, i32)> {
+        self.got.lock().unwrap().disordered.clone()
+    }
+
     /// Connects it to a channel.
     pub(crate) fn connect(&self, orb: &Orb, address: &str, id: i32) -> Activation {
         let this = self.clone();

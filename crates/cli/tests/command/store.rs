@@ -5,6 +5,7 @@ use crate::restart::{Folder, exported, own_address};
 use crate::support::{PROGRAM, Serve, start_or_refusal, text};
 use client::{Orb, OrbOptions};
 use redb::{Database, ReadableDatabase, TableDefinition};
+use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -17,11 +18,28 @@ impl Folder {
     }
 
     /// What `campanile store` says of it, on both streams, and its exit status.
-    fn store(&self, command: &str, options: &[&str]) -> (String, String, Option<i32>) {
+    pub(crate) fn store(&self, command: &str, options: &[&str]) -> (String, String, Option<i32>) {
         let mut run = Command::new(PROGRAM);
         let Output { stdout, stderr, status } =
             output_in_time(run.args(["store", command, "--data", self.path()]).args(options));
         (text(&stdout), text(&stderr), status.code())
+    }
+
+    /// Everything in it.
+    fn contents(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut contents = BTreeMap::new();
+        let mut folders = vec![self.folder().to_path_buf()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    contents.insert(path.clone(), fs::read(path).unwrap());
+                }
+            }
+        }
+        contents
     }
 
     fn shown(&self) -> serde_json::Value {
@@ -154,6 +172,185 @@ fn flipped_bits_and_a_file_that_was_cut_are_found_by_check_and_by_the_service() 
     assert!(damaged >= 10, "{damaged}");
     fs::write(folder.file(), &whole).unwrap();
     assert_eq!(folder.shown()["events"]["count"], 300);
+}
+
+/// A channel's past with so many events, and the files that they are in: the last of these is not finished.
+fn with_past(folder: &Folder, count: u32) -> Vec<PathBuf> {
+    let serve = folder.serve(&own_address());
+    let mut set = Command::new(PROGRAM);
+    set.args(["channel", "set", "0", "HistoryEvents=100000", "HistoryBytes=4000000", "--server", &serve.address]);
+    assert!(output_in_time(&mut set).status.success());
+    serve.print("pub", &["--count", &count.to_string(), &format!("text={}", "x".repeat(500)), "i={n}"]);
+    let told = format!("history_events {count}\n");
+    wait_until("all to be kept", || serve.print("stats", &["history_events"]) == told);
+    assert_eq!(serve.stop("KILL").1, None);
+    let channel = fs::read_dir(folder.folder().join("history/channel-0")).unwrap();
+    let mut files: Vec<PathBuf> = channel.map(|entry| entry.unwrap().path()).collect();
+    files.sort_unstable();
+    files
+}
+
+/// What a service that begins with the folder as it is has of the past, as a subscriber gets it, and what it logs. If it does not begin: why.
+fn past_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
+    let log = folder.folder().with_extension("log");
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data", folder.path()]);
+    let (output, is_ready) = start_or_refusal(&mut command);
+    if !is_ready {
+        assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+        return Err(text(&output.stderr));
+    }
+    let serve = Serve::spawn(command.stderr(fs::File::create(&log).unwrap()));
+    // What is new comes behind all of the past.
+    serve.print("pub", &["i=0"]);
+    let mut sub = serve.subscribe(&["--first", "--field", "i"]);
+    let told = core::iter::from_fn(|| Some(sub.line().parse::<u32>().unwrap()).filter(|number| *number > 0));
+    let told = told.collect();
+    let said = text(&output.stderr) + &fs::read_to_string(&log).unwrap();
+    let _ = fs::remove_file(&log);
+    Ok((told, said))
+}
+
+/// A past is whole up to where it is damaged, file by file; what is damaged is told and never delivered.
+#[test]
+fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivered() {
+    const EVENTS: u32 = 400;
+    let folder = Folder::new("past-damaged");
+    let files = with_past(&folder, EVENTS);
+    assert!(files.len() > 2, "{files:?}");
+    let whole: Vec<(PathBuf, Vec<u8>)> = files.iter().map(|file| (file.clone(), fs::read(file).unwrap())).collect();
+    let store = fs::read(folder.file()).unwrap();
+    let put_back = || {
+        let channel = folder.folder().join("history/channel-0");
+        let _ = fs::remove_dir_all(&channel);
+        fs::create_dir(&channel).unwrap();
+        whole.iter().for_each(|(file, octets)| fs::write(file, octets).unwrap());
+        fs::write(folder.file(), &store).unwrap();
+    };
+    let (said, error, code) = folder.store("check", &[]);
+    assert_eq!((said, code), (format!("the store in {} is whole\n", folder.path()), Some(0)), "{error}");
+    let past = folder.shown()["past"][0].take();
+    assert_eq!((&past["channel"], &past["events"], &past["files"]), (&0.into(), &EVENTS.into(), &files.len().into()));
+    assert_eq!((&past["first"], &past["last"]), (&1.into(), &EVENTS.into()));
+    let (said, ..) = folder.store("show", &[]);
+    assert!(said.contains("past        400 events in files of ") && said.contains(", numbers 1 to 400\n"), "{said}");
+    let mut random = fastrand::Rng::with_seed(4);
+    for round in 0..24 {
+        put_back();
+        let at = random.usize(..files.len());
+        let (file, octets) = &whole[at];
+        let name = file.file_name().unwrap().to_str().unwrap();
+        let mut wrong = octets.clone();
+        let used = octets.iter().rposition(|octet| *octet != 0).unwrap();
+        let (is_cut, place) = (round % 3 == 0, random.usize(..used));
+        if is_cut {
+            wrong.truncate(place);
+        } else {
+            wrong[place] ^= 1 << random.u32(..8);
+        }
+        fs::write(file, &wrong).unwrap();
+        let before = folder.contents();
+        let (said, error, code) = folder.store("check", &["--json"]);
+        assert!(!error.contains("panicked"), "{error}");
+        // Four octets of the beginning mean nothing, and sixteen tell one start of the machine from another.
+        let means_nothing = !is_cut && ((12..32).contains(&place));
+        // The version is one of these.
+        let is_version = !is_cut && (8..12).contains(&place);
+        if is_version {
+            assert!(error.contains("of version") && error.contains("the release that has written it"), "{error}");
+            assert_eq!(code, Some(1));
+        } else {
+            let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+            // A file may be cut just where a record ends: it is then as a process that was killed left it.
+            let damaged = said["damaged"].to_string();
+            assert_eq!(code, Some(i32::from(said["whole"] != true)), "{said}");
+            assert!(code == Some(0) || damaged.contains(name), "{said}");
+            assert!(means_nothing || is_cut || code == Some(1), "round {round}, octet {place}: {said}");
+        }
+        // Nobody is told less than there is, and whoever shows it changes nothing either.
+        let (_, error, shown) = folder.store("show", &[]);
+        assert_eq!(shown, Some(i32::from(is_version)), "{error}");
+        assert!(folder.contents() == before, "whoever looks changes nothing");
+        match past_as_delivered(&folder) {
+            Err(why) => assert!(is_version && why.contains(folder.path()) && why.contains("of version"), "{why}"),
+            Ok((delivered, log)) => {
+                assert!(!is_version && delivered.is_sorted(), "{delivered:?}");
+                assert!(delivered.iter().all(|number| (1..=EVENTS).contains(number)));
+                let is_whole = delivered == (1..=EVENTS).collect::<Vec<_>>();
+                assert!(is_whole || log.contains(name) || (is_cut && code == Some(0)), "round {round}: {log}");
+                // Of the other files all is there.
+                let numbers = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<u32>().unwrap();
+                let next = files.get(at + 1).map_or(EVENTS + 1, numbers);
+                let of_others = (1..numbers(&files[at])).chain(next..=EVENTS);
+                assert!(of_others.into_iter().all(|number| delivered.contains(&number)), "{delivered:?}");
+            }
+        }
+        // A service has it whole again: what is damaged is gone from it, but for damage within a file that was finished.
+        let (said, error, code) = folder.store("check", &[]);
+        assert!(is_version || !error.contains("panicked") && code != Some(101), "{said}{error}");
+    }
+}
+
+#[test]
+fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone() {
+    let folder = Folder::new("past-files");
+    let files = with_past(&folder, 400);
+    let number = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<u32>().unwrap();
+    let (second, third) = (number(&files[1]), number(&files[2]));
+    // One is missing, and another has nothing in it; others have put theirs beside them.
+    fs::remove_file(&files[1]).unwrap();
+    let channel = folder.folder().join("history/channel-0");
+    let empty = channel.join("00000000000000009000.events");
+    fs::write(&empty, "").unwrap();
+    fs::write(channel.join("notes.events"), "somebody's own").unwrap();
+    fs::write(channel.join("notes.txt"), "somebody's own").unwrap();
+    fs::write(folder.folder().join("history/channel-x"), "somebody's own").unwrap();
+    fs::write(folder.folder().join("history/channel-7"), "somebody's own").unwrap();
+    fs::create_dir(channel.join("00000000000000009001.events")).unwrap();
+    let (said, error, code) = folder.store("check", &[]);
+    assert_eq!(code, Some(1), "{said}{error}");
+    assert!(said.contains("history/channel-0/00000000000000009000.events has nothing that can be read"), "{said}");
+    assert!(said.contains("a service that begins removes it") && !said.contains("somebody"), "{said}");
+    assert_eq!(folder.store("compact", &[]).2, Some(0));
+    let (delivered, log) = past_as_delivered(&folder).unwrap();
+    assert_eq!(delivered, (1..second).chain(third..=400).collect::<Vec<_>>());
+    assert!(log.contains("00000000000000009000.events has nothing that can be read, and is removed"), "{log}");
+    assert!(!empty.exists());
+    for name in ["channel-0/notes.events", "channel-0/notes.txt", "channel-x", "channel-7"] {
+        assert_eq!(fs::read_to_string(folder.folder().join("history").join(name)).unwrap(), "somebody's own");
+    }
+    assert_eq!(folder.store("check", &[]).2, Some(0));
+}
+
+/// What was in it is of no process that is there, and is neither looked at nor delivered.
+#[test]
+fn whatever_a_former_process_left_of_backlogs_goes_at_the_start() {
+    let folder = Folder::new("backlogs-left");
+    assert_eq!(folder.serve(&own_address()).stop("KILL").1, None);
+    let backlogs = folder.folder().join("overflow");
+    fs::create_dir_all(backlogs.join("somebody's own")).unwrap();
+    fs::write(backlogs.join("lane-0-channel-0-0"), [0xff; 10_000]).unwrap();
+    for command in ["check", "show", "compact"] {
+        let (said, error, code) = folder.store(command, &[]);
+        assert_eq!(code, Some(0), "{said}{error}");
+    }
+    let (delivered, log) = begins(&folder);
+    assert!(delivered && !log.contains("panicked"), "{log}");
+    assert!(!backlogs.join("lane-0-channel-0-0").exists());
+    // A file in the place of the folder is told, and left alone.
+    let _ = fs::remove_dir_all(&backlogs);
+    fs::write(&backlogs, "somebody's own").unwrap();
+    let (delivered, log) = begins(&folder);
+    assert!(!delivered && log.contains(folder.path()) && log.contains("cannot be used"), "{log}");
+    assert_eq!(fs::read_to_string(&backlogs).unwrap(), "somebody's own");
+}
+
+/// Whether a service begins, and what it says.
+fn begins(folder: &Folder) -> (bool, String) {
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--listen", "127.0.0.1:0", "--log", "warn", "--data", folder.path()]);
+    let (output, is_ready) = start_or_refusal(&mut command);
+    (is_ready, text(&output.stderr))
 }
 
 /// After a release is taken back, the one before does not take what it does not know for nothing.

@@ -1,6 +1,8 @@
 //! `campanile tao-notify`: the command line of TAO's server.
 
+use crate::restart::{Folder, own_address};
 use crate::support::{File, PROGRAM, Serve, text};
+use client::notify::{EventChannelFactory, Property, find_channel};
 use client::{Orb, OrbOptions};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -72,6 +74,34 @@ fn it_serves_as_taos_options_and_directives_mean_and_says_what_it_leaves_aside()
         assert!(line.contains("is ignored: threads do not depend on clients"), "{line}");
     }
     assert_eq!(said.lines().filter(|line| line.contains("is ignored")).count(), 3, "{said}");
+}
+
+/// Clients of TAO set properties of their own, and some read them again.
+#[test]
+fn properties_that_nobody_knows_are_given_back_and_outlive_it() {
+    let folder = Folder::new("tao-unknown");
+    let begin = |listen: &str| {
+        let end_point = format!("iiop://{listen}");
+        Serve::spawn(&mut tao_notify(&["--data", folder.path(), "-ORBEndpoint", &end_point]))
+    };
+    let serve = begin(&own_address());
+    let address = serve.address.clone();
+    // Each time anew: a connection ends with the service.
+    let service = || Orb::new(OrbOptions::default()).resolve_service(&address).unwrap();
+    let factory = EventChannelFactory::narrow(service()).unwrap();
+    let theirs = [Property::new("TheirText", "of their own"), Property::new("TheirNumber", 7_i32)];
+    let (_, id) = factory.create_channel(&theirs[..1], &[]).unwrap();
+    let found = || find_channel(&service(), Some(id)).unwrap().0;
+    let tells = |theirs: &[Property]| {
+        let told = found().get_qos().unwrap();
+        assert!(theirs.iter().all(|property| told.contains(property)), "{told:?}");
+    };
+    tells(&theirs[..1]);
+    found().set_qos(&theirs[1..]).unwrap();
+    tells(&theirs);
+    drop(serve);
+    let _serve = begin(&address);
+    tells(&theirs);
 }
 
 #[test]

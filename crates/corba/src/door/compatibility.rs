@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Ways in which a service keeps to what old servers do instead of the standard. All are off by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compatibility {
-    /// Properties that are unknown are taken and have no effect, and are not `UnsupportedQoS` or `UnsupportedAdmin`: TAO's clients set
-    /// properties of their own.
+    /// Properties that are unknown are stored, told, and have no effect, and are not `UnsupportedQoS` or `UnsupportedAdmin`: TAO's clients
+    /// set properties of their own.
     pub ignore_unknown_properties: bool,
     /// `MaxConsumers` and `MaxSuppliers` answer `IMP_LIMIT`, as TAO does, and not `AdminLimitExceeded`.
     pub limits_as_imp_limit: bool,

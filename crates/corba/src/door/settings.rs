@@ -1,8 +1,8 @@
 //! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
 
-use super::{Door, octets_of_types};
+use super::{Door, Thing, octets_of_types};
 use crate::exceptions::Raised;
-use crate::qos::{Effective, Pool, PoolKind, Profile, Wanted};
+use crate::qos::{Effective, Pool, PoolKind, Profile, Unknown, Wanted};
 use crate::table::{AdminKey, Level};
 use accounts::{Charge, Resource};
 use engine::{
@@ -20,7 +20,8 @@ impl Door {
             Level::Proxy(proxy, _) => *self.hierarchy.proxy(proxy)?.patch,
         };
         Ok(Wanted {
-            ignores_unknown: self.compatibility().ignore_unknown_properties,
+            takes_unknown: self.compatibility().ignore_unknown_properties,
+            unknown: self.unknown_at(level).clone(),
             most: self.most(),
             patch,
             limits: *channel.limits(),
@@ -60,6 +61,20 @@ impl Door {
             profile: self.profile(channel.id()),
             topics: channel.topics().as_ref().clone(),
         })
+    }
+
+    /// The properties of a level that are unknown.
+    pub(crate) fn unknown_at(&self, level: Level) -> &Unknown {
+        static NONE: Unknown = Unknown::none();
+        self.unknown.get(&level.into()).unwrap_or(&NONE)
+    }
+
+    pub(super) fn set_unknown(&mut self, thing: Thing, unknown: Unknown) {
+        if unknown.is_empty() {
+            self.unknown.remove(&thing);
+        } else {
+            self.unknown.insert(thing, unknown);
+        }
     }
 
     /// A pool as clients are told of it.
@@ -116,6 +131,7 @@ impl Door {
         // Beyond the properties that every level has room for there are a channel's topics.
         let topics = wanted.topics.by_type.iter().map(|(kind, _)| kind);
         let octets = if matches!(level, Level::Channel(_)) { octets_of_types(topics) } else { 0 };
+        let octets = octets + wanted.unknown.octets();
         self.change_thing(level.into(), octets, |door| door.set_settings(level, wanted))
     }
 
@@ -144,6 +160,7 @@ impl Door {
             Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
         }
         self.ledger.note_threads(level.into(), threads);
+        self.set_unknown(level.into(), wanted.unknown);
         if reschedules {
             self.reschedule(level);
         }

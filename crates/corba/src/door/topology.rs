@@ -117,7 +117,7 @@ impl Door {
 
     fn exported_settings(&self, level: Level, patch: &engine::SettingsPatch) -> t::Settings {
         let pool = self.wanted(level).ok().and_then(|wanted| wanted.pool);
-        settings_to(patch, pool.as_ref())
+        t::Settings { unknown: self.unknown_at(level).exported(), ..settings_to(patch, pool.as_ref()) }
     }
 
     pub(super) fn exported_admin(&self, channel: ChannelId, admin: &Admin) -> t::Admin {

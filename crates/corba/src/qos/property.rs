@@ -4,6 +4,7 @@ use super::pools::{Pool, PoolKind};
 use super::real_time::Profile;
 use super::start_from::{self, START_FROM_RANGE};
 use super::topics::{self, ByType};
+use super::unknown::Unknown;
 use engine::{ChannelLimits, Discipline, OutboxSettings, SettingsPatch, StartFrom, SupplierSettings, Topics};
 use giop::cdr::Writer;
 use giop::typecode::{Kind, TypeCode};
@@ -179,8 +180,10 @@ pub(crate) struct Most {
 /// What a set of properties asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// Whether properties that are unknown are passed over.
-    pub(crate) ignores_unknown: bool,
+    /// Whether properties that are unknown are stored, and of no effect.
+    pub(crate) takes_unknown: bool,
+    /// Those of the level itself.
+    pub(crate) unknown: Unknown,
     /// What the service has. No wish, but a part of what is told as available.
     pub(crate) most: Most,
     /// The level's own settings.

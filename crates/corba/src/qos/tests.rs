@@ -272,6 +272,80 @@ fn entries_without_name_and_value_are_passed_over_wherever_properties_are_taken(
     }
 }
 
+fn taking_unknown() -> crate::DoorSettings {
+    let compatibility = crate::Compatibility { ignore_unknown_properties: true, ..crate::Compatibility::default() };
+    crate::DoorSettings { compatibility, ..crate::tests::dialogue::settings(1) }
+}
+
+/// TAO stores what it does not know, and tells it; its clients set properties of their own at every level, and some ask for them.
+#[test]
+fn what_is_unknown_is_stored_and_told_where_it_is_taken() {
+    let mut scene = Scene::with(taking_unknown());
+    let mine = |text: &str| ("Mine", AnyValue::from(text));
+    let channel = scene.channel.clone();
+    for (object, text) in
+        [(scene.channel.clone(), "channel"), (scene.consumers.clone(), "admin"), (scene.to_consumer.clone(), "proxy")]
+    {
+        scene.set(&object, &[mine(text), ("PushWindow", 4_u16.into())]);
+        let told = scene.qos(&object);
+        assert_eq!((&told["Mine"], &told["PushWindow"]), (&Value::String(text.into()), &Value::UShort(4)));
+        scene.d.call(&object, "validate_qos", |w| write(&[mine("x")], w)).unwrap();
+        assert_eq!(scene.qos(&object)["Mine"], Value::String(text.into()), "it was only asked about");
+    }
+    let suppliers = scene.suppliers.clone();
+    assert!(!scene.qos(&suppliers).contains_key("Mine"), "what is unknown is not inherited");
+    // Of one name the last counts, of any type; what is set beside stays.
+    scene.set(&channel, &[("Other", true.into())]);
+    scene.set(&channel, &[("Mine", 7_i32.into())]);
+    let told = scene.qos(&channel);
+    assert_eq!((&told["Mine"], &told["Other"]), (&Value::Long(7), &Value::Bool(true)));
+    // Administrative ones are by themselves.
+    scene.d.call(&channel, "set_admin", |w| write(&[("Theirs", 8_i32.into())], w)).unwrap();
+    let admin = scene.d.get(&channel, "get_admin").read(read);
+    assert_eq!((admin.get("Theirs"), admin.get("Mine")), (Some(&Value::Long(8)), None));
+    assert!(!scene.qos(&channel).contains_key("Theirs"));
+    // A new channel has what it was made with.
+    let factory = scene.d.bootstrap("NotificationService");
+    let made = scene.d.call(&factory, "create_channel", |w| {
+        write(&[mine("new")], w);
+        write(&[("Theirs", 9_i32.into())], w);
+    });
+    let made = made.unwrap().read(|r| (Ior::read(r).unwrap(), r.i32().unwrap())).0;
+    assert_eq!(scene.qos(&made)["Mine"], Value::String("new".into()));
+    // It outlives the process; proxies do only where they are said to.
+    let parts = |door: &crate::Door| {
+        let image = door.image();
+        let with_it = |part: &&Vec<u8>| part.windows(6).any(|octets| octets == b"\"Mine\"");
+        (image.values().filter(with_it).count(), image)
+    };
+    let (count, image) = parts(&scene.d.door);
+    assert_eq!(count, 3);
+    let mut restored = crate::Door::new(taking_unknown());
+    restored.restore_image(&image, somebody(), |_| {}).unwrap();
+    assert_eq!(restored.image(), image);
+    scene.d.call(&made, "destroy", |_| {}).unwrap();
+    assert_eq!(parts(&scene.d.door).0, 2);
+}
+
+#[test]
+fn what_is_unknown_is_bounded_in_number_and_in_octets_and_what_is_beyond_is_refused() {
+    let mut scene = Scene::with(taking_unknown());
+    let (channel, consumers) = (scene.channel.clone(), scene.consumers.clone());
+    let names: Vec<String> = (0..65).map(|number| format!("Mine{number}")).collect();
+    let given: Vec<(&str, AnyValue)> = names.iter().map(|name| (name.as_str(), 1_i32.into())).collect();
+    let errors = scene.errors(&channel, &given);
+    assert_eq!(errors, [(BAD_PROPERTY, "Mine64".to_owned(), Value::Null, Value::Null)]);
+    assert!(!scene.qos(&channel).contains_key("Mine0"), "nothing of it is set");
+    scene.set(&channel, &given[..64]);
+    assert_eq!(scene.errors(&channel, &given[64..]).len(), 1);
+    scene.set(&channel, &[("Mine3", 2_i32.into())]);
+    assert_eq!(scene.qos(&channel)["Mine3"], Value::Long(2));
+    let long = "x".repeat(8 << 10);
+    assert_eq!(scene.errors(&consumers, &[("Long", long.as_str().into())]).len(), 1);
+    scene.set(&consumers, &[("Long", long[..8_000].into())]);
+    assert_eq!(scene.errors(&consumers, &[("More", long[..200].into())]).len(), 1);
+}
+
 #[test]
 fn a_level_inherits_what_it_does_not_set() {
     let mut scene = Scene::new();

@@ -9,20 +9,22 @@
 use core::num::NonZeroU64;
 use core::time::Duration;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::OsStr;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use engine::{ChannelId, Event, HistoryLimits, ProxyKey};
 
-use self::part::{Part, append};
+use self::part::{Found, Look, Part, append};
 use self::reader::Reader;
 pub(crate) use self::reader::{Piece, first_of};
 use super::uncached::Desk;
 use crate::time::UtcClock;
 
+pub(crate) mod kept;
 mod part;
 mod reader;
 mod standing;
@@ -58,9 +60,7 @@ impl Histories {
         let (mut channels, mut numbers, boot) = (BTreeMap::new(), Vec::new(), boot_id());
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
-            let name = entry.file_name();
-            let id = name.to_str().and_then(|name| name.strip_prefix("channel-")?.parse().ok()).map(ChannelId);
-            let Some(id) = id else { continue };
+            let Some(id) = channel_of(&entry)? else { continue };
             if !is_there(id) {
                 fs::remove_dir_all(entry.path())?;
                 continue;
@@ -182,21 +182,19 @@ impl History {
     /// What a former process left. Says with which number it goes on.
     fn open(folder: PathBuf, boot: &[u8; 16], desk: &mut Desk) -> io::Result<(Self, NonZeroU64)> {
         let mut history = Self::new(folder, *boot);
-        let mut paths = Vec::new();
-        for entry in fs::read_dir(&history.folder)? {
-            let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "events") {
-                paths.push(path);
-            }
-        }
-        paths.sort_unstable();
         let mut skips = false;
-        for path in paths {
-            let Some((part, of_boot, is_finished)) = Part::open(&path, desk)? else {
-                ::log::warn!("history: {} has nothing that can be read, and is removed", path.display());
-                fs::remove_file(&path)?;
-                skips = true;
-                continue;
+        for path in files_in(&history.folder)? {
+            let Found { part, boot: of_boot, is_finished, .. } = match Part::open(&path, desk)? {
+                Look::Part(found) => found,
+                Look::Nothing(why) => {
+                    if let Some(why) = why {
+                        let path = path.display();
+                        ::log::warn!("history: {path} has nothing that can be read, and is removed: {why}");
+                    }
+                    fs::remove_file(&path)?;
+                    skips = true;
+                    continue;
+                }
             };
             skips |= !is_finished && of_boot != *boot;
             history.last = history.last.max(part.last);
@@ -253,7 +251,14 @@ impl History {
         }
         let Some(part) = self.parts.back_mut() else { return Ok(Vec::new()) };
         let begins = part.file.bytes;
-        part.file.append(&self.buffer, desk)?;
+        if let Err(error) = part.file.append(&self.buffer, desk) {
+            if error.kind() == io::ErrorKind::NotFound {
+                // Somebody has removed the file. Should it come back, what is in it is read; what is next goes into another one.
+                self.is_open = false;
+                self.parts.pop_back_if(|part| part.records == 0);
+            }
+            return Err(error);
+        }
         for (number, at, came) in &taken {
             part.note(*number, begins + at, *came);
         }
@@ -261,7 +266,10 @@ impl History {
     }
 
     fn begin_part(&mut self, desk: &mut Desk) -> io::Result<()> {
-        DirBuilder::new().mode(0o700).recursive(true).create(&self.folder)?;
+        match DirBuilder::new().mode(0o700).create(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
         if let Some(first) = self.pending.front().and_then(|event| event.number()) {
             self.parts.push_back(Part::begin(&self.folder, first.get(), &self.boot, desk)?);
             self.is_open = true;
@@ -271,7 +279,11 @@ impl History {
 
     fn finish_part(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
         if let Some(part) = self.parts.back_mut().filter(|_| self.is_open) {
-            part.finish(syncs, desk)?;
+            let finished = part.finish(syncs, desk);
+            // One that somebody has removed is not finished any more.
+            if finished.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
+                return finished;
+            }
         }
         self.is_open = false;
         Ok(())
@@ -305,6 +317,31 @@ impl History {
             let _ = fs::remove_file(&gone.file.path);
         }
     }
+}
+
+/// The channel whose past is in a folder. What else is beside it is left alone.
+fn channel_of(entry: &fs::DirEntry) -> io::Result<Option<ChannelId>> {
+    let name = entry.file_name();
+    let id = name.to_str().and_then(|name| name.strip_prefix("channel-")?.parse().ok()).map(ChannelId);
+    Ok(id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir())))
+}
+
+/// The files of a channel's past, in their order. Others that somebody has put there are left alone.
+fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if is_named_as_a_part(&entry.file_name()) && entry.file_type()?.is_file() {
+            paths.push(entry.path());
+        }
+    }
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+fn is_named_as_a_part(name: &OsStr) -> bool {
+    let number = name.to_str().and_then(|name| name.strip_suffix(".events"));
+    number.is_some_and(|number| number.len() == 20 && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// A time in 100 ns.

@@ -170,7 +170,14 @@ impl Log {
                 break;
             }
         }
-        part.file.append(&self.buffer, desk)?;
+        if let Err(error) = part.file.append(&self.buffer, desk) {
+            if error.kind() == io::ErrorKind::NotFound {
+                // Somebody has removed the file. Should it come back, what is in it is read; what is next goes into another one.
+                self.is_open = false;
+                self.files.pop_back_if(|part| part.records == 0);
+            }
+            return Err(error);
+        }
         part.marks.extend(marks);
         let mut written = Vec::with_capacity(count);
         for event in self.pending.drain(..count) {

@@ -116,7 +116,7 @@ impl UncachedFile {
         let length = if is_next { length.max(PIECE_BYTES.min(before * 2)) } else { length };
         let ends = self.bytes.min(from.saturating_add(length as u64));
         (desk.read.of, desk.read.place) = (0, 0..0);
-        let file = desk.open(OpenOptions::new().read(true), &self.path)?;
+        let file = desk.open_to_read(&self.path)?;
         let wanted = usize::try_from(ends.saturating_sub(begins)).unwrap_or(usize::MAX);
         let blocks = desk.read.memory.blocks(wanted)?;
         let mut count = 0;
@@ -177,6 +177,17 @@ impl Desk {
         // The flags of open(2) fit.
         let direct = if self.is_direct { OFlags::DIRECT.bits().cast_signed() } else { 0 };
         options.custom_flags(direct).open(path)
+    }
+
+    /// The same to read. Where its folder is gone, too, such as one on a disk that was unmounted, it may be back before long.
+    fn open_to_read(&self, path: &Path) -> io::Result<File> {
+        self.open(OpenOptions::new().read(true), path).map_err(|error| {
+            let is_gone = error.kind() == io::ErrorKind::NotFound;
+            match path.parent().filter(|folder| is_gone && !folder.exists()) {
+                Some(folder) => io::Error::other(format!("the folder {} is gone", folder.display())),
+                None => error,
+            }
+        })
     }
 
     /// Does something. If it fails since the file system does not let the page cache be passed by, that is not tried any more.

@@ -14,9 +14,9 @@ use hashbrown::HashMap;
 use super::Found;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 
-/// How long an answer is used again, and how long one that is none. Short, since nobody tells when a host moves.
-const KNOWN_FOR: Duration = Duration::from_secs(60);
-const FAILED_FOR: Duration = Duration::from_secs(5);
+/// How long an answer is used again: for those who ask together, as the consumers of a host do that has just gone. Nobody tells when a host
+/// moves, so who tries to connect again later has its name looked up anew: between attempts are up to 5 s (`backoff_max`).
+const KNOWN_FOR: Duration = Duration::from_secs(1);
 /// Answers that are kept. The oldest goes when there is one more.
 const KNOWN_MAX: usize = 1_024;
 
@@ -152,7 +152,7 @@ impl<W> Names<W> {
 
     /// A name was looked up. Gives everybody who asked for it.
     pub(super) fn found(&mut self, host: &Arc<str>, found: Found, now: Instant) -> Vec<W> {
-        let until = now + if found.is_ok() { KNOWN_FOR } else { FAILED_FOR };
+        let until = now + KNOWN_FOR;
         while self.order.len() >= KNOWN_MAX
             && let Some((oldest, kept_until)) = self.order.pop_front()
         {
@@ -206,6 +206,23 @@ mod tests {
 
     fn here() -> Found {
         Ok(vec![[10, 0, 0, 1].into()])
+    }
+
+    /// A consumer that had moved was looked for at its former address for a minute.
+    #[test]
+    fn whoever_tries_again_has_a_name_looked_up_anew() {
+        let mut bench = Bench::new();
+        let client = bench.client(2);
+        let host = "moved.example";
+        let answers = [Ok(vec![[10, 0, 0, 1].into()]), Err("has no address".to_owned()), here()];
+        for (who, answer) in (0..).zip(answers) {
+            assert_eq!(bench.ask(&client, host, who), None);
+            assert_eq!(bench.begun(), [host]);
+            assert_eq!(bench.names.found(&host.into(), answer.clone(), bench.now), [who]);
+            // All who ask together have one answer.
+            assert_eq!(bench.ask(&client, host, 10), Some((10, answer)));
+            bench.now += KNOWN_FOR;
+        }
     }
 
     #[test]
@@ -284,22 +301,6 @@ mod tests {
         bench.ask(&other, "wanted.example", 11);
         assert_eq!(bench.begun(), ["wanted.example"]);
         assert_eq!(bench.names.found(&"wanted.example".into(), here(), bench.now), [10, 11]);
-    }
-
-    #[test]
-    fn what_was_found_is_used_for_a_minute_and_what_was_not_for_five_seconds() {
-        let mut bench = Bench::new();
-        let client = bench.client(2);
-        let nothing: Found = Err("has no address".into());
-        for (found, seconds) in [(here(), 60), (nothing, 5)] {
-            bench.ask(&client, "a.example", 1);
-            assert_eq!(bench.begun().len(), 1);
-            bench.names.found(&"a.example".into(), found.clone(), bench.now);
-            bench.now += Duration::from_secs(seconds) - Duration::from_nanos(1);
-            assert_eq!(bench.ask(&client, "a.example", 2), Some((2, found)));
-            bench.now += Duration::from_nanos(1);
-        }
-        assert_eq!(bench.ask(&client, "a.example", 3), None);
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! What outlives the process, at the start: the store is opened, what it has is made again, and the threads of the store and of the
 //! backlogs on disk begin.
 
-use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
@@ -106,7 +105,7 @@ pub(super) fn start_keepers(
     (config, types): (&Config, &Arc<DeclaredTypes>),
     (bell, counters): (&Arc<Bell>, &Counters),
     origin: Instant,
-) -> io::Result<(Store, Keepers)> {
+) -> Result<(Store, Keepers), StartError> {
     let limits = config.store_limits();
     let options = StoreOptions { bell, counters: counters.of_store(), origin, events, limits };
     let (store, reception) = Store::start(disk, options)?;
@@ -118,7 +117,8 @@ pub(super) fn start_keepers(
         types: Arc::clone(types),
         counters: counters.of_overflow(),
         administration: bell,
-    })?;
+    })
+    .map_err(|error| StartError::Store { directory: directory.into(), why: error.to_string() })?;
     Ok((store, Keepers { store: Some(reception), overflow: Some(overflow), inquirer: Some(inquirer) }))
 }
 

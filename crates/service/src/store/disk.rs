@@ -12,6 +12,9 @@ use redb::{
 };
 
 use super::Changes;
+use super::medium::Place;
+#[cfg(test)]
+use super::medium::{Medium, Unsynchronised};
 use super::overlay::Overlay;
 
 /// What is configured, in its parts.
@@ -26,7 +29,7 @@ const VERSION_KEY: &str = "version";
 pub(super) const VERSION: u32 = 2;
 const VERSION_WITHOUT_EVENTS: u32 = 1;
 /// The file's name in its folder.
-pub(super) const FILE: &str = "campanile.redb";
+pub(crate) const FILE: &str = "campanile.redb";
 /// What the system counts the room of files in.
 const BLOCK_BYTES: u64 = 512;
 /// Memory for pages of the file: a batch is small, and what there is is read once.
@@ -123,7 +126,8 @@ impl Disk {
         let measured = file.clone();
         // It may have holes, and does where it has just grown.
         let octets = move || fs::metadata(&measured).map(|file| file.blocks() * BLOCK_BYTES);
-        Self::of(Box::new(move |builder| builder.create(&file)), Box::new(octets))
+        let place = Place::new(file);
+        Self::of(Box::new(move |builder| builder.create_with_backend(place.open()?)), Box::new(octets))
     }
 
     /// The store in a folder to be looked at: its file is looked through for damage, and nothing is written to it.
@@ -137,8 +141,12 @@ impl Disk {
     /// The same on something that is no file.
     #[cfg(test)]
     pub(super) fn on<B: redb::StorageBackend>(backend: impl Fn() -> B + Send + 'static) -> Result<Self, StoreError> {
-        let measured = backend();
-        Self::of(Box::new(move |builder| builder.create_with_backend(backend())), Box::new(move || measured.len()))
+        let (measured, unsynchronised) = (backend(), Unsynchronised::default());
+        let open = move |builder: &Builder| {
+            let medium = Medium::open(backend(), unsynchronised.clone(), Box::new(|| Ok(())));
+            builder.create_with_backend(medium.map_err(redb::StorageError::Io)?)
+        };
+        Self::of(Box::new(open), Box::new(move || measured.len()))
     }
 
     fn of(open: Open, octets: Octets) -> Result<Self, StoreError> {

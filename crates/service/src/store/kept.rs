@@ -7,6 +7,7 @@ use core::fmt;
 use core::ops::ControlFlow;
 use core::time::Duration;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -16,6 +17,7 @@ use engine::Time;
 
 use super::disk::{Disk, FILE, StoreError};
 use super::record::Record;
+use crate::overflow::history::kept::{self as past, KeptPast};
 use crate::start;
 
 /// The store of a service that does not run.
@@ -158,6 +160,20 @@ impl KeptStore {
         told.map_err(|error| explain(&self.directory, &error))
     }
 
+    /// What is kept of channels' past, by their numbers.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn past(&self) -> Result<Vec<KeptPast>, KeptError> {
+        self.look_at_past(false).map(|(channels, _)| channels)
+    }
+
+    fn look_at_past(&self, verifies: bool) -> Result<(Vec<KeptPast>, Vec<String>), KeptError> {
+        let unusable =
+            |error: io::Error| KeptError::Unusable { directory: self.directory.clone(), why: error.to_string() };
+        past::look(&self.directory, verifies).map_err(unusable)
+    }
+
     /// Looks at all of it. Says what is damaged: nothing where a service can begin with it, and delivers every event.
     ///
     /// # Errors
@@ -169,6 +185,7 @@ impl KeptStore {
             damaged.push(format!("what is configured cannot be restored: {why}"));
         }
         self.events(|event| damaged.extend(event.err()))?;
+        damaged.extend(self.look_at_past(true)?.1);
         Ok(damaged)
     }
 

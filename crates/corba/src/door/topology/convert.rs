@@ -59,7 +59,7 @@ fn never(nanoseconds: u64) -> Option<Duration> {
     (nanoseconds > 0).then(|| Duration::from_nanos(nanoseconds))
 }
 
-/// A level's settings, with its own pool.
+/// A level's settings, with its own pool, and without properties that are unknown.
 pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Settings {
     let SettingsPatch {
         max_events_per_consumer,
@@ -128,6 +128,7 @@ pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Sett
         probe_interval_ns: probe_interval.map(nanos),
         supplier_linger_ns: supplier_linger.map(nanos),
         pool: pool.map(pool_to),
+        unknown: Vec::new(),
     }
 }
 
@@ -166,6 +167,7 @@ pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Po
         probe_interval_ns,
         supplier_linger_ns,
         pool,
+        unknown: _,
     } = settings.clone();
     let patch = SettingsPatch {
         max_events_per_consumer: max_events_per_consumer.map(NonZeroU32::new),

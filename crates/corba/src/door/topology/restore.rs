@@ -8,7 +8,7 @@ use crate::door::clients::side_name;
 use crate::door::{Door, Named, Nonces, PeerAddress};
 use crate::exceptions::Raised;
 use crate::proxy_kind::ProxyKind;
-use crate::qos::Wanted;
+use crate::qos::{Unknown, Wanted};
 use crate::references::log_name;
 use crate::table::{AdminKey, Level};
 use core::fmt;
@@ -200,11 +200,11 @@ impl Door {
                 return Err(Raised::persist_store());
             }
         }
-        let wanted = self.wanted(level)?;
-        if (patch, pool.as_ref()) == (wanted.patch, None) {
+        let (wanted, unknown) = (self.wanted(level)?, Unknown::restored(&settings.unknown));
+        if (patch, pool.as_ref()) == (wanted.patch, None) && unknown == wanted.unknown {
             return Ok(());
         }
-        self.set(level, Wanted { patch, pool, ..wanted })
+        self.set(level, Wanted { patch, pool, unknown, ..wanted })
     }
 
     /// What the admins and proxies of a channel subscribe to or offer, and their filters.

@@ -8,7 +8,7 @@ use std::path::Path;
 use engine::Event;
 
 use super::reader::Reader;
-use crate::overflow::records::{self, HEAD, NO_RECORD, Stretch, damaged, walk};
+use crate::overflow::records::{self, HEAD, NO_RECORD, Stretch, damaged, is_for_good, walk};
 use crate::overflow::uncached::{Desk, UncachedFile};
 use crate::store::record::Record;
 use crate::time::UtcClock;
@@ -39,6 +39,29 @@ pub(super) struct Part {
     pub(super) marks: Option<Vec<(u64, u64)>>,
 }
 
+/// What there is in a file.
+pub(super) enum Look {
+    Part(Found),
+    /// Nothing that can be read; why, unless it is just that a process ended before it wrote the first event.
+    Nothing(Option<&'static str>),
+}
+
+/// A file that a former process wrote.
+pub(super) struct Found {
+    pub(super) part: Part,
+    /// The machine's start in which that was.
+    pub(super) boot: [u8; 16],
+    pub(super) is_finished: bool,
+    pub(super) cut: Option<Cut>,
+}
+
+/// What is behind the last whole record.
+pub(super) struct Cut {
+    pub(super) octets: u64,
+    /// Nothing if it is only what fills its last block up.
+    pub(super) why: Option<String>,
+}
+
 impl Part {
     /// An empty one whose first event has this number.
     pub(super) fn begin(folder: &Path, first: u64, boot: &[u8; 16], desk: &mut Desk) -> io::Result<Self> {
@@ -65,23 +88,43 @@ impl Part {
         self.file.finish(&footer, syncs, desk)
     }
 
-    /// One that a former process wrote, the machine's start in which that was, and whether it was finished.
-    pub(super) fn open(path: &Path, desk: &mut Desk) -> io::Result<Option<(Self, [u8; 16], bool)>> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
+    /// One that a former process wrote. What is behind its last whole record is cut off.
+    pub(super) fn open(path: &Path, desk: &mut Desk) -> io::Result<Look> {
+        let look = Self::look(path, desk)?;
+        if let Look::Part(Found { part, cut: Some(cut), .. }) = &look {
+            if let Some(why) = &cut.why {
+                ::log::warn!("history: {} octets at the end of {} are cut off ({why})", cut.octets, path.display());
+            }
+            OpenOptions::new().write(true).open(path)?.set_len(part.file.bytes)?;
+        }
+        Ok(look)
+    }
+
+    /// The same, left as it is.
+    pub(super) fn look(path: &Path, desk: &mut Desk) -> io::Result<Look> {
+        let file = File::open(path)?;
         let length = file.metadata()?.len();
         let mut header = [0; 32];
-        if length < HEADER || file.read_exact_at(&mut header, 0).is_err() || !header.starts_with(MAGIC) {
-            return Ok(None);
+        if length < HEADER {
+            return Ok(Look::Nothing(Some("it ends before its first event")));
         }
-        if header.get(8..12) != Some(&VERSION.to_le_bytes()) {
-            let why = format!("{} is of another version than this release reads", path.display());
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        file.read_exact_at(&mut header, 0)?;
+        if !header.starts_with(MAGIC) {
+            return Ok(Look::Nothing(Some("it does not begin as such files do")));
+        }
+        if let Some(version) = header.get(8..12).filter(|version| *version != VERSION.to_le_bytes()) {
+            let version = version.first_chunk().map_or(0, |version| u32::from_le_bytes(*version));
+            let why = format!(
+                "{} is of version {version}, and this release knows {VERSION}: it needs the release that has written it",
+                path.display()
+            );
+            return Err(io::Error::new(io::ErrorKind::Unsupported, why));
         }
         let boot = header.last_chunk().copied().unwrap_or_default();
         let unread = UncachedFile::that_is_there(path.into(), HEADER, desk);
         let mut part = Self { file: unread, first: u64::MAX, last: 0, records: 0, begins: 0, ends: 0, marks: None };
         if part.read_footer(&file, length) {
-            return Ok(Some((part, boot, true)));
+            return Ok(Look::Part(Found { part, boot, is_finished: true, cut: None }));
         }
         part.marks = Some(Vec::new());
         let whole = UncachedFile::that_is_there(path.into(), length, desk);
@@ -93,16 +136,42 @@ impl Part {
             Ok(true)
         });
         let (bytes, why) = walked.map_or_else(|(at, why)| (at, Some(why)), |at| (at, None));
-        part.file.bytes = bytes;
-        if bytes < length {
-            if !whole.is_filled_up_from(bytes, desk) {
-                let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-                let cut = length - bytes;
-                ::log::warn!("history: {cut} octets at the end of {} are cut off{why}", path.display());
-            }
-            file.set_len(bytes)?;
+        if let Some(why) = why.as_ref().filter(|why| !is_for_good(why)) {
+            // It is not damaged because the disk does not answer now.
+            return Err(io::Error::new(why.kind(), format!("{}: {why}", path.display())));
         }
-        Ok((part.records > 0).then_some((part, boot, false)))
+        part.file.bytes = bytes;
+        let cut = (bytes < length).then(|| Cut {
+            octets: length - bytes,
+            why: why.filter(|_| !whole.is_filled_up_from(bytes, desk)).map(|why| why.to_string()),
+        });
+        if part.records == 0 {
+            let is_damaged = cut.is_some_and(|cut| cut.why.is_some());
+            return Ok(Look::Nothing(is_damaged.then_some("it has no whole event")));
+        }
+        Ok(Look::Part(Found { part, boot, is_finished: false, cut }))
+    }
+
+    /// Looks at every record of a finished one. Says what is wrong, if anything is.
+    pub(super) fn verify(&self, desk: &mut Desk) -> io::Result<Option<String>> {
+        let (mut records, mut last) = (0, 0);
+        let all = Stretch { from: HEADER, octets: u64::MAX };
+        let walked = walk(&self.file, desk, all, |_, body| {
+            last = parts_of(body?)?.0;
+            records += 1;
+            Ok(true)
+        });
+        match walked {
+            Err((_, why)) if !is_for_good(&why) => Err(why),
+            Err((_, why)) => {
+                let left = self.last.saturating_sub(last.max(self.first.saturating_sub(1)));
+                Ok(Some(format!("{why}: up to {left} events from there on are lost")))
+            }
+            Ok(_) if (records, last) != (self.records, self.last) => {
+                Ok(Some("it says that it has other events".into()))
+            }
+            Ok(_) => Ok(None),
+        }
     }
 
     fn read_footer(&mut self, file: &File, length: u64) -> bool {

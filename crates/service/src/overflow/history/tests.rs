@@ -237,6 +237,28 @@ fn what_is_damaged_or_cut_is_not_read_and_what_is_before_it_is() {
     }
 }
 
+/// Each end of a process just there would have been told as damage.
+#[test]
+fn a_file_without_an_event_is_not_damaged_and_goes() {
+    let folder = Folder::new("empty");
+    let (mut histories, next) = folder.open();
+    Engine::new(EVENTS, next).publish(&mut histories, 10, 50);
+    drop(histories);
+    Part::begin(&folder.0.join("channel-0"), 11, &boot_id(), &mut Desk::default()).unwrap();
+    assert_eq!(folder.files().len(), 2);
+    let home = folder.0.with_extension("home");
+    let _ = fs::remove_dir_all(&home);
+    fs::create_dir(&home).unwrap();
+    fs::rename(&folder.0, home.join(crate::overflow::PAST)).unwrap();
+    let (channels, damaged) = kept::look(&home, true).unwrap();
+    fs::rename(home.join(crate::overflow::PAST), &folder.0).unwrap();
+    fs::remove_dir(home).unwrap();
+    assert_eq!((channels[0].events, channels[0].files, damaged), (10, 2, Vec::new()));
+    let (mut histories, _) = folder.open();
+    assert_eq!(numbers(&mut histories, StartFrom::First, 1_000), (1..=10).collect::<Vec<_>>());
+    assert_eq!(folder.files().len(), 1);
+}
+
 #[test]
 fn no_number_is_given_twice_when_the_machine_lost_its_power() {
     let folder = Folder::new("power");
@@ -295,7 +317,7 @@ fn channels_that_are_no_more_have_no_past_and_another_version_is_left_alone() {
     octets[8] = 2;
     fs::write(&file, &octets).unwrap();
     let Err(error) = Histories::open(folder.0.clone(), 1 << 40, |_| true, &mut Desk::default()) else { panic!() };
-    assert!(error.to_string().contains("another version"), "{error}");
+    assert!(error.to_string().contains("is of version 2, and this release knows 1"), "{error}");
     assert_eq!(fs::read(&file).unwrap(), octets);
     let (histories, numbers) = Histories::open(folder.0.clone(), 1 << 40, |_| false, &mut Desk::default()).unwrap();
     assert_eq!((histories.events(), numbers.len(), fs::read_dir(&folder.0).unwrap().count()), (0, 0, 0));

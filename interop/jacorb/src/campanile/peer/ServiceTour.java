@@ -200,6 +200,7 @@ final class ServiceTour {
         attemptVoid("channel set_qos PushWindow", () -> channel.set_qos(one("PushWindow", uint16(16))));
         attemptVoid("channel set_qos PushWindow bad", () -> channel.set_qos(one("PushWindow", uint16(5000))));
         attemptVoid("channel set_qos Persistent", () -> channel.set_qos(one("ConnectionReliability", int16(1))));
+        attemptVoid("channel set_qos unknown", () -> channel.set_qos(one("TheirOwn", int32(7))));
         attempt("channel validate_qos", () -> {
             channel.validate_qos(one("MaxEventsPerConsumer", int32(5)), ranges);
             return text(ranges.value);

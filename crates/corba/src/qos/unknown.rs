@@ -1,0 +1,112 @@
+//! Properties that this service does not know, where it is configured to take them: stored with their object, told again, and of no effect
+//! otherwise. TAO's service does so, and its clients set properties of their own and ask for them.
+
+use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
+use giop::typecode::Work;
+use giop::value::AnyValue;
+use topology as t;
+
+/// What an object may have of them, and octets of their names, types and values.
+pub(super) const UNKNOWN_MAX: usize = 64;
+pub(super) const UNKNOWN_OCTETS_MAX: usize = 8 << 10;
+/// How their values are kept.
+const ENCODING: Encoding = Encoding { chars: CharSet::Utf8, ..Encoding::new(Endian::Big) };
+
+/// By which operations they are set and told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Table {
+    /// `set_qos` and `get_qos`.
+    Qos,
+    /// `set_admin` and `get_admin`.
+    Admin,
+}
+
+/// Those of an object, in the order in which they were first set.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unknown(Vec<UnknownProperty>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct UnknownProperty {
+    table: Table,
+    name: String,
+    /// Type and value.
+    value: Vec<u8>,
+}
+
+impl Unknown {
+    pub(crate) const fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Takes one, in the place of another of its name. False, and nothing is changed, if there is no room for it.
+    pub(super) fn set(&mut self, table: Table, name: &str, value: &AnyValue) -> bool {
+        let mut octets = Vec::new();
+        if value.write(&mut Writer::new(&mut octets, ENCODING)).is_err() {
+            return false;
+        }
+        self.put(UnknownProperty { table, name: name.to_owned(), value: octets })
+    }
+
+    fn put(&mut self, property: UnknownProperty) -> bool {
+        let at = self.0.iter().position(|known| known.table == property.table && known.name == property.name);
+        let before = at.and_then(|at| self.0.get(at)).map_or(0, UnknownProperty::octets);
+        let octets = self.0.iter().map(UnknownProperty::octets).sum::<usize>() - before + property.octets();
+        if octets > UNKNOWN_OCTETS_MAX || (at.is_none() && self.0.len() >= UNKNOWN_MAX) {
+            return false;
+        }
+        match at.and_then(|at| self.0.get_mut(at)) {
+            Some(known) => *known = property,
+            None => self.0.push(property),
+        }
+        true
+    }
+
+    /// What it takes in memory.
+    pub(crate) fn octets(&self) -> u64 {
+        self.0.iter().map(|property| (size_of::<UnknownProperty>() + property.octets()) as u64).sum()
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Their names and values; without those that whoever asks cannot be told, such as texts that its code set does not have.
+    pub(super) fn told(&self, table: Table, encoding: Encoding) -> Vec<(&str, AnyValue)> {
+        let of_table = self.0.iter().filter(|property| property.table == table);
+        let told = of_table.filter_map(|UnknownProperty { name, value, .. }| {
+            let value = AnyValue::read(&mut Reader::new(value, ENCODING), &mut Work::default()).ok()?;
+            value.write(&mut Writer::new(&mut Vec::new(), encoding)).ok()?;
+            Some((name.as_str(), value))
+        });
+        told.collect()
+    }
+
+    /// As they are kept.
+    pub(crate) fn exported(&self) -> Vec<t::UnknownProperty> {
+        let exported = self.0.iter().map(|UnknownProperty { table, name, value }| t::UnknownProperty {
+            name: name.clone(),
+            is_administrative: *table == Table::Admin,
+            value: value.iter().map(|octet| format!("{octet:02x}")).collect(),
+        });
+        exported.collect()
+    }
+
+    /// As they were kept; without what is none.
+    pub(crate) fn restored(kept: &[t::UnknownProperty]) -> Self {
+        let mut unknown = Self::default();
+        for t::UnknownProperty { name, is_administrative, value } in kept {
+            let octets = value.as_bytes().as_chunks::<2>().0.iter();
+            let octets = octets.map(|pair| u8::from_str_radix(core::str::from_utf8(pair).ok()?, 16).ok());
+            let Some(value) = octets.collect::<Option<Vec<u8>>>() else { continue };
+            let table = if *is_administrative { Table::Admin } else { Table::Qos };
+            unknown.put(UnknownProperty { table, name: name.clone(), value });
+        }
+        unknown
+    }
+}
+
+impl UnknownProperty {
+    const fn octets(&self) -> usize {
+        self.name.len() + self.value.len()
+    }
+}
