@@ -1,5 +1,5 @@
 //! What those who ask administration may: the rules of access say so, as of clients. Where there are none, HTTP has asked for its token
-//! before. By the object `Statistics` every command first needs the right to administer the service (`corba::Door::may_operate`).
+//! before. By the object `Statistics` every command first needs the right to administer the service.
 
 use engine::ChannelId;
 
