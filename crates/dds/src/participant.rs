@@ -1,6 +1,6 @@
 //! Domains, participants, topics, and what is discovered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -370,6 +370,14 @@ impl Topic {
     /// A partition is no name; Cyclone could not.
     pub fn reader(&self, qos: &Qos) -> Result<Reader, Error> {
         Reader::new(self.clone(), qos)
+    }
+
+    /// The endpoints that the topic's participant knows, of whatever topic: another participant may have found more, or fewer.
+    ///
+    /// # Errors
+    /// Cyclone could not say.
+    pub fn knows(&self) -> Result<BTreeSet<Guid>, Error> {
+        Ok(self.participant.endpoints()?.into_iter().map(|endpoint| endpoint.guid).collect())
     }
 
     /// Endpoints of others whose topic has this one's name and another type, so that they and this one never meet. What

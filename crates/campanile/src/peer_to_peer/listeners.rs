@@ -282,10 +282,14 @@ impl Domain {
                 if !unmet.iter().any(|endpoint| endpoint.topic == *name) {
                     break;
                 }
+                // Who is not known here is no conflict, and not met either.
+                let known = topic.knows()?;
                 let conflicts: BTreeSet<Guid> =
                     topic.conflicts(TYPE_MAX)?.iter().map(|conflict| conflict.endpoint.guid).collect();
                 unmet.retain(|endpoint| {
-                    let is_met = endpoint.topic == *name && !conflicts.contains(&endpoint.guid);
+                    let is_met = endpoint.topic == *name
+                        && known.contains(&endpoint.guid)
+                        && !conflicts.contains(&endpoint.guid);
                     if is_met {
                         self.known.insert(endpoint.guid);
                     }
@@ -369,11 +373,17 @@ impl Shared {
 
     /// Has a reader made for a writer whose type none has.
     fn meet(self: &Arc<Self>, domain: &mut Domain, endpoint: &Endpoint) {
+        // One before it may have had the same type.
+        let topics = domain.topics.get(&endpoint.topic).map_or(&[][..], Vec::as_slice);
+        // Each topic may have a participant of its own, which finds it later than the one that looks.
+        if topics.iter().any(|topic| topic.knows().is_ok_and(|known| !known.contains(&endpoint.guid))) {
+            domain.mute.entry(endpoint.guid).or_insert_with(Instant::now);
+            return;
+        }
         let is_met = |topic: &Topic| {
             topic.conflicts(TYPE_MAX).is_ok_and(|all| all.iter().all(|found| found.endpoint.guid != endpoint.guid))
         };
-        // One before it may have had the same type.
-        if domain.topics.get(&endpoint.topic).is_some_and(|topics| topics.iter().any(is_met)) {
+        if topics.iter().any(is_met) {
             domain.known.insert(endpoint.guid);
             return;
         }
