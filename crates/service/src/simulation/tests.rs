@@ -96,16 +96,3 @@ fn what_is_broken_on_purpose_is_noticed() {
         assert_eq!(run(seed, None).err(), None, "seed {seed} whole; broken: {wrong}");
     }
 }
-
-/// How sharp the seeds are: `SIMULATED_SEEDS=0..300 cargo test --release -p campanile-service --lib simulation::tests::how_many -- --ignored
-/// --nocapture`.
-#[test]
-#[ignore = "takes minutes, and is read by people"]
-fn how_many_seeds_notice_what_is_broken_on_purpose() {
-    let seeds = asked();
-    for broken in Break::ALL {
-        let noticed = seeds.clone().filter(|seed| run(*seed, Some(broken)).is_err()).count();
-        eprintln!("{broken:?}: {noticed} of {} seeds", seeds.end - seeds.start);
-        assert!(noticed > 0, "{broken:?} is not noticed");
-    }
-}

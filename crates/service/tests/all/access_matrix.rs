@@ -101,7 +101,7 @@ impl Rig {
         let service = start_with(Config {
             tls: tls::settings(&authority),
             json: Json { listen: Some("0".into()), ..Json::default() },
-            tempo: Tempo { listen: Some("0".into()), period_ms: 50, ..Tempo::default() },
+            tempo: Tempo { listen: Some("0".into()), ..Tempo::default() },
             ..Config::read(&file).unwrap()
         });
         let url = service.corbaloc("NotificationService");
