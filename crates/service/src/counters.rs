@@ -9,6 +9,7 @@ pub(crate) use blocks::{Block, Seat, lane_name};
 pub use blocks::{Counters, HttpTally, LaneCounters};
 
 use accounts::{Resource, Spent, SpentBy};
+use engine::DiscardReason;
 
 macro_rules! counters {
     ($($(#[doc = $help:literal])+ $variant:ident = $name:literal,)+) => {
@@ -541,6 +542,24 @@ counters! {
 }
 
 impl Counter {
+    /// Where a reason for dropping an event is counted.
+    #[must_use]
+    pub const fn of_discard(reason: DiscardReason) -> Self {
+        match reason {
+            DiscardReason::OutboxFull => Self::DroppedOutboxFull,
+            DiscardReason::MemorySpent => Self::DroppedMemorySpent,
+            DiscardReason::QueueFull => Self::DroppedQueueFull,
+            DiscardReason::Rejected => Self::DroppedRejected,
+            DiscardReason::Untranslatable => Self::DroppedUntranslatable,
+            DiscardReason::Disconnected => Self::DroppedDisconnected,
+            DiscardReason::Removed => Self::DroppedRemoved,
+            DiscardReason::Expired => Self::DroppedExpired,
+            DiscardReason::FilterFailed => Self::DroppedFilterFailed,
+            DiscardReason::OverflowLost => Self::DroppedOverflowLost,
+            DiscardReason::WaitedOut => Self::DroppedWaitedOut,
+        }
+    }
+
     /// Where it is counted that a client was refused something: since the limit of all is reached, or the client's share.
     #[must_use]
     pub const fn of_refusal(spent: Spent) -> Self {

@@ -130,10 +130,17 @@ struct Domain {
     known: BTreeSet<Guid>,
     /// Those that could not be dealt with, as is told.
     told: BTreeSet<Guid>,
-    /// Those that did not say what their types are, since when.
+    /// Those that did not say what their types are, or are not known yet to those who would, since when.
     mute: BTreeMap<Guid, Instant>,
     readers: usize,
     share: Share,
+}
+
+/// What the participant of a topic knows of others.
+struct Seen {
+    known: BTreeSet<Guid>,
+    /// Those of the topic that have another type.
+    conflicts: BTreeSet<Guid>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -282,14 +289,9 @@ impl Domain {
                 if !unmet.iter().any(|endpoint| endpoint.topic == *name) {
                     break;
                 }
-                // Who is not known here is no conflict, and not met either.
-                let known = topic.knows()?;
-                let conflicts: BTreeSet<Guid> =
-                    topic.conflicts(TYPE_MAX)?.iter().map(|conflict| conflict.endpoint.guid).collect();
+                let seen = Seen::of(topic)?;
                 unmet.retain(|endpoint| {
-                    let is_met = endpoint.topic == *name
-                        && known.contains(&endpoint.guid)
-                        && !conflicts.contains(&endpoint.guid);
+                    let is_met = endpoint.topic == *name && seen.meets(endpoint.guid) == Some(true);
                     if is_met {
                         self.known.insert(endpoint.guid);
                     }
@@ -298,6 +300,20 @@ impl Domain {
             }
         }
         Ok(unmet)
+    }
+}
+
+impl Seen {
+    fn of(topic: &Topic) -> Result<Self, dds::Error> {
+        let known = topic.knows()?;
+        let conflicts = topic.conflicts(TYPE_MAX)?.iter().map(|conflict| conflict.endpoint.guid).collect();
+        Ok(Self { known, conflicts })
+    }
+
+    /// Whether an endpoint of the topic has its type. Nothing if that is not known yet: each topic may have a participant of its own, which
+    /// finds an endpoint later than the one that looks.
+    fn meets(&self, endpoint: Guid) -> Option<bool> {
+        self.known.contains(&endpoint).then(|| !self.conflicts.contains(&endpoint))
     }
 }
 
@@ -375,16 +391,13 @@ impl Shared {
     fn meet(self: &Arc<Self>, domain: &mut Domain, endpoint: &Endpoint) {
         // One before it may have had the same type.
         let topics = domain.topics.get(&endpoint.topic).map_or(&[][..], Vec::as_slice);
-        // Each topic may have a participant of its own, which finds it later than the one that looks.
-        if topics.iter().any(|topic| topic.knows().is_ok_and(|known| !known.contains(&endpoint.guid))) {
-            domain.mute.entry(endpoint.guid).or_insert_with(Instant::now);
+        let met: Vec<_> = topics.iter().filter_map(|topic| Some(Seen::of(topic).ok()?.meets(endpoint.guid))).collect();
+        if met.contains(&Some(true)) {
+            domain.known.insert(endpoint.guid);
             return;
         }
-        let is_met = |topic: &Topic| {
-            topic.conflicts(TYPE_MAX).is_ok_and(|all| all.iter().all(|found| found.endpoint.guid != endpoint.guid))
-        };
-        if topics.iter().any(is_met) {
-            domain.known.insert(endpoint.guid);
+        if met.contains(&None) {
+            domain.mute.entry(endpoint.guid).or_insert_with(Instant::now);
             return;
         }
         let made = self.reader_for(domain, endpoint);

@@ -179,16 +179,15 @@ fn a_disk_without_room_is_told_and_nothing_that_was_accepted_is_lost() {
 /// The file was removed, or its folder unmounted, and events went on to be accepted, into a file that no other process would find.
 #[test]
 fn a_folder_that_is_gone_is_told_and_nothing_that_was_accepted_is_lost_when_it_is_back() {
-    let aside = |store: &Folder| store.folder().with_extension("aside");
     breaks_and_recovers(
         "gone",
-        |_, store| fs::rename(store.folder(), aside(store)).unwrap(),
+        |_, store| take_away(store),
         |_, store| {
             // There may be a folder of its name, as where a disk was mounted, and nothing is put into that.
             assert!(!store.folder().exists());
             fs::create_dir(store.folder()).unwrap();
             fs::remove_dir(store.folder()).unwrap();
-            fs::rename(aside(store), store.folder()).unwrap();
+            bring_back(store);
         },
     );
 }
@@ -231,26 +230,60 @@ fn large(number: i32) -> StructuredEvent {
     event
 }
 
-fn channel_of(address: &str, qos: &[Property]) -> i32 {
-    let orb = Orb::new(OrbOptions::default());
-    let factory = EventChannelFactory::narrow(orb.resolve_service(address).unwrap()).unwrap();
-    factory.create_channel(qos, &[]).unwrap().1
+/// A service whose disk can be had to misbehave, and a channel of it with a supplier and a consumer.
+struct Rig {
+    shim: Shim,
+    store: Folder,
+    serve: Serve,
+    channel: i32,
+    from: StructuredProxyPushConsumer,
+    taker: Taker,
+    _active: Activation,
+}
+
+impl Rig {
+    fn new(name: &str, qos: Property) -> Self {
+        let (shim, store) = (Shim::new(name), Folder::new(&format!("bad-{name}")));
+        let serve = shim.serve(&store, &own_address());
+        let orb = Orb::new(OrbOptions::default());
+        let factory = EventChannelFactory::narrow(orb.resolve_service(&serve.address).unwrap()).unwrap();
+        let channel = factory.create_channel(&[qos], &[]).unwrap().1;
+        let taker = Taker::default();
+        let active = taker.connect(&orb, &serve.address, channel);
+        let from = supplier(&serve.address, channel).unwrap();
+        Self { shim, store, serve, channel, from, taker, _active: active }
+    }
+
+    /// One whose consumer sleeps, and has a backlog on disk.
+    fn with_backlog(name: &str) -> Self {
+        let rig = Self::new(name, Property::new("MemoryBudget", 200_000_u64));
+        rig.taker.stop(true);
+        (0..300).for_each(|number| rig.from.push_structured_event(&large(number)).unwrap());
+        wait_until("a backlog on disk", || count(&rig.serve, "overflow_events") > 100);
+        rig
+    }
+}
+
+/// What a channel has kept of its past.
+fn past(serve: &Serve, channel: i32, options: &[&str]) -> Vec<i32> {
+    let channel = channel.to_string();
+    let told = serve.print("sub", &[&["-c", &channel, "--field", "number"], options].concat());
+    told.lines().map(|line| line.parse().unwrap()).collect()
+}
+
+/// The store's folder is moved away, as where a disk is unmounted.
+fn take_away(store: &Folder) {
+    fs::rename(store.folder(), store.folder().with_extension("aside")).unwrap();
+}
+
+fn bring_back(store: &Folder) {
+    fs::rename(store.folder().with_extension("aside"), store.folder()).unwrap();
 }
 
 /// A service whose backlogs cannot be written, in some way, while a consumer sleeps.
 fn backlog_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl Fn(&Shim, &Folder)) {
-    let (shim, store) = (Shim::new(name), Folder::new(&format!("bad-{name}")));
-    let serve = shim.serve(&store, &own_address());
-    let address = serve.address.clone();
-    let orb = Orb::new(OrbOptions::default());
-    let mut best_effort = BestEffort::of(&address);
-    let id = channel_of(&address, &[Property::new("MemoryBudget", 200_000_u64)]);
-    let taker = Taker::default();
-    let _active = taker.connect(&orb, &address, id);
-    taker.stop(true);
-    let from = supplier(&address, id).unwrap();
-    (0..300).for_each(|number| from.push_structured_event(&large(number)).unwrap());
-    wait_until("a backlog on disk", || count(&serve, "overflow_events") > 100);
+    let Rig { shim, store, serve, from, taker, _active, channel: _ } = Rig::with_backlog(name);
+    let mut best_effort = BestEffort::of(&serve.address);
     break_it(&shim, &store);
     let pushing = thread::spawn(move || {
         (300..1_500).for_each(|number| from.push_structured_event(&large(number)).unwrap());
@@ -283,28 +316,13 @@ fn a_backlog_that_cannot_be_written_holds_its_suppliers_only_and_goes_on() {
 
 #[test]
 fn a_backlog_whose_folder_is_gone_holds_its_suppliers_only_and_goes_on_when_it_is_back() {
-    let aside = |store: &Folder| store.folder().with_extension("aside");
-    backlog_breaks_and_recovers(
-        "backlog-gone",
-        |_, store| fs::rename(store.folder(), aside(store)).unwrap(),
-        |_, store| fs::rename(aside(store), store.folder()).unwrap(),
-    );
+    backlog_breaks_and_recovers("backlog-gone", |_, store| take_away(store), |_, store| bring_back(store));
 }
 
 /// Its files were tried to be written to for ever, and their suppliers were held as long.
 #[test]
 fn where_somebody_removes_the_backlogs_what_was_in_them_is_lost_and_counted_and_the_rest_goes_on() {
-    let (shim, store) = (Shim::new("backlog-removed"), Folder::new("bad-backlog-removed"));
-    let serve = shim.serve(&store, &own_address());
-    let address = serve.address.clone();
-    let orb = Orb::new(OrbOptions::default());
-    let id = channel_of(&address, &[Property::new("MemoryBudget", 200_000_u64)]);
-    let taker = Taker::default();
-    let _active = taker.connect(&orb, &address, id);
-    taker.stop(true);
-    let from = supplier(&address, id).unwrap();
-    (0..300).for_each(|number| from.push_structured_event(&large(number)).unwrap());
-    wait_until("a backlog on disk", || count(&serve, "overflow_events") > 100);
+    let Rig { shim, store, serve, from, taker, _active, channel: _ } = Rig::with_backlog("backlog-removed");
     fs::remove_dir_all(store.folder().join("overflow")).unwrap();
     let pushing = thread::spawn(move || {
         (300..1_500).for_each(|number| from.push_structured_event(&large(number)).unwrap());
@@ -325,14 +343,8 @@ fn where_somebody_removes_the_backlogs_what_was_in_them_is_lost_and_counted_and_
 
 /// What a channel keeps of its past cannot be written, in some way: events come as ever, and the past has all of them in the end.
 fn past_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl Fn(&Shim, &Folder)) {
-    let (shim, store) = (Shim::new(name), Folder::new(&format!("bad-{name}")));
-    let serve = shim.serve(&store, &own_address());
-    let address = serve.address.clone();
-    let orb = Orb::new(OrbOptions::default());
-    let id = channel_of(&address, &[Property::new("HistoryEvents", 10_000_u64)]);
-    let taker = Taker::default();
-    let _active = taker.connect(&orb, &address, id);
-    let from = supplier(&address, id).unwrap();
+    let Rig { shim, store, serve, channel, from, taker, _active } =
+        Rig::new(name, Property::new("HistoryEvents", 10_000_u64));
     let mut sent = BTreeSet::new();
     let mut push = |numbers: std::ops::Range<i32>| {
         for number in numbers {
@@ -351,9 +363,7 @@ fn past_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend:
     shim.hear("overflow: it can be written to again, and nothing was lost");
     push(200..300);
     wait_until("all of the past", || count(&serve, "history_events") == 300);
-    let told = serve.print("sub", &["-c", &id.to_string(), "--first", "-n", "300", "--field", "number"]);
-    let told: Vec<i32> = told.lines().map(|line| line.parse().unwrap()).collect();
-    assert_eq!(told, (0..300).collect::<Vec<i32>>());
+    assert_eq!(past(&serve, channel, &["--first", "-n", "300"]), (0..300).collect::<Vec<i32>>());
 }
 
 #[test]
@@ -368,22 +378,14 @@ fn a_past_that_cannot_be_written_holds_nobody_and_goes_on() {
 
 #[test]
 fn a_past_whose_folder_is_gone_holds_nobody_and_goes_on_when_it_is_back() {
-    let aside = |store: &Folder| store.folder().with_extension("aside");
-    past_breaks_and_recovers(
-        "past-gone",
-        |_, store| fs::rename(store.folder(), aside(store)).unwrap(),
-        |_, store| fs::rename(aside(store), store.folder()).unwrap(),
-    );
+    past_breaks_and_recovers("past-gone", |_, store| take_away(store), |_, store| bring_back(store));
 }
 
 /// A file that is gone was tried to be written to for ever, and the channel's events stayed in memory until its suppliers were held.
 #[test]
 fn where_somebody_removes_a_past_it_goes_on_with_what_comes() {
-    let (shim, store) = (Shim::new("past-removed"), Folder::new("bad-past-removed"));
-    let serve = shim.serve(&store, &own_address());
-    let address = serve.address.clone();
-    let id = channel_of(&address, &[Property::new("HistoryEvents", 10_000_u64)]);
-    let from = supplier(&address, id).unwrap();
+    let Rig { shim, store, serve, channel, from, taker: _taker, _active } =
+        Rig::new("past-removed", Property::new("HistoryEvents", 10_000_u64));
     let push = |numbers: std::ops::Range<i32>| {
         numbers.for_each(|number| from.push_structured_event(&event(1, number)).unwrap());
     };
@@ -392,14 +394,12 @@ fn where_somebody_removes_a_past_it_goes_on_with_what_comes() {
     fs::remove_dir_all(store.folder().join("history")).unwrap();
     push(100..200);
     wait_until("all of it to be written", || count(&serve, "history_events") == 200);
-    let told = serve.print("sub", &["-c", &id.to_string(), "--from", "101", "-n", "100", "--field", "number"]);
-    assert_eq!(told.lines().next(), Some("100"), "{told}");
-    assert_eq!(told.lines().last(), Some("199"), "{told}");
+    assert_eq!(past(&serve, channel, &["--from", "101", "-n", "100"]), (100..200).collect::<Vec<i32>>());
     // The next process finds what is there.
+    let address = serve.address.clone();
     assert_eq!(serve.stop("TERM").1, Some(0));
     let serve = shim.serve(&store, &address);
-    let told = serve.print("sub", &["-c", &id.to_string(), "--first", "-n", "100", "--field", "number"]);
-    assert_eq!(told.lines().next(), Some("100"), "{told}");
+    assert_eq!(past(&serve, channel, &["--first", "-n", "100"]), (100..200).collect::<Vec<i32>>());
 }
 
 /// A consumer had moved while the service was down, and its name led elsewhere for a while.

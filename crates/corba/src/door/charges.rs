@@ -225,6 +225,7 @@ impl Door {
     /// A thing is gone.
     pub(crate) fn forget_thing(&mut self, thing: Thing) {
         self.ledger.remove(thing);
+        self.unknown.remove(&thing);
     }
 
     /// Claims what a thing may come to: so much more, and what it is charged now, where that is charged to somebody else.
@@ -326,37 +327,33 @@ impl Door {
         let places = |filters: &[_]| filters.len() as u64 * PLACE;
         let named = |named| octets_of_name(self.names.of(named).map(AsRef::as_ref));
         let unknown = self.unknown.get(&thing).map_or(0, Unknown::octets);
-        Some(
-            unknown
-                + match thing {
-                    Thing::Channel(channel) => {
-                        let topics = self.hierarchy.channel(channel).ok()?.topics();
-                        CHANNEL
-                            + octets_of_types(topics.by_type.iter().map(|(kind, _)| kind))
-                            + named(Named::Channel(channel))
-                    }
-                    Thing::Admin(key @ AdminKey { channel, side, admin }) => {
-                        let admin = self.hierarchy.admin(channel, side, admin).ok()?;
-                        let types = octets_of_types(admin.subscription.types());
-                        ADMIN + types + places(admin.attached.filters()) + named(Named::Admin(key))
-                    }
-                    Thing::Proxy(key) => {
-                        let proxy = self.hierarchy.proxy(key).ok()?;
-                        let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
-                        let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
-                        let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
-                        let types = octets_of_types(proxy.subscription.types());
-                        PROXY
-                            + connected
-                            + client
-                            + types
-                            + places(proxy.attached.filters())
-                            + named(Named::Proxy(key, proxy.side))
-                    }
-                    Thing::Filter(filter) => self.filters.weight(filter)?,
-                    Thing::Remote(peer) => weights::CALLBACK + octets_of_reference(&self.peers.get(peer)?.ior),
-                    Thing::Registration(id) => self.reconnection.weight(id)?,
-                },
-        )
+        let octets = match thing {
+            Thing::Channel(channel) => {
+                let topics = self.hierarchy.channel(channel).ok()?.topics();
+                CHANNEL + octets_of_types(topics.by_type.iter().map(|(kind, _)| kind)) + named(Named::Channel(channel))
+            }
+            Thing::Admin(key @ AdminKey { channel, side, admin }) => {
+                let admin = self.hierarchy.admin(channel, side, admin).ok()?;
+                let types = octets_of_types(admin.subscription.types());
+                ADMIN + types + places(admin.attached.filters()) + named(Named::Admin(key))
+            }
+            Thing::Proxy(key) => {
+                let proxy = self.hierarchy.proxy(key).ok()?;
+                let client = proxy.peer.and_then(|peer| self.clients.get(&peer));
+                let client = client.map_or(0, |client| octets_of_reference(&client.address.ior));
+                let connected = if proxy.state == ProxyState::Unconnected { 0 } else { CLIENT };
+                let types = octets_of_types(proxy.subscription.types());
+                PROXY
+                    + connected
+                    + client
+                    + types
+                    + places(proxy.attached.filters())
+                    + named(Named::Proxy(key, proxy.side))
+            }
+            Thing::Filter(filter) => self.filters.weight(filter)?,
+            Thing::Remote(peer) => weights::CALLBACK + octets_of_reference(&self.peers.get(peer)?.ior),
+            Thing::Registration(id) => self.reconnection.weight(id)?,
+        };
+        Some(octets + unknown)
     }
 }

@@ -202,8 +202,7 @@ impl Door {
     pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
         self.names.forget_proxy(removed.key, removed.side);
-        self.ledger.remove(Thing::Proxy(removed.key));
-        self.unknown.remove(&Thing::Proxy(removed.key));
+        self.forget_thing(Thing::Proxy(removed.key));
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
         self.callers_mut(removed.side).forget(removed.key);
         self.former.forget(removed.key);

@@ -34,8 +34,7 @@ impl Door {
         self.guard.forget_channel(channel);
         self.monitor.forget_channel(channel);
         self.nonces_changed = true;
-        self.ledger.remove(Thing::Channel(channel));
-        self.unknown.remove(&Thing::Channel(channel));
+        self.forget_thing(Thing::Channel(channel));
         self.real_time.remove(&channel);
         self.forget_filter_bytes(channel);
         self.changes.forget_channel(channel);
@@ -46,8 +45,7 @@ impl Door {
     pub(crate) fn destroy_admin(&mut self, key: AdminKey) -> Result<(), Raised> {
         let AdminKey { channel, side, admin } = key;
         self.hierarchy.destroy_admin(channel, side, admin)?;
-        self.ledger.remove(Thing::Admin(key));
-        self.unknown.remove(&Thing::Admin(key));
+        self.forget_thing(Thing::Admin(key));
         self.names.take(Named::Admin(key));
         self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
         self.begin_taking_apart();
@@ -77,8 +75,7 @@ impl Door {
                 Removal::Filter(filter) => self.forget_filter(filter),
                 Removal::Admin { channel, side, admin } => {
                     let thing = Thing::Admin(AdminKey { channel, side, admin });
-                    self.ledger.remove(thing);
-                    self.unknown.remove(&thing);
+                    self.forget_thing(thing);
                     self.forget_filters_of(FilterTarget::Admin { channel, side, admin });
                 }
                 Removal::Routes => {}

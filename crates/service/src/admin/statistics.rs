@@ -5,8 +5,8 @@ use core::cmp::Reverse;
 use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
 
 use crate::admin::values::{ChannelStanding, ConsumerStanding, Dropped};
+use crate::counters::Counter;
 use crate::lane::links::mail::NamedDrops;
-use crate::lane::tally::of_reason;
 
 /// Consumers that are told of in one answer.
 const CONSUMERS_MAX: usize = 8_192;
@@ -114,7 +114,7 @@ fn told_of(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
 /// A reason's name: that of its counter without `lane_dropped_`.
 #[must_use]
 pub fn reason_name(reason: DiscardReason) -> &'static str {
-    let counter = of_reason(reason).name();
+    let counter = Counter::of_discard(reason).name();
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 

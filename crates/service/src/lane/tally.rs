@@ -11,23 +11,6 @@ use crate::lane::links::mail::ToAdministration;
 use crate::lane::pulse::Finding;
 use crate::lane::run::Core;
 
-/// Where a reason for dropping an event is counted.
-pub(crate) const fn of_reason(reason: DiscardReason) -> Counter {
-    match reason {
-        DiscardReason::OutboxFull => Counter::DroppedOutboxFull,
-        DiscardReason::MemorySpent => Counter::DroppedMemorySpent,
-        DiscardReason::QueueFull => Counter::DroppedQueueFull,
-        DiscardReason::Rejected => Counter::DroppedRejected,
-        DiscardReason::Untranslatable => Counter::DroppedUntranslatable,
-        DiscardReason::Disconnected => Counter::DroppedDisconnected,
-        DiscardReason::Removed => Counter::DroppedRemoved,
-        DiscardReason::Expired => Counter::DroppedExpired,
-        DiscardReason::FilterFailed => Counter::DroppedFilterFailed,
-        DiscardReason::OverflowLost => Counter::DroppedOverflowLost,
-        DiscardReason::WaitedOut => Counter::DroppedWaitedOut,
-    }
-}
-
 impl Core {
     /// Has a line about a connection logged, unless there are too many of them.
     pub(crate) fn log(&mut self, level: log::Level, text: impl FnOnce() -> String) {
@@ -74,7 +57,7 @@ impl Core {
         counters.set(Counter::ChannelsShortOfDisk, engine.channels_short_elsewhere);
         counters.set(Counter::Dropped, engine.discards.total());
         for reason in DiscardReason::ALL {
-            counters.set(of_reason(reason), engine.discards.of(reason));
+            counters.set(Counter::of_discard(reason), engine.discards.of(reason));
         }
         counters.set(Counter::Overflowed, engine.kept_elsewhere);
         counters.set(Counter::BroughtBack, engine.brought_back);

@@ -60,7 +60,7 @@ impl Histories {
         let (mut channels, mut numbers, boot) = (BTreeMap::new(), Vec::new(), boot_id());
         for entry in fs::read_dir(&folder)? {
             let entry = entry?;
-            let Some(id) = channel_of(&entry)? else { continue };
+            let Some(id) = channel_of(&entry) else { continue };
             if !is_there(id) {
                 fs::remove_dir_all(entry.path())?;
                 continue;
@@ -320,10 +320,10 @@ impl History {
 }
 
 /// The channel whose past is in a folder. What else is beside it is left alone.
-fn channel_of(entry: &fs::DirEntry) -> io::Result<Option<ChannelId>> {
+fn channel_of(entry: &fs::DirEntry) -> Option<ChannelId> {
     let name = entry.file_name();
     let id = name.to_str().and_then(|name| name.strip_prefix("channel-")?.parse().ok()).map(ChannelId);
-    Ok(id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir())))
+    id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
 /// The files of a channel's past, in their order. Others that somebody has put there are left alone.

@@ -36,7 +36,7 @@ pub(crate) fn look(directory: &Path, verifies: bool) -> io::Result<(Vec<KeptPast
     };
     for entry in entries {
         let entry = entry?;
-        let Some(channel) = channel_of(&entry)? else { continue };
+        let Some(channel) = channel_of(&entry) else { continue };
         let mut past = KeptPast { channel: channel.0, ..KeptPast::default() };
         for path in files_in(&entry.path())? {
             let file = path.strip_prefix(directory).unwrap_or(&path).display().to_string();
