@@ -85,8 +85,8 @@ pub(crate) struct StoreOptions<'o> {
     pub(crate) counters: Arc<Block>,
     /// What lanes take for time 0.
     pub(crate) origin: Instant,
-    /// How many events it has, and the number that is behind the last.
-    pub(crate) events: (u64, u64),
+    /// The number behind that of the last event that it has.
+    pub(crate) next: u64,
     pub(crate) limits: StoreLimits,
 }
 
@@ -124,20 +124,19 @@ pub(crate) struct Reception {
 impl Store {
     /// Starts the thread.
     pub(crate) fn start(disk: Disk, options: StoreOptions<'_>) -> io::Result<(Self, Reception)> {
-        let StoreOptions { bell: waiting, counters, origin, events, limits } = options;
+        let StoreOptions { bell: waiting, counters, origin, next, limits } = options;
         let (batches, handed) = channel();
         let written = Arc::new(AtomicU64::new(0));
         let bell = Arc::new(Bell::new()?);
         let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
         let (to_lane, restored) = sync_channel(PIECES);
-        let kept = usize::try_from(events.0).unwrap_or(0);
         let mut writer = Writer {
             disk,
             handed,
             changes: Changes::new(),
             number: 0,
             written: Arc::clone(&written),
-            journal: Journal::new(introduced, (kept, events.1), limits.event_bytes_max),
+            journal: Journal::new(introduced, next, limits.event_bytes_max),
             limits,
             waiting: Arc::clone(waiting),
             bell: Arc::clone(&bell),

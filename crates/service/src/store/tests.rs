@@ -70,13 +70,8 @@ impl Medium {
     pub(crate) fn store(&self, bell: &Arc<Bell>, counters: &Counters) -> Store {
         let opened = self.clone();
         let disk = Disk::on(move || opened.clone()).unwrap();
-        let options = StoreOptions {
-            bell,
-            counters: counters.of_store(),
-            origin: time::now(),
-            events: (0, 1),
-            limits: limits(1 << 30),
-        };
+        let options =
+            StoreOptions { bell, counters: counters.of_store(), origin: time::now(), next: 1, limits: limits(1 << 30) };
         // Dropped at once, since there are no lanes.
         let (store, _) = Store::start(disk, options).unwrap();
         store
@@ -90,9 +85,9 @@ impl Medium {
     fn limited(&self, limits: StoreLimits) -> Lane {
         let opened = self.clone();
         let mut disk = Disk::on(move || opened.clone()).unwrap();
-        let events = disk.events().unwrap();
+        let (_, next) = disk.events().unwrap();
         let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
-        let options = StoreOptions { bell: &bell, counters: counters.of_store(), origin: time::now(), events, limits };
+        let options = StoreOptions { bell: &bell, counters: counters.of_store(), origin: time::now(), next, limits };
         let (store, mut reception) = Store::start(disk, options).unwrap();
         let (link, seat) = journal::link(LaneThread::MAIN, &bell, &mut reception);
         reception.introductions.post(seat).ok().unwrap();

@@ -249,7 +249,7 @@ fn a_supplier_that_has_pushed_again_is_not_waited_for() {
     let mut reception = Reception { bell: Arc::clone(&bell), introductions, restored: None };
     let (mut link, seat) = journal::link(LaneThread::MAIN, &bell, &mut reception);
     reception.introductions.post(seat).ok().unwrap();
-    let mut journal = Journal::new(introduced, (0, 1), 1 << 30);
+    let mut journal = Journal::new(introduced, 1, 1 << 30);
     let mut post = || {
         let posting = Posting { draft: draft(SOURCE, vec![1; 10]), posting: 0, is_awaited: false };
         link.letters.post(ToStore::Event(posting)).ok().unwrap();

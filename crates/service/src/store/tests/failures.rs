@@ -184,7 +184,7 @@ fn events_that_are_refused_while_the_medium_fails_leave_nothing_behind_but_what_
     let mut reception = Reception { bell: store, introductions, restored: None };
     let (mut link, seat) = journal::link(LaneThread::MAIN, &lane, &mut reception);
     reception.introductions.post(seat).ok().unwrap();
-    let mut journal = Journal::new(introduced, (0, 1), 1 << 30);
+    let mut journal = Journal::new(introduced, 1, 1 << 30);
     let mut post = |journal: &mut Journal| {
         for posting in 0..1_000 {
             let draft = draft(SOURCE, vec![1; 10]);
