@@ -107,6 +107,9 @@ pub struct DdsSettings {
     pub writer_bytes_max: u32,
     /// Milliseconds that it waits at most, before it says [`Error::Slowed`](crate::Error::Slowed). Default 10,000.
     pub slowed_ms_max: u32,
+    /// Milliseconds for which a reader that is there may take nothing while `publish` waits for it. Then what is published is not for it any
+    /// more, a warning is logged, and it is tried again later. 0: it is waited for as long as it is there. Default 20,000.
+    pub hold_timeout_ms: u32,
     /// Milliseconds between two events of a type at most, told to readers that want to know. Default 0: no such deadline.
     pub deadline_ms: u32,
     /// Milliseconds for which an event is of use. Default 0: for ever.
@@ -138,6 +141,7 @@ impl Default for DdsSettings {
             late_joiners: 0,
             writer_bytes_max: 1 << 20,
             slowed_ms_max: 10_000,
+            hold_timeout_ms: 20_000,
             deadline_ms: 0,
             lifespan_ms: 0,
             priority: 0,

@@ -8,9 +8,12 @@ use campanile::{
     Consumer, Declared, Dynamic, Event, Kind, Next, PublishOptions, Settings, Supplier, Transport, Trouble, TypeCode,
     Value,
 };
+use dds::{Options, Participant, Qos};
 use giop::cdr::{CharSet, Encoding, Endian, Writer};
+use std::cell::Cell;
 use std::sync::mpsc::channel;
-use testing::{NextInTime, PATIENCE};
+use std::time::Duration;
+use testing::{NextInTime, PATIENCE, wait_until};
 
 #[derive(Event, Clone, Debug, PartialEq)]
 struct Wind {
@@ -65,14 +68,14 @@ fn events_come_from_the_first_on_and_filters_and_dictionaries_are_as_with_a_serv
     }
     assert_eq!([winds.next_in_time(), winds.next_in_time()], [wind(11.0), wind(12.0)]);
     // Of a type that nobody has declared, a reader is made when its writer is seen.
-    testing::wait_until("the rain as a dictionary", || {
+    wait_until("the rain as a dictionary", || {
         supplier.publish(&Rain { mm: 7 }).unwrap();
         others.try_recv().is_ok_and(|event: Dynamic| {
             assert_eq!((event.name.as_str(), event.get("mm")), ("Rain", Some(&Value::ULong(7))));
             true
         })
     });
-    assert_eq!(elsewhere.next_within(std::time::Duration::ZERO), Next::Late, "another channel is another partition");
+    assert_eq!(elsewhere.next_within(Duration::ZERO), Next::Late, "another channel is another partition");
     let refused = Consumer::new("Weather").settings(settings).filter("$speed >").events::<Wind>().unwrap_err();
     assert!(matches!(refused, campanile::Error::Filter { .. }), "{refused}");
 }
@@ -88,11 +91,11 @@ fn another_type_of_the_topic_is_projected_or_told() {
     let consumer = Consumer::new("Weather").settings(settings.clone());
     let consumer = consumer.on_trouble(move |trouble: &Trouble| drop(tell.send(trouble.clone())));
     let _wrong = consumer.on(|_: wrong::Wind| panic!("it cannot be taken for one")).unwrap().ready().unwrap();
-    testing::wait_until("a projected event", || {
+    wait_until("a projected event", || {
         supplier.publish(&wind(1.0)).unwrap();
         winds.try_recv().is_ok_and(|wind| wind == narrow::Wind { station: "Überlingen 塔".into() })
     });
-    testing::wait_until("the mismatch", || {
+    wait_until("the mismatch", || {
         supplier.publish(&wind(1.0)).unwrap();
         told.try_recv().is_ok_and(|trouble| matches!(trouble, Trouble::Mismatch(mismatch) if mismatch.path == "speed"))
     });
@@ -127,6 +130,55 @@ fn a_publisher_that_outruns_its_reader_waits_and_nothing_is_lost() {
     assert!(matches!(told, campanile::Error::Value { .. }), "{told}");
 }
 
+/// Once a reader that was alive and took nothing held its publishers, and with them all other readers, for as long as it lived.
+#[test]
+fn a_reader_that_takes_nothing_is_let_go_and_comes_back_when_it_takes_again() {
+    let mut settings = settings(4);
+    settings.dds.writer_bytes_max = 16 << 10;
+    settings.dds.slowed_ms_max = 100;
+    settings.dds.hold_timeout_ms = 1000;
+    // A program of its own, since readers of one program share its fate.
+    let more = format!(
+        "<CycloneDDS><Domain><Discovery><ExternalDomainId>{}</ExternalDomainId></Discovery></Domain></CycloneDDS>",
+        settings.dds.domain_default
+    );
+    let program = Participant::new(210, &Options { more: Some(more), ..Options::loopback() }).unwrap();
+    let qos = Qos { partitions: vec!["Stuck".into()], samples_max: 1, ..Qos::default() };
+    let stuck = program.topic("Wind", Wind::event_type()).unwrap().reader(&qos).unwrap();
+    let (sender, winds) = channel();
+    let consumer = Consumer::new("Stuck").settings(settings.clone());
+    let _good = consumer.on(move |wind: Wind| sender.send(wind.speed).unwrap()).unwrap().ready().unwrap();
+    let supplier = Supplier::with("Stuck", &settings).unwrap();
+    let published = Cell::new(0_u32);
+    let publish = || {
+        let event = Wind { speed: published.get().into(), station: "x".repeat(4000), gusts: Vec::new() };
+        match supplier.publish(&event) {
+            Ok(()) => published.set(published.get() + 1),
+            Err(campanile::Error::Slowed { waited }) => {
+                assert_eq!(waited, Duration::from_millis(100));
+                return true;
+            }
+            Err(error) => panic!("{error}"),
+        }
+        false
+    };
+    wait_until("the publisher is told that it is slowed", publish);
+    let until = published.get() + 200;
+    wait_until("it goes on without the one that takes nothing", || {
+        publish();
+        published.get() >= until
+    });
+    let (until, mut last) = (f64::from(published.get()), -1.0);
+    wait_until("the one that takes again gets what is published from then on", || {
+        publish();
+        stuck.take(64, |sample| last = f64::from_ne_bytes(sample.cdr[..8].try_into().unwrap())).unwrap();
+        last >= until
+    });
+    for number in 0..published.get() {
+        assert_eq!(winds.next_in_time().to_bits(), f64::from(number).to_bits(), "the good one has all, in order");
+    }
+}
+
 /// In DDS a wide character is a number and a wide string such numbers, with neither a mark nor a NUL.
 #[test]
 fn wide_text_travels_and_is_a_string_to_those_who_want_one() {
@@ -155,12 +207,12 @@ fn wide_text_travels_and_is_a_string_to_those_who_want_one() {
     });
     // Both are taken from: one that is full would keep the other of this program waiting, however late that is found.
     let (mut came, mut came_wide) = (None, None);
-    testing::wait_until("the sign as strings", || {
+    wait_until("the sign as strings", || {
         supplier.publish(&wide, &value).unwrap();
-        if let Next::Event(event) = same.next(Some(std::time::Duration::ZERO)) {
+        if let Next::Event(event) = same.next(Some(Duration::ZERO)) {
             came_wide.get_or_insert(event.cdr);
         }
-        came = match other.next(Some(std::time::Duration::from_millis(50))) {
+        came = match other.next(Some(Duration::from_millis(50))) {
             Next::Event(event) => Some(event.cdr),
             _ => None,
         };

@@ -1,10 +1,9 @@
 //! The threads between the main lane and DDS: for each join of a channel to a partition one that reads and one that writes.
 //!
 //! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::doors::dds`]). Joins share nothing but the participant
-//! of their domain: readers in DDS that are slow have their own join wait, and nobody else, and [not for ever](readers).
+//! of their domain: readers in DDS that are slow have their own join wait, and nobody else, and [not for ever](::dds::LetGo).
 
 mod events;
-mod readers;
 mod reading;
 mod writing;
 

@@ -38,7 +38,6 @@ fn options(settings: &Settings) -> Options {
 /// The quality of service of writers and readers.
 fn qos(channel: &str, settings: &Settings) -> Qos {
     let of = &settings.dds;
-    let time = |ms: u32| (ms > 0).then(|| Duration::from_millis(ms.into()));
     let partition = of.partition(channel);
     Qos {
         reliable: true,
@@ -64,6 +63,11 @@ impl From<dds::Error> for Error {
             error => Self::Dds(error.to_string()),
         }
     }
+}
+
+/// Of milliseconds, of which 0 means none.
+fn time(ms: u32) -> Option<Duration> {
+    (ms > 0).then(|| Duration::from_millis(ms.into()))
 }
 
 /// Waits for a moment, where nobody tells that something is so.

@@ -1,13 +1,14 @@
 //! Publishing over DDS.
 
 use super::participants::Share;
-use super::{pause, qos};
+use super::{pause, qos, time};
 use crate::declared::Declared;
 use crate::error::Error;
 use crate::settings::Settings;
 use client::Tally;
-use dds::{Qos, Role, Topic, WriteError, Writer};
+use dds::{LetGo, Qos, Role, Topic, WriteError, Writer};
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -17,11 +18,16 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Longest time that the first event of a type waits for readers that are known and not yet met.
 const MEETING_MAX: Duration = Duration::from_millis(500);
 
+/// After how long without room it is looked whose fault it is. Unit: milliseconds.
+const LOOKS_AFTER_MS: u32 = 1000;
+
 /// What a supplier has: a writer for each type that it has published.
 #[derive(Debug)]
 pub(crate) struct Writers {
     settings: Settings,
+    /// Each wait for room is as long as `Qos::blocking_max`, of `waits_max`.
     qos: Qos,
+    waits_max: u32,
     channel: String,
     writers: RwLock<HashMap<usize, Arc<One>>>,
     /// Held while a writer is made, so that a type gets one.
@@ -34,6 +40,8 @@ pub(crate) struct Writers {
 struct One {
     // In the order in which they are to go.
     writer: Writer,
+    /// Readers for which nobody waits.
+    let_go: Mutex<LetGo>,
     /// Kept, so that its address is its own.
     declared: Declared,
     _share: Share,
@@ -48,8 +56,12 @@ pub(crate) struct WritersTally {
 
 impl Writers {
     pub(crate) fn new(channel: &str, settings: &Settings) -> Result<Self, Error> {
+        let waits_max = settings.dds.slowed_ms_max.div_ceil(LOOKS_AFTER_MS).max(1);
+        let mut qos = qos(channel, settings);
+        qos.blocking_max /= waits_max;
         Ok(Self {
-            qos: qos(channel, settings),
+            qos,
+            waits_max,
             channel: channel.to_owned(),
             writers: RwLock::default(),
             making: Mutex::default(),
@@ -63,10 +75,20 @@ impl Writers {
         let mut octets = Vec::new();
         let cdr = declared.written_for_dds(cdr, &mut octets)?;
         let one = self.writer(declared)?;
-        one.writer.write(cdr).map_err(|error| match error {
-            WriteError::Slowed => Error::Slowed { waited: self.qos.blocking_max },
-            error => Error::Dds(error.to_string()),
-        })
+        for _ in 0..self.waits_max {
+            // Whoever has it looks.
+            if let Ok(mut let_go) = one.let_go.try_lock() {
+                let_go.look(self, &one.writer);
+            }
+            match one.writer.write(cdr) {
+                Ok(()) => return Ok(()),
+                Err(WriteError::Slowed) => {
+                    one.let_go.lock().unwrap_or_else(PoisonError::into_inner).slowed(self, &one.writer);
+                }
+                Err(error) => return Err(Error::Dds(error.to_string())),
+            }
+        }
+        Err(Error::Slowed { waited: self.qos.blocking_max * self.waits_max })
     }
 
     fn writer(&self, declared: &Declared) -> Result<Arc<One>, Error> {
@@ -86,7 +108,8 @@ impl Writers {
         let writer = topic.writer(&self.qos)?;
         share.settle(&self.settings);
         self.meet(&writer, &topic);
-        let one = Arc::new(One { writer, declared: declared.clone(), _share: share });
+        let let_go = Mutex::new(LetGo::new(time(self.settings.dds.hold_timeout_ms)));
+        let one = Arc::new(One { writer, let_go, declared: declared.clone(), _share: share });
         self.writers.write().unwrap_or_else(PoisonError::into_inner).insert(declared.key(), one.clone());
         Ok(one)
     }
@@ -124,6 +147,12 @@ impl Writers {
             let left = ends.saturating_duration_since(Instant::now());
             one.writer.wait_for_acknowledgments(left).unwrap_or(false)
         })
+    }
+}
+
+impl fmt::Display for Writers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "supplier of {}", self.channel)
     }
 }
 

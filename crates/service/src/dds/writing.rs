@@ -3,12 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use ::dds::{Error, Participant, Role, Topic, WriteError, Writer, agree};
+use ::dds::{Error, LetGo, Participant, Role, Topic, WriteError, Writer, agree};
 use engine::Event;
 use giop::typecode::TypeCode;
 
 use super::events::{self, Found};
-use super::readers::{LetGo, Waiting};
 use super::{LOOKS_AFTER, TOPICS_MAX, qos, topic_of};
 use crate::config::DdsJoin;
 use crate::counters::Counter;
@@ -25,9 +24,9 @@ pub(super) struct Writing {
     join: DdsJoin,
     /// What to do with events, by the names and the marshalled type of their struct.
     kinds: HashMap<Vec<u8>, Kind>,
-    writers: Vec<Writer>,
-    /// Readers for which nobody waits.
-    let_go: LetGo,
+    /// With the readers for which nobody waits.
+    writers: Vec<(Writer, LetGo)>,
+    hold_timeout: Option<Duration>,
     key: Vec<u8>,
     sample: Vec<u8>,
 }
@@ -43,8 +42,8 @@ enum Kind {
 
 impl Writing {
     pub(super) fn new(participant: Participant, join: DdsJoin, hold_timeout: Option<Duration>) -> Self {
-        let (kinds, writers, let_go) = (HashMap::new(), Vec::new(), LetGo::new(hold_timeout));
-        Self { participant, join, kinds, writers, let_go, key: Vec::new(), sample: Vec::new() }
+        let (kinds, writers) = (HashMap::new(), Vec::new());
+        Self { participant, join, kinds, writers, hold_timeout, key: Vec::new(), sample: Vec::new() }
     }
 
     pub(super) fn run(mut self, ends: WritingEnds) {
@@ -70,8 +69,9 @@ impl Writing {
 
     /// Tries again readers that were let go.
     fn look_after_readers(&mut self, done: &mut Post<Back>) {
-        let back = self.let_go.look(&self.join, &self.writers);
-        tell(done, Counter::DdsReadersBack, back);
+        for (writer, let_go) in self.writers.iter_mut().filter(|(_, let_go)| let_go.is_due()) {
+            tell(done, Counter::DdsReadersBack, let_go.look(self.join.described(), writer));
+        }
     }
 
     /// Writes an event, and says what it counts as.
@@ -114,16 +114,17 @@ impl Writing {
 
     /// Writes the sample with that writer, and says what its event counts as.
     fn write_sample(&mut self, at: usize, done: &mut Post<Back>) -> Counter {
-        self.look_after_readers(done);
-        let Some(writer) = self.writers.get(at) else { return Counter::DdsFailed };
-        let mut waiting = Waiting::new();
+        let Some((writer, let_go)) = self.writers.get_mut(at) else { return Counter::DdsFailed };
+        if let_go.is_due() {
+            tell(done, Counter::DdsReadersBack, let_go.look(self.join.described(), writer));
+        }
         loop {
             match writer.write(&self.sample) {
                 Ok(()) => return Counter::DdsOut,
                 // Nothing is lost: the channel's events wait for this one meanwhile, unless nobody waits for it any more.
                 Err(WriteError::Slowed) if !done.is_abandoned() => {
                     tell(done, Counter::DdsWaited, 1);
-                    let count = self.let_go.slowed(&self.join, at, writer, &mut waiting);
+                    let count = let_go.slowed(self.join.described(), writer);
                     tell(done, Counter::DdsReadersLetGo, count);
                 }
                 Err(_) => return Counter::DdsFailed,
@@ -136,8 +137,8 @@ impl Writing {
         let Some(of) = of else { return Kind::Left(Counter::DdsNoValue) };
         let name = if found.is_any() { of.root().resolved().name() } else { &String::from_utf8_lossy(found.type_name) };
         let topic = topic_of(&self.join, name);
-        if let Some(at) = self.writers.iter().position(|writer| writer.topic().name() == topic) {
-            let known = self.writers.get(at).map(|writer| writer.topic().type_code());
+        if let Some(at) = self.writers.iter().position(|(writer, _)| writer.topic().name() == topic) {
+            let known = self.writers.get(at).map(|(writer, _)| writer.topic().type_code());
             if known.is_some_and(|known| agree(known.root(), of.root())) {
                 return Kind::Written(at);
             }
@@ -153,7 +154,7 @@ impl Writing {
         }
         match self.topic(&topic, &of).and_then(|topic| topic.writer(&qos(&self.join))) {
             Ok(writer) => {
-                self.writers.push(writer);
+                self.writers.push((writer, LetGo::new(self.hold_timeout)));
                 Kind::Written(self.writers.len() - 1)
             }
             Err(error) => {
