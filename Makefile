@@ -79,7 +79,7 @@ WHEEL_FEATURES ?= --features dds
 # Campanile for Python, as a wheel for CPython 3.11 and later: target/wheels/campanile-*.whl; then: pip install target/wheels/campanile-*.whl
 wheel:
 	python3 -m venv target/maturin
-	target/maturin/bin/pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
+	target/maturin/bin/python -m pip install -q --disable-pip-version-check 'maturin>=1.9,<2'
 	target/maturin/bin/maturin build --profile library --locked $(WHEEL_FEATURES) -m crates/python/Cargo.toml -o target/wheels
 
 # The library for C and C++: libcampanile.so, headers, CMake's package, pkg-config's file.

@@ -65,7 +65,7 @@ if ! [ "$(cat "$out/python/made" 2>/dev/null)" = "$python_tools" ]; then
     say "fetching $python_tools"
     rm -rf "$out/python"
     # shellcheck disable=SC2086 # a list of packages
-    if ! { python3 -m venv "$out/python" && "$out/python/bin/pip" install -q --disable-pip-version-check $python_tools; }; then
+    if ! { python3 -m venv "$out/python" && "$out/python/bin/python" -m pip install -q --disable-pip-version-check $python_tools; }; then
         say "could not install $python_tools; is the Python package index out of reach?" >&2
         exit 1
     fi
@@ -98,7 +98,7 @@ fi
 dds=$out/dds
 if ! [ -e "$dds/made" ]; then
     say "fetching the tools of Cyclone DDS through pip"
-    if ! python3 -m venv "$dds" || ! "$dds/bin/pip" install -q --disable-pip-version-check cyclonedds==11.0.1; then
+    if ! python3 -m venv "$dds" || ! "$dds/bin/python" -m pip install -q --disable-pip-version-check cyclonedds==11.0.1; then
         say "could not install them; when pip says so above, its index was out of reach" >&2
         exit 1
     fi
@@ -111,7 +111,7 @@ if ! [ "$(cat "$out/ros/made" 2>/dev/null)" = "$ros" ]; then
     say "fetching ROS 2 (Kilted) through pip"
     rm -rf "$out/ros"
     # shellcheck disable=SC2086 # a list of packages
-    if python3 -m venv "$out/ros" && "$out/ros/bin/pip" install -q --disable-pip-version-check $ros; then
+    if python3 -m venv "$out/ros" && "$out/ros/bin/python" -m pip install -q --disable-pip-version-check $ros; then
         echo "$ros" >"$out/ros/made"
     else
         say "could not install it (see what pip says above): the tests with a node of ROS 2 are left out" >&2
