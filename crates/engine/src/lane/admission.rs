@@ -95,7 +95,7 @@ impl Lane {
     /// then; those that are restored one after the other keep that order.
     pub fn restore_event<F: Forms>(&mut self, source: ProxyKey, mut draft: Draft, forms: &F, now: Time) -> Admission {
         self.told(now);
-        let found = self.channel_slots.get(&source.channel).copied();
+        let found = self.places.slots.get(&source.channel).copied();
         let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
             return self.refuse(draft, Refusal::ChannelNotFound { channel: source.channel });
         };
@@ -106,11 +106,11 @@ impl Lane {
         let event: &mut Event = &mut draft;
         event.restored = true;
         // Whatever clock said when they came.
-        event.arrived = event.arrived.max(self.restored_until);
-        self.restored_until = event.arrived.min(self.now);
-        self.restoring = true;
+        event.arrived = event.arrived.max(self.arrival.restored_until);
+        self.arrival.restored_until = event.arrived.min(self.now);
+        self.arrival.restoring = true;
         let admission = self.admit(&supplier, draft, forms);
-        self.restoring = false;
+        self.arrival.restoring = false;
         admission
     }
 
@@ -124,7 +124,7 @@ impl Lane {
             self.choose_all(supplier.channel, &known);
             return self.admit_chosen(supplier, known, draft, (forms, &mut steps));
         }
-        self.filters.begin();
+        self.space.filters.begin();
         let admission = match self.sift(supplier, &known, &mut draft, (forms, &mut steps)) {
             Verdict::Passed => self.admit_chosen(supplier, known, draft, (forms, &mut steps)),
             Verdict::Ask(questions) => Admission::Undecided(draft, questions),
@@ -135,7 +135,7 @@ impl Lane {
                 Admission::Accepted { destinations: 0 }
             }
         };
-        let effort = self.filters.effort;
+        let effort = self.space.filters.effort;
         self.counters.filter_evaluations += u64::from(effort.evaluations);
         self.counters.filter_failures += u64::from(effort.failures);
         self.counters.filter_cuts += u64::from(effort.cut);
@@ -151,7 +151,7 @@ impl Lane {
         mut draft: Draft,
         by: (&F, &mut Steps),
     ) -> Admission {
-        self.filters.begin();
+        self.space.filters.begin();
         if supplier.parted {
             self.map_lanes(supplier, &known, &draft, by.0);
         }
@@ -163,7 +163,8 @@ impl Lane {
     /// Chooses those that an event is for only, and the bridges that lead to the others of them.
     fn choose_some(&mut self, supplier: &Supplier, event: &Event) {
         let Some(state) = self.channels.get(supplier.channel) else { return };
-        let (mut chosen, mut bridged) = (core::mem::take(&mut self.filters.chosen), core::mem::take(&mut self.bridged));
+        let (mut chosen, mut bridged) =
+            (core::mem::take(&mut self.space.filters.chosen), core::mem::take(&mut self.space.bridged));
         chosen.clear();
         bridged.clear();
         for proxy in event.only.as_deref().unwrap_or_default() {
@@ -180,7 +181,7 @@ impl Lane {
             }
         }
         chosen.sort_unstable_by_key(|chosen| chosen.member);
-        (self.filters.chosen, self.bridged) = (chosen, bridged);
+        (self.space.filters.chosen, self.space.bridged) = (chosen, bridged);
     }
 
     /// Finds out what filters say of the event, and on which lanes it is to be.
@@ -222,7 +223,7 @@ impl Lane {
         mut draft: Draft,
         by: (&F, &mut Steps),
     ) -> Admission {
-        self.admitting = true;
+        self.arrival.admitting = true;
         let state = self.channels.get(supplier.channel);
         let has_history = state.is_some_and(|state| state.history.is_some());
         if state.is_some_and(ChannelState::may_overflow) {
@@ -275,7 +276,7 @@ impl Lane {
 
     /// The event is in, or is not to be: now it counts whether there is room.
     fn end_admission(&mut self, channel: u32) {
-        self.admitting = false;
+        self.arrival.admitting = false;
         self.look_at_shortened();
         if self.channels.get(channel).is_some_and(ChannelState::is_pressed) {
             self.note_channel_room(channel);
@@ -289,7 +290,7 @@ impl Lane {
         if plan.holders(draft) == 0 {
             return None;
         }
-        if self.restoring {
+        if self.arrival.restoring {
             return None;
         }
         let (charge, budget_bytes) = (plan.charge, state.quota.budget_bytes);
@@ -318,7 +319,7 @@ impl Lane {
         plan.known = self.know(supplier.channel, draft);
         let outboxes = &self.outboxes;
         let is_alive = |chosen: &Chosen| outboxes.get(chosen.slot).is_some_and(|outbox| !outbox.dead);
-        self.filters.chosen.retain(is_alive);
+        self.space.filters.chosen.retain(is_alive);
         self.count(plan, supplier, draft);
         None
     }
@@ -326,8 +327,8 @@ impl Lane {
     /// Counts a plan's destinations, and what the event is charged for them.
     #[inline]
     fn count(&self, plan: &mut Plan, supplier: &Supplier, draft: &Draft) {
-        plan.destinations = self.filters.chosen.len();
-        plan.bridges = if supplier.parted { self.bridged.len() } else { 0 };
+        plan.destinations = self.space.filters.chosen.len();
+        plan.bridges = if supplier.parted { self.space.bridged.len() } else { 0 };
         let has_times = draft.timeout.or(supplier.timeout).is_some() || draft.start.is_some() || draft.stop.is_some();
         // What is handed over may come after events that arrived later.
         let is_sorted = supplier.sorted || has_times || supplier.handed_over;
@@ -375,7 +376,8 @@ impl Lane {
     /// How many steps filtering the event may take.
     pub(super) fn step_budget(&self, supplier: &Supplier, draft: &Draft) -> Steps {
         // As everywhere, a time of 0 is none at all.
-        let time_left = draft.timeout.or(supplier.timeout).filter(|time| !time.is_zero() && !self.keeps_expired);
+        let time_left =
+            draft.timeout.or(supplier.timeout).filter(|time| !time.is_zero() && !self.arrival.keeps_expired);
         let Some(time) = time_left else { return Steps::new(supplier.steps_max) };
         let in_time = u32::try_from(time.as_nanos() / NANOS_PER_STEP).unwrap_or(u32::MAX);
         Steps::new(in_time.min(supplier.steps_max))
@@ -393,7 +395,7 @@ impl Lane {
         let Some(state) = self.channels.get(supplier.channel) else { return Verdict::Passed };
         let route = state.routes.suppliers.get(supplier.source.proxy);
         let Some(groups) = route.and_then(|route| route.groups.as_deref()) else { return Verdict::Passed };
-        self.filters.screen((state, known), groups, &forms.fields(draft), steps)
+        self.space.filters.screen((state, known), groups, &forms.fields(draft), steps)
     }
 
     /// Lets filters choose the destinations, beside those that take every event of the type.
@@ -401,14 +403,14 @@ impl Lane {
         let Some(state) = self.channels.get(channel) else { return };
         let outboxes = &self.outboxes;
         let is_alive = |slot: u32| outboxes.get(slot).is_some_and(|outbox| !outbox.dead);
-        self.filters.choose((state, known), is_alive, &forms.fields(draft), steps);
+        self.space.filters.choose((state, known), is_alive, &forms.fields(draft), steps);
     }
 
     /// Chooses all that take every event of the type.
     #[inline]
     fn choose_all(&mut self, channel: u32, known: &Known) {
         if let Some(state) = self.channels.get(channel) {
-            self.filters.choose_all(state, known);
+            self.space.filters.choose_all(state, known);
         }
     }
 
@@ -418,7 +420,7 @@ impl Lane {
         let state = self.channels.get(channel)?;
         let lacks_room = !draft.away().is_empty() && !state.depot.has_room(draft.kept_bytes());
         let away = draft.away().iter().filter_map(|away| self.outbox_of(channel, away.consumer));
-        let slots = self.filters.chosen.iter().map(|chosen| (chosen.slot, false));
+        let slots = self.space.filters.chosen.iter().map(|chosen| (chosen.slot, false));
         let slots = slots.chain(away.map(|slot| (slot, lacks_room)));
         let outboxes = slots.filter_map(|(slot, lacks_room)| Some((self.outboxes.get(slot)?, lacks_room)));
         let rejects = |outbox: &Outbox| outbox.settings.full_outbox == Some(FullOutbox::Reject);
@@ -442,13 +444,13 @@ impl Lane {
     ) -> Admission {
         let channel = supplier.channel;
         // Of a channel that keeps its past, events have come in the order of their numbers.
-        let keeps_arrival = (supplier.handed_over && draft.number.is_none()) || self.restoring;
+        let keeps_arrival = (supplier.handed_over && draft.number.is_none()) || self.arrival.restoring;
         let offer = self.make_offer((plan.weight, plan.charge), supplier, &mut draft, keeps_arrival);
-        self.settling.begin(&draft);
+        self.told.settling.begin(&draft);
         let tells_of_each = draft.watch.filter(|_| draft.watch_each);
         let is_elsewhere = !draft.away().is_empty();
         let at = self.events.insert(draft);
-        self.memory.add(plan.charge);
+        self.commons.memory.add(plan.charge);
         if let Some(state) = self.channels.get_mut(channel) {
             state.all.add(plan.charge);
             if supplier.handed_over {
@@ -461,7 +463,7 @@ impl Lane {
         let mut held: Option<Held> = None;
         let mut destinations = 0;
         for index in 0..plan.destinations {
-            let Some(chosen) = self.filters.chosen.get(index).copied() else { break };
+            let Some(chosen) = self.space.filters.chosen.get(index).copied() else { break };
             let mapped = match supplier.mapped {
                 true => self.map(chosen, (supplier, &plan.known), &offer, (forms, steps)),
                 false => None,
@@ -476,7 +478,7 @@ impl Lane {
             destinations += self.keep_elsewhere(channel, offer.entry, &mut held);
         }
         if let Some(watch) = tells_of_each {
-            self.settling.note_begun(watch, plan.bridges);
+            self.told.settling.note_begun(watch, plan.bridges);
         }
         if plan.bridges > 0 {
             self.fan_out_to_bridges(&offer, &mut held);
@@ -500,8 +502,8 @@ impl Lane {
         draft: &mut Draft,
         keeps_arrival: bool,
     ) -> Offer {
-        let (place, serial) = (self.events.next(), self.next_serial);
-        self.next_serial += 1;
+        let (place, serial) = (self.events.next(), self.arrival.next_serial);
+        self.arrival.next_serial += 1;
         let event: &mut Event = draft;
         event.source = supplier.source;
         // One that was handed over, or comes back, keeps the time of its arrival.
@@ -524,7 +526,7 @@ impl Lane {
             expiry: Entry::NEVER,
         };
         let is_timed = timeout.is_some() || start.is_some() || stop.is_some();
-        let never_expires = self.keeps_expired;
+        let never_expires = self.arrival.keeps_expired;
         Offer { entry, is_timed, weight, serial, start, stop, timeout, older_by, never_expires }
     }
 
@@ -543,7 +545,7 @@ impl Lane {
             self.pass_over(slot, entry.event);
             return false;
         }
-        if (!entry.is_plain && entry.expiry <= self.now) || (outbox.is_full() && !self.restoring) {
+        if (!entry.is_plain && entry.expiry <= self.now) || (outbox.is_full() && !self.arrival.restoring) {
             if !self.find_place(slot, &entry) {
                 // Others may have been dropped for it all the same.
                 self.look_at_next(slot);
@@ -557,12 +559,12 @@ impl Lane {
         if outbox.waiting.is_special()
             && let Some(due) = outbox.waiting_due(&self.events, self.now)
         {
-            outbox.look_at(due, &mut self.timers);
+            outbox.look_at(due, &mut self.agenda.timers);
         }
-        if outbox.is_bounded() && (outbox.is_late || !outbox.holding) && !self.restoring {
+        if outbox.is_bounded() && (outbox.is_late || !outbox.holding) && !self.arrival.restoring {
             let exceeds = outbox.exceeds_bound(&self.events, self.now);
             match (outbox.is_late, exceeds) {
-                (false, true) => outbox.begin_late_hold(self.now, &mut self.timers),
+                (false, true) => outbox.begin_late_hold(self.now, &mut self.agenda.timers),
                 // It goes before the one that is late.
                 (true, false) => {
                     self.end_outbox_hold(slot);
@@ -572,12 +574,12 @@ impl Lane {
                 _ => {}
             }
         }
-        if outbox.holding && !self.restoring {
+        if outbox.holding && !self.arrival.restoring {
             hold(&mut self.tickets, outbox, held);
         }
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
             outbox.listed = true;
-            let ready = if outbox.bridge.is_some() { &mut self.ready_bridges } else { &mut self.ready };
+            let ready = if outbox.bridge.is_some() { &mut self.agenda.ready_bridges } else { &mut self.agenda.ready };
             ready.push_back(slot);
         }
         true
@@ -598,12 +600,14 @@ impl Lane {
         let mut lifetime = outbox.lifetime(offer);
         if let Some(filter) = by_priority {
             let says_itself = supplier.says_priority(event);
-            let value = self.filters.map((state, known), filter, says_itself, &forms.fields(event), steps);
+            let value = self.space.filters.map((state, known), filter, says_itself, &forms.fields(event), steps);
             entry.priority = value.map_or(entry.priority, priority_of);
         }
         if let Some(filter) = by_lifetime {
             let says_itself = offer.timeout.is_some();
-            if let Some(nanos) = self.filters.map((state, known), filter, says_itself, &forms.fields(event), steps) {
+            if let Some(nanos) =
+                self.space.filters.map((state, known), filter, says_itself, &forms.fields(event), steps)
+            {
                 // As everywhere, a time of 0 is none at all.
                 let nanos = u64::try_from(nanos).ok().filter(|nanos| *nanos > 0);
                 lifetime = nanos.map(Duration::from_nanos);
@@ -620,7 +624,7 @@ impl Lane {
         mut held: Option<Held>,
         destinations: u32,
     ) -> Admission {
-        if self.restoring {
+        if self.arrival.restoring {
             return Admission::Accepted { destinations };
         }
         let (channel, whose) = (supplier.channel, supplier.whose());
@@ -635,7 +639,7 @@ impl Lane {
             hold.held_events += 1;
         }
         let Some(Held { at, ticket }) = held else { return Admission::Accepted { destinations } };
-        self.counters.events_held += u64::from(!self.taking_over);
+        self.counters.events_held += u64::from(!self.arrival.taking_over);
         if let Some(state) = self.channels.get_mut(channel) {
             state.held += 1;
         }

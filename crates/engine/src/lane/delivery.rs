@@ -28,7 +28,7 @@ impl Lane {
     pub fn poll_delivery(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Delivery> {
         self.told(now);
         events.clear();
-        while let Some(slot) = self.ready.pop_front() {
+        while let Some(slot) = self.agenda.ready.pop_front() {
             let listed = self.outboxes.get_mut(slot).filter(|outbox| outbox.listed && outbox.bridge.is_none());
             let Some(mut outbox) = listed else { continue };
             outbox.listed = false;
@@ -110,7 +110,7 @@ impl Lane {
     /// The outbox of a connected consumer that pulls.
     fn puller(&self, consumer: ProxyKey) -> Result<u32, Refusal> {
         let find = || {
-            let state = self.channels.get(*self.channel_slots.get(&consumer.channel)?)?;
+            let state = self.channels.get(*self.places.slots.get(&consumer.channel)?)?;
             let slot = *state.members.get(state.routes.consumers.place_of(consumer.proxy)? as usize)?;
             self.outboxes.get(slot).filter(|outbox| outbox.pull && !outbox.dead).map(|_| slot)
         };
@@ -125,13 +125,13 @@ impl Lane {
         let was_full = outbox.full_at_bound || outbox.holding;
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
             outbox.listed = true;
-            self.ready.push_back(slot);
+            self.agenda.ready.push_back(slot);
         }
-        outbox.look_at(deadline, &mut self.timers);
+        outbox.look_at(deadline, &mut self.agenda.timers);
         if outbox.waiting.is_special()
             && let Some(due) = outbox.waiting_due(&self.events, self.now)
         {
-            outbox.look_at(due, &mut self.timers);
+            outbox.look_at(due, &mut self.agenda.timers);
         }
         if was_full {
             self.note_room(slot);
@@ -190,7 +190,7 @@ impl Lane {
                 self.counters.put_back += outbox.put_back_from(position, &self.events, self.now);
                 let deadline = outbox.deadline(self.now, false);
                 outbox.blocked = Some(Blocked { serial, deadline });
-                outbox.look_at(deadline, &mut self.timers);
+                outbox.look_at(deadline, &mut self.agenda.timers);
             }
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
@@ -238,9 +238,9 @@ impl Lane {
 
     /// Nobody holds the event any more.
     fn retire(&mut self, event: Arc<Event>) {
-        self.settling.end(&event);
+        self.told.settling.end(&event);
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
-        self.memory.remove(charge);
+        self.commons.memory.remove(charge);
         if let Some(state) = self.channels.get_mut(channel)
             && state.id == event.source.channel
         {
@@ -248,7 +248,7 @@ impl Lane {
             if event.taken_over {
                 state.taken.remove(charge);
             }
-            if state.is_pressed() && !self.admitting {
+            if state.is_pressed() && !self.arrival.admitting {
                 self.note_channel_room(channel);
             }
         }
@@ -264,18 +264,18 @@ impl Lane {
         self.told(now);
         self.let_go_leftovers();
         self.look_at_shared_room();
-        let mut unfinished = core::mem::take(&mut self.unfinished);
-        let mut held_long = core::mem::take(&mut self.held_long);
-        self.due_left = DUE_AT_ONCE;
+        let mut unfinished = core::mem::take(&mut self.space.unfinished);
+        let mut held_long = core::mem::take(&mut self.space.held_long);
+        self.agenda.due_left = DUE_AT_ONCE;
         for _ in 0..OUTBOXES_PER_TIMEOUT {
-            if self.due_left == 0 {
+            if self.agenda.due_left == 0 {
                 break;
             }
-            let Some(slot) = self.timers.pop(self.now) else { break };
+            let Some(slot) = self.agenda.timers.pop(self.now) else { break };
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             outbox.looked_at = Entry::NEVER;
             if let Some(serial) = outbox.overdue(self.now) {
-                self.timed_out.push_back((outbox.id, serial));
+                self.agenda.timed_out.push_back((outbox.id, serial));
                 self.counters.timed_out += 1;
                 self.fail(slot);
             } else if outbox.retry_at.is_some_and(|time| time <= self.now) {
@@ -291,7 +291,7 @@ impl Lane {
             }
             let Some(outbox) = self.outboxes.get_mut(slot) else { continue };
             match outbox.next_due(&self.events, self.now) {
-                Some(due) if due > self.now => outbox.look_at(due, &mut self.timers),
+                Some(due) if due > self.now => outbox.look_at(due, &mut self.agenda.timers),
                 // Too much has expired for one turn. The others have theirs first.
                 Some(_) => unfinished.push(slot),
                 None => {}
@@ -299,12 +299,12 @@ impl Lane {
         }
         for slot in unfinished.drain(..) {
             if let Some(outbox) = self.outboxes.get_mut(slot) {
-                outbox.look_at(self.now, &mut self.timers);
+                outbox.look_at(self.now, &mut self.agenda.timers);
             }
         }
-        self.unfinished = unfinished;
+        self.space.unfinished = unfinished;
         self.end_long_holds(&mut held_long);
-        self.held_long = held_long;
+        self.space.held_long = held_long;
     }
 
     /// Suppliers wait because a consumer's next event is late: looks whether it keeps up yet.
@@ -314,7 +314,7 @@ impl Lane {
         }
         self.note_room(slot);
         if let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_late) {
-            outbox.look_at(outbox.keeps_up_until(), &mut self.timers);
+            outbox.look_at(outbox.keeps_up_until(), &mut self.agenda.timers);
         }
     }
 
@@ -327,8 +327,8 @@ impl Lane {
     /// due, so that `handle_timeout` is called, and is not delivered before.
     #[inline]
     pub(super) fn catch_up_in_turn(&mut self, slot: u32) {
-        let done = self.catch_up_by(slot, self.due_left.clamp(1, DUE_PER_TURN));
-        self.due_left = self.due_left.saturating_sub(done);
+        let done = self.catch_up_by(slot, self.agenda.due_left.clamp(1, DUE_PER_TURN));
+        self.agenda.due_left = self.agenda.due_left.saturating_sub(done);
     }
 
     /// Drops, and lets be delivered, so many events at most. Says how many that were.
@@ -354,8 +354,8 @@ impl Lane {
             self.note_discard(slot, DiscardReason::Expired, event);
             self.let_go(event);
         }
-        if self.admitting {
-            self.shortened.push(slot);
+        if self.arrival.admitting {
+            self.space.shortened.push(slot);
         } else {
             self.note_room(slot);
         }
@@ -368,7 +368,7 @@ impl Lane {
         if let Some(outbox) = self.outboxes.get_mut(slot)
             && let Some(due) = outbox.waiting_due(&self.events, self.now)
         {
-            outbox.look_at(due, &mut self.timers);
+            outbox.look_at(due, &mut self.agenda.timers);
         }
     }
 
@@ -407,7 +407,7 @@ impl Lane {
             && outbox.is_ready(&self.events, self.now)
         {
             outbox.listed = true;
-            let ready = if outbox.bridge.is_some() { &mut self.ready_bridges } else { &mut self.ready };
+            let ready = if outbox.bridge.is_some() { &mut self.agenda.ready_bridges } else { &mut self.agenda.ready };
             ready.push_back(slot);
         }
     }
@@ -418,8 +418,8 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let count = outbox.end(position);
         if position > 0 {
-            outbox.take_unanswered(position, count, &self.events, &mut self.done);
-            while let Some(event) = self.done.pop() {
+            outbox.take_unanswered(position, count, &self.events, &mut self.space.done);
+            while let Some(event) = self.space.done.pop() {
                 self.conclude(slot, event, how);
             }
             return count as u64;
@@ -468,7 +468,7 @@ impl Lane {
         if outbox.failures > 0 {
             let failures = core::mem::take(&mut outbox.failures);
             let after = self.now.since(outbox.failing_since);
-            self.notices.push_back(Notice::ConsumerRecovered { key: outbox.key, failures, after });
+            self.told.notices.push_back(Notice::ConsumerRecovered { key: outbox.key, failures, after });
         }
         self.wait_for_again(slot);
     }
@@ -484,10 +484,10 @@ impl Lane {
             return self.disconnect(slot, DisconnectReason::GivenUp { failures, failing_for });
         }
         if let Some(retry_at) = outbox.retry_at {
-            outbox.look_at(retry_at, &mut self.timers);
+            outbox.look_at(retry_at, &mut self.agenda.timers);
             if failures == 1 {
                 let retry_in = retry_at.since(self.now);
-                self.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
+                self.told.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
             }
         }
     }

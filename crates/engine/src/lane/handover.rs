@@ -45,7 +45,7 @@ impl Lane {
     /// time limit.
     pub fn poll_handover(&mut self, now: Time) -> Option<Handover> {
         self.told(now);
-        while let Some(slot) = self.ready_bridges.pop_front() {
+        while let Some(slot) = self.agenda.ready_bridges.pop_front() {
             let listed = self.outboxes.get_mut(slot).filter(|outbox| outbox.listed && outbox.bridge.is_some());
             let Some(outbox) = listed else { continue };
             outbox.listed = false;
@@ -95,7 +95,7 @@ impl Lane {
     /// [restored](Self::restore_event) is not held either.
     pub fn handle_handover<F: Forms>(&mut self, event: &Event, draft: Draft, forms: &F, now: Time) -> Admission {
         self.told(now);
-        let found = self.channel_slots.get(&event.source.channel).copied();
+        let found = self.places.slots.get(&event.source.channel).copied();
         let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
             // What becomes of it is told by the lane that it comes from.
             self.pool.give_back(draft.into_event());
@@ -103,9 +103,9 @@ impl Lane {
         };
         let (priority, timeout) = event.supplied();
         let supplier = Supplier { priority, timeout, handed_over: true, ..Supplier::of(event.source, channel, state) };
-        (self.taking_over, self.restoring) = (true, event.restored);
+        (self.arrival.taking_over, self.arrival.restoring) = (true, event.restored);
         let admission = self.admit(&supplier, draft, forms);
-        (self.taking_over, self.restoring) = (false, false);
+        (self.arrival.taking_over, self.arrival.restoring) = (false, false);
         admission
     }
 
@@ -123,7 +123,7 @@ impl Lane {
         for member in state.destinations.mapped(known) {
             let route = state.routes.consumers.get(*member);
             if let Some(filter) = route.and_then(|route| route.mappings[0]) {
-                self.filters.map(of, filter, says_itself, &fields, &mut steps);
+                self.space.filters.map(of, filter, says_itself, &fields, &mut steps);
             }
         }
     }
@@ -142,7 +142,7 @@ impl Lane {
         }
         let mapping = route.mappings[0].filter(|_| event.thread_priority.is_none());
         let table = &state.routes.filtering.table;
-        let mapped = mapping.and_then(|filter| self.filters.mapped(table, filter, supplier.says_priority(event)));
+        let mapped = mapping.and_then(|filter| self.space.filters.mapped(table, filter, supplier.says_priority(event)));
         let priority = mapped.map_or_else(|| supplier.lane_priority(event), priority_of);
         Some(Place::lane_for(&route.places, priority))
     }
@@ -150,14 +150,14 @@ impl Lane {
     /// Leaves out those that were chosen for whom the event is for another lane.
     pub(super) fn choose_here(&mut self, supplier: &Supplier, draft: &Draft) {
         let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else { return };
-        let mut list = core::mem::take(&mut self.filters.chosen);
+        let mut list = core::mem::take(&mut self.space.filters.chosen);
         list.retain(|chosen| self.lane_of(state, supplier, chosen.member, draft) == Some(self.id));
-        self.filters.chosen = list;
+        self.space.filters.chosen = list;
     }
 
     /// Finds the bridges that an event takes.
     pub(super) fn find_bridges(&mut self, supplier: &Supplier, known: &Known, draft: &Draft) {
-        let mut bridged = core::mem::take(&mut self.bridged);
+        let mut bridged = core::mem::take(&mut self.space.bridged);
         bridged.clear();
         if let Some(state) = self.channels.get(supplier.channel).filter(|_| !supplier.handed_over) {
             let priority = supplier.lane_priority(draft);
@@ -176,12 +176,12 @@ impl Lane {
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
             }
         }
-        self.bridged = bridged;
+        self.space.bridged = bridged;
     }
 
     /// Gives an event what other lanes must know of it beside what it has.
     pub(super) fn prepare_handover(&mut self, supplier: &Supplier, draft: &mut Draft) {
-        if self.bridged.is_empty() {
+        if self.space.bridged.is_empty() {
             return;
         }
         say_all(&self.types, supplier, draft);
@@ -190,12 +190,12 @@ impl Lane {
     /// Puts an event into the bridges that it takes. It is the other lane that looks whether it has expired, and what it
     /// is to each consumer.
     pub(super) fn fan_out_to_bridges(&mut self, offer: &Offer, held: &mut Option<Held>) {
-        let bridged = core::mem::take(&mut self.bridged);
+        let bridged = core::mem::take(&mut self.space.bridged);
         for slot in &bridged {
             let entry = Entry { priority: 0, ..offer.entry };
             self.put_into(*slot, (Some(entry), Ask::NONE), offer, held);
         }
-        self.bridged = bridged;
+        self.space.bridged = bridged;
     }
 
     // ---- what became of a hand-over ----

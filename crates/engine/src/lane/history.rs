@@ -76,37 +76,37 @@ impl Lane {
     /// The numbers with which channels go on whose past was kept before, by another process perhaps. It is called before the lane has
     /// channels.
     pub fn continue_histories(&mut self, next: impl IntoIterator<Item = (ChannelId, NonZeroU64)>) {
-        self.histories.extend(next);
+        self.places.histories.extend(next);
     }
 
     /// A channel keeps its past from now on, or does not any more.
     pub(super) fn follow_history(&mut self, channel: u32, is_new: bool) {
-        let Some(state) = self.channels.get_mut(channel).filter(|_| self.may_overflow && self.id == LaneId::MAIN)
+        let Some(state) = self.channels.get_mut(channel).filter(|_| self.told.may_overflow && self.id == LaneId::MAIN)
         else {
             return;
         };
-        let was_kept = is_new && self.histories.contains_key(&state.id);
+        let was_kept = is_new && self.places.histories.contains_key(&state.id);
         match (state.routes.limits.history.keeps(), state.history.take()) {
             (true, None) => {
-                let next = self.histories.remove(&state.id).unwrap_or(NonZeroU64::MIN);
+                let next = self.places.histories.remove(&state.id).unwrap_or(NonZeroU64::MIN);
                 state.history = Some(Box::new(History::beginning_at(next)));
             }
             (true, kept) => state.history = kept,
             (false, Some(ended)) => {
                 // Should it keep its past again, numbers go on.
-                self.histories.insert(state.id, ended.next);
-                self.errands.push_back(Overflow::Drop { channel: state.id });
+                self.places.histories.insert(state.id, ended.next);
+                self.told.errands.push_back(Overflow::Drop { channel: state.id });
             }
-            (false, None) if was_kept => self.errands.push_back(Overflow::Drop { channel: state.id }),
+            (false, None) if was_kept => self.told.errands.push_back(Overflow::Drop { channel: state.id }),
             (false, None) => {}
         }
     }
 
     /// A channel is gone, and its past with it.
     pub(super) fn drop_history(&mut self, state: &ChannelState) {
-        self.histories.remove(&state.id);
+        self.places.histories.remove(&state.id);
         if state.history.is_some() {
-            self.errands.push_back(Overflow::Drop { channel: state.id });
+            self.told.errands.push_back(Overflow::Drop { channel: state.id });
         }
     }
 
@@ -144,7 +144,9 @@ impl Lane {
         history.under_way.push_back((number, at));
         history.under_way_bytes += event.charged_bytes;
         self.counters.history_kept += 1;
-        self.errands.push_back(Overflow::Remember { event: Arc::clone(event), limits: state.routes.limits.history });
+        self.told
+            .errands
+            .push_back(Overflow::Remember { event: Arc::clone(event), limits: state.routes.limits.history });
     }
 
     /// An event is written that was [to be remembered](Overflow::Remember). They come in the order in which they went.
@@ -175,7 +177,7 @@ impl Lane {
         }
         outbox.catch_up = Some(CatchUp { is_fetching: true, events: 0 });
         let (outbox, consumer) = (outbox.id, outbox.key);
-        self.errands.push_back(Overflow::Recall { outbox, consumer, start: Some(start), bytes: 0 });
+        self.told.errands.push_back(Overflow::Recall { outbox, consumer, start: Some(start), bytes: 0 });
     }
 
     /// Something comes for a consumer that is in the past. It will have it from there, unless it is not kept.
@@ -196,7 +198,7 @@ impl Lane {
         let (id, consumer) = (outbox.id, outbox.key);
         let Some(catch_up) = outbox.catch_up.as_mut().filter(|catch_up| !catch_up.is_fetching) else { return };
         catch_up.is_fetching = true;
-        self.errands.push_back(Overflow::Recall { outbox: id, consumer, start: None, bytes });
+        self.told.errands.push_back(Overflow::Recall { outbox: id, consumer, start: None, bytes });
     }
 
     /// An event of the past comes back for a consumer: the next that there is. `source`, `number` and what the draft says are what it
@@ -243,7 +245,7 @@ impl Lane {
             self.count_discards(slot, DiscardReason::OverflowLost, recalled.lost);
         }
         if let Some(first) = recalled.begins {
-            self.notices.push_back(Notice::BeginsInPast { key, first });
+            self.told.notices.push_back(Notice::BeginsInPast { key, first });
         }
         self.note_room(slot);
         // Only now: it may follow, and want nothing more.
@@ -273,8 +275,8 @@ impl Lane {
         }
         let Some(outbox) = self.outboxes.get_mut(slot) else { return true };
         let events = outbox.catch_up.take().map_or(0, |catch_up| catch_up.events);
-        self.errands.push_back(Overflow::Forget { consumer: of.1 });
-        self.notices.push_back(Notice::CaughtUp { key: of.1, events });
+        self.told.errands.push_back(Overflow::Forget { consumer: of.1 });
+        self.told.notices.push_back(Notice::CaughtUp { key: of.1, events });
         true
     }
 
@@ -311,16 +313,16 @@ impl Lane {
             return None;
         }
         let mut steps = Steps::new(state.routes.limits.filter_steps_max);
-        self.filters.begin();
-        self.filters.choose((state, &known), |_| true, &forms.fields(event), &mut steps);
-        self.filters.chosen.iter().find(|chosen| chosen.member == member).copied()
+        self.space.filters.begin();
+        self.space.filters.choose((state, &known), |_| true, &forms.fields(event), &mut steps);
+        self.space.filters.chosen.iter().find(|chosen| chosen.member == member).copied()
     }
 
     /// A consumer that was in the past is gone, or its backlog is dropped.
     pub(super) fn leave_past(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.catch_up.take().is_some() {
-            self.errands.push_back(Overflow::Forget { consumer: outbox.key });
+            self.told.errands.push_back(Overflow::Forget { consumer: outbox.key });
         }
     }
 }

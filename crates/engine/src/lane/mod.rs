@@ -185,49 +185,41 @@ pub struct Lane {
     /// The latest time it was told.
     now: Time,
     snapshot: Arc<Snapshot>,
+    places: Places,
     pool: EventPool,
     types: Types,
     /// Suppliers whose events came lately.
     suppliers: Suppliers,
     events: Events,
-
-    channels: Slab<ChannelState>,
-    channel_slots: HashMap<ChannelId, u32>,
-    /// The slots of the channels in the order of `snapshot.channels`.
-    placed: Vec<u32>,
-
-    outboxes: Slab<Outbox>,
-    /// Outboxes that can begin a delivery, and bridges that can begin a hand-over; each is in its list at most once.
-    ready: VecDeque<u32>,
-    ready_bridges: VecDeque<u32>,
-    timers: Timers,
-    /// How many events may yet be dropped, or be let go, because their time has come, until [`Lane::handle_timeout`] is called again.
-    due_left: u64,
-    timed_out: VecDeque<(OutboxId, u32)>,
-    /// Whether events' lifetimes only put them in order.
-    keeps_expired: bool,
-
-    tickets: Tickets,
-    notices: VecDeque<Notice>,
-    leftovers: VecDeque<Leftover>,
-    settling: Settling,
-    /// What is to be done with events that are kept elsewhere, where that is possible.
-    errands: Errands,
-    may_overflow: bool,
-    /// The number of the next event, of channels that were not met yet and have a past.
-    histories: HashMap<ChannelId, NonZeroU64>,
+    arrival: Arrival,
     turn_taking: TurnTaking,
 
-    /// The lane's parts of what the events of all channels may take together, of memory and elsewhere; channels that have no room
-    /// because of it, and when that was last looked at.
-    memory: Part,
-    elsewhere: Part,
-    short_of_room: VecDeque<u32>,
-    room_looked_at: Option<Time>,
+    channels: Slab<ChannelState>,
+    outboxes: Slab<Outbox>,
+    agenda: Agenda,
+    commons: Commons,
 
-    next_serial: u64,
+    tickets: Tickets,
+    told: Told,
     counters: Counters,
     drops: Drops,
+    space: Space,
+}
+
+/// Where channels are.
+#[derive(Debug, Default)]
+struct Places {
+    slots: HashMap<ChannelId, u32>,
+    /// The slots of the channels in the order of `Lane::snapshot.channels`.
+    placed: Vec<u32>,
+    /// The number of the next event, of channels that were not met yet and have a past.
+    histories: HashMap<ChannelId, NonZeroU64>,
+}
+
+/// How events come in.
+#[derive(Debug, Default)]
+struct Arrival {
+    next_serial: u64,
     /// Set while an event comes in. Room that is made for it is not "room again", so nobody looks for that meanwhile.
     admitting: bool,
     /// Set while what comes in is handed over from another lane. Its supplier cannot be told that it is refused.
@@ -236,8 +228,46 @@ pub struct Lane {
     restoring: bool,
     /// When the last of those arrived.
     restored_until: Time,
+    /// Whether events' lifetimes only put them in order.
+    keeps_expired: bool,
+}
 
-    /// Working space, kept for its capacity.
+/// What is to be done next, and when.
+#[derive(Debug)]
+struct Agenda {
+    /// Outboxes that can begin a delivery, and bridges that can begin a hand-over; each is in its list at most once.
+    ready: VecDeque<u32>,
+    ready_bridges: VecDeque<u32>,
+    timers: Timers,
+    /// How many events may yet be dropped, or be let go, because their time has come, until [`Lane::handle_timeout`] is called again.
+    due_left: u64,
+    timed_out: VecDeque<(OutboxId, u32)>,
+}
+
+/// The lane's parts of what the events of all channels may take together, of memory and elsewhere.
+#[derive(Debug, Default)]
+struct Commons {
+    memory: Part,
+    elsewhere: Part,
+    /// Channels that have no room because of it, and when that was last looked at.
+    short_of_room: VecDeque<u32>,
+    room_looked_at: Option<Time>,
+}
+
+/// What its owner is to be told, and to do for it.
+#[derive(Debug)]
+struct Told {
+    notices: VecDeque<Notice>,
+    leftovers: VecDeque<Leftover>,
+    settling: Settling,
+    /// What is to be done with events that are kept elsewhere, where that is possible.
+    errands: Errands,
+    may_overflow: bool,
+}
+
+/// Working space, kept for its capacity.
+#[derive(Debug)]
+struct Space {
     filters: Filters,
     backlogs: Backlogs,
     /// The bridges that an event goes to.
@@ -263,78 +293,74 @@ impl Lane {
             id,
             now,
             snapshot: Arc::default(),
+            places: Places::default(),
             pool: EventPool::new(),
             types: Types::default(),
             suppliers: Suppliers::default(),
             events: Events::new(),
-            channels: Slab::new(),
-            channel_slots: HashMap::new(),
-            placed: Vec::new(),
-            outboxes: Slab::new(),
-            ready: VecDeque::new(),
-            ready_bridges: VecDeque::new(),
-            timers: Timers::default(),
-            due_left: delivery::DUE_AT_ONCE,
-            timed_out: VecDeque::new(),
-            keeps_expired: false,
-            tickets: Tickets::default(),
-            notices: VecDeque::new(),
-            leftovers: VecDeque::new(),
-            settling: Settling::default(),
-            errands: Errands::new(),
-            may_overflow: false,
-            histories: HashMap::new(),
+            arrival: Arrival::default(),
             turn_taking: TurnTaking::new(),
-            memory: Part::default(),
-            elsewhere: Part::default(),
-            short_of_room: VecDeque::new(),
-            room_looked_at: None,
-            next_serial: 0,
+            channels: Slab::new(),
+            outboxes: Slab::new(),
+            agenda: Agenda {
+                ready: VecDeque::new(),
+                ready_bridges: VecDeque::new(),
+                timers: Timers::default(),
+                due_left: delivery::DUE_AT_ONCE,
+                timed_out: VecDeque::new(),
+            },
+            commons: Commons::default(),
+            tickets: Tickets::default(),
+            told: Told {
+                notices: VecDeque::new(),
+                leftovers: VecDeque::new(),
+                settling: Settling::default(),
+                errands: Errands::new(),
+                may_overflow: false,
+            },
             counters: Counters::default(),
             drops: Drops::new(),
-            admitting: false,
-            taking_over: false,
-            restoring: false,
-            restored_until: Time(0),
-            filters: Filters::default(),
-            backlogs: Backlogs::new(),
-            bridged: Vec::new(),
-            doomed: Vec::new(),
-            shortened: Vec::new(),
-            unfinished: Vec::new(),
-            held_long: Vec::new(),
-            done: Vec::new(),
+            space: Space {
+                filters: Filters::default(),
+                backlogs: Backlogs::new(),
+                bridged: Vec::new(),
+                doomed: Vec::new(),
+                shortened: Vec::new(),
+                unfinished: Vec::new(),
+                held_long: Vec::new(),
+                done: Vec::new(),
+            },
         }
     }
 
     /// Has events that come in from now on never expire: their `Timeout` and `StopTime` only put them in order where a consumer has
     /// [`OrderPolicy::Deadline`](crate::OrderPolicy::Deadline).
     pub fn keep_expired(&mut self) {
-        self.keeps_expired = true;
+        self.arrival.keeps_expired = true;
     }
 
     /// Whether events never expire.
     #[must_use]
     pub const fn keeps_expired(&self) -> bool {
-        self.keeps_expired
+        self.arrival.keeps_expired
     }
 
     /// Has what the events of all its channels take bounded together with that of other lanes. It is called before the lane has
     /// channels.
     pub fn share_memory(&mut self, shared: Arc<SharedRoom>) {
-        self.memory.set_shared(shared);
+        self.commons.memory.set_shared(shared);
     }
 
     /// Whoever drives the lane does what [`poll_overflow`](Self::poll_overflow) wants: backlogs go on elsewhere, where their channels have
     /// [room for that](crate::ChannelLimits::overflow_budget_bytes). It is called before the lane has channels.
     pub fn allow_overflow(&mut self) {
-        self.may_overflow = true;
+        self.told.may_overflow = true;
     }
 
     /// Has what all its channels have kept elsewhere bounded together with that of other lanes. It is called before the lane has
     /// channels.
     pub fn share_overflow(&mut self, shared: Arc<SharedRoom>) {
-        self.elsewhere.set_shared(shared);
+        self.commons.elsewhere.set_shared(shared);
     }
 
     // ---- events in the making ----
@@ -352,7 +378,7 @@ impl Lane {
 
     /// Gives back a draft that came to nothing. If it is [watched](Event::watch), it is told that it is settled for all.
     pub fn abandon_event(&mut self, draft: Draft) {
-        self.settling.note_unwanted(&draft);
+        self.told.settling.note_unwanted(&draft);
         self.pool.give_back(draft.into_event());
     }
 
@@ -385,25 +411,25 @@ impl Lane {
 
     /// The next thing worth telling people.
     pub fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
+        self.told.notices.pop_front()
     }
 
     /// The next delivery, or connection without room, whose time is over: its outbox and serial. The lane has counted
     /// it as [`Outcome::TimedOut`] already; the door abandons it together with every other unanswered one of that
     /// outbox.
     pub fn poll_timed_out(&mut self) -> Option<(OutboxId, u32)> {
-        self.timed_out.pop_front()
+        self.agenda.timed_out.pop_front()
     }
 
     /// When [`handle_timeout`](Self::handle_timeout) is to be called next: `None` if nothing is to happen of itself, a
     /// time that has come if there is work left for another turn. It may be earlier than anything is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if !self.leftovers.is_empty() || self.types.has_leaving() {
+        if !self.told.leftovers.is_empty() || self.types.has_leaving() {
             return Some(self.now);
         }
-        let look = self.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);
-        look.into_iter().chain(self.timers.first()).min()
+        let look = self.commons.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);
+        look.into_iter().chain(self.agenda.timers.first()).min()
     }
 
     // ---- how it is doing ----

@@ -40,30 +40,20 @@ pub(super) struct Outbox {
     pub(super) id: OutboxId,
     pub(super) key: ProxyKey,
     pub(super) peer: Option<Peer>,
-    pub(super) want: Want,
     pub(super) connection: u64,
     /// The slot of its channel.
     pub(super) channel: u32,
-    pub(super) settings: OutboxSettings,
-    pub(super) suspended: bool,
     /// Of a bridge: the lane that its events are handed over to.
     pub(super) bridge: Option<LaneId>,
-    /// How long a delivery may stay unanswered, in nanoseconds; `u64::MAX` if for ever.
-    reply_nanos: u64,
-    /// How old the next event may be until suppliers are held, in nanoseconds; `u64::MAX` if they are not for that.
-    bound_nanos: u64,
-    /// Whether it gets events as it asks for them, and whether several at a time.
-    pub(super) pull: bool,
-    batches: bool,
+    pub(super) suspended: bool,
     /// Disconnected by the lane. It stays as a tombstone until routing no longer names its connection, so that a
     /// snapshot made before administration heard of it does not bring it back.
     pub(super) dead: bool,
+    pub(super) terms: Terms,
 
     pub(super) waiting: Queue,
-    /// The events of the deliveries that are unanswered, one's behind another's, and how many deliveries those are.
-    unanswered: VecDeque<Unanswered>,
-    in_flight: u32,
-    /// What the events in `waiting` and `unanswered` weigh.
+    flight: Flight,
+    /// What the events in `waiting` and in flight weigh.
     pub(super) weight: u64,
     /// What comes behind those, and is not in memory.
     pub(super) elsewhere: Elsewhere,
@@ -71,46 +61,89 @@ pub(super) struct Outbox {
     pub(super) back_until: Time,
     /// Set while it is in its channel's past, and gets nothing that comes.
     pub(super) catch_up: Option<CatchUp>,
-    /// Clients that wait for events to pull: how many each takes at most.
-    credits: VecDeque<NonZeroU32>,
-    next_serial: u32,
-    /// When a delivery was last answered: the time limits of the others count from then on.
-    pub(super) answered_at: Time,
-
-    /// Since when it has taken nothing although it could have: it answered last then, or got something to take, or was resumed.
-    pub(super) silent_since: Time,
 
     /// When the lane looks at it again at the latest; [`Entry::NEVER`] if it may not.
     pub(super) looked_at: Time,
     /// Whether it is in the lane's queue of ready outboxes.
     pub(super) listed: bool,
+    pub(super) trouble: Trouble,
+    pub(super) hold: Hold,
+    pub(super) full: Full,
+    pub(super) tally: Tally,
+}
+
+/// How its consumer wants events.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) settings: OutboxSettings,
+    pub(super) want: Want,
+    /// Whether it gets events as it asks for them, and whether several at a time.
+    pub(super) pull: bool,
+    batches: bool,
+    /// How long a delivery may stay unanswered, in nanoseconds; `u64::MAX` if for ever.
+    reply_nanos: u64,
+    /// How old the next event may be until suppliers are held, in nanoseconds; `u64::MAX` if they are not for that.
+    bound_nanos: u64,
+}
+
+/// Deliveries under way.
+#[derive(Debug)]
+struct Flight {
+    /// Their events, one delivery's behind another's, and how many deliveries those are.
+    unanswered: VecDeque<Unanswered>,
+    in_flight: u32,
+    /// Clients that wait for events to pull: how many each takes at most.
+    credits: VecDeque<NonZeroU32>,
+    next_serial: u32,
+    /// When a delivery was last answered: the time limits of the others count from then on.
+    answered_at: Time,
+}
+
+/// A consumer that does not take what it could.
+#[derive(Debug)]
+pub(super) struct Trouble {
+    /// Since when it has taken nothing although it could have: it answered last then, or got something to take, or was resumed.
+    pub(super) silent_since: Time,
     /// Set while its connection takes nothing.
     pub(super) blocked: Option<Blocked>,
     /// Set while it waits after a failure.
     pub(super) retry_at: Option<Time>,
     pub(super) failures: u32,
     pub(super) failing_since: Time,
+}
 
-    /// Whether suppliers are held because it is full, those that are, and how many events that concerned so far.
+/// Suppliers that wait for it.
+#[derive(Debug)]
+pub(super) struct Hold {
+    /// Whether suppliers are held because it is full, and since when.
     pub(super) holding: bool,
+    pub(super) holding_since: Time,
     /// Whether that is because its next event has waited for longer than its bound.
     pub(super) is_late: bool,
-    pub(super) holding_since: Time,
     /// Whether that is so although it refuses events: those of suppliers on other lanes it cannot.
     pub(super) holds_handovers: bool,
     pub(super) waiters: Waiters,
+    /// How many events that concerned so far.
     pub(super) held_events: u64,
     /// Set from when suppliers have waited for it for too long, and do not any more, until it takes something: how many events were
     /// dropped for that before.
     pub(super) waited_out: Option<u64>,
-    /// Whether it is full at its own bound, or as its channel's laggard, and what was dropped since.
-    pub(super) full_at_bound: bool,
-    pub(super) full_as_laggard: bool,
-    pub(super) dropped_while_full: u64,
+}
 
+/// Whether it is full at its own bound, or as its channel's laggard, and what was dropped since.
+#[derive(Debug, Default)]
+pub(super) struct Full {
+    pub(super) at_bound: bool,
+    pub(super) as_laggard: bool,
+    pub(super) dropped: u64,
+}
+
+/// What became of its events.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
     pub(super) delivered: u64,
-    pub(super) discards: Discards,
     pub(super) delivered_bytes: u64,
+    pub(super) discards: Discards,
     pub(super) latency: Latency,
 }
 
@@ -222,48 +255,51 @@ impl Outbox {
             id,
             key,
             peer: None,
-            want: Want::default(),
             connection: 0,
             channel,
-            settings,
-            suspended: false,
             bridge: None,
-            reply_nanos: nanos_of(settings.reply_timeout),
-            bound_nanos: nanos_of(settings.latency_bound),
-            pull: false,
-            batches,
+            suspended: false,
             dead: false,
             waiting: Queue::new(Policy::of(&settings, batches)),
-            unanswered: VecDeque::new(),
-            in_flight: 0,
+            terms: Terms {
+                settings,
+                want: Want::default(),
+                pull: false,
+                batches,
+                reply_nanos: nanos_of(settings.reply_timeout),
+                bound_nanos: nanos_of(settings.latency_bound),
+            },
+            flight: Flight {
+                unanswered: VecDeque::new(),
+                in_flight: 0,
+                credits: VecDeque::new(),
+                next_serial: 0,
+                answered_at: Time(0),
+            },
             weight: 0,
             elsewhere: Elsewhere::default(),
             back_until: Time(0),
             catch_up: None,
-            credits: VecDeque::new(),
-            next_serial: 0,
-            answered_at: Time(0),
-            silent_since: Time(0),
             looked_at: Entry::NEVER,
             listed: false,
-            blocked: None,
-            retry_at: None,
-            failures: 0,
-            failing_since: Time(0),
-            holding: false,
-            is_late: false,
-            holding_since: Time(0),
-            holds_handovers: false,
-            waiters: Waiters::new(),
-            held_events: 0,
-            waited_out: None,
-            full_at_bound: false,
-            full_as_laggard: false,
-            dropped_while_full: 0,
-            delivered: 0,
-            discards: Discards::default(),
-            delivered_bytes: 0,
-            latency: Latency::default(),
+            trouble: Trouble {
+                silent_since: Time(0),
+                blocked: None,
+                retry_at: None,
+                failures: 0,
+                failing_since: Time(0),
+            },
+            hold: Hold {
+                holding: false,
+                holding_since: Time(0),
+                is_late: false,
+                holds_handovers: false,
+                waiters: Waiters::new(),
+                held_events: 0,
+                waited_out: None,
+            },
+            full: Full::default(),
+            tally: Tally::default(),
         }
     }
 

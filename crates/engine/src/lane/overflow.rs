@@ -225,7 +225,7 @@ pub(super) type Errands = VecDeque<Overflow>;
 impl Lane {
     /// What is next to be done with events that are kept elsewhere.
     pub fn poll_overflow(&mut self) -> Option<Overflow> {
-        self.errands.pop_front()
+        self.told.errands.pop_front()
     }
 
     // ---- away ----
@@ -238,7 +238,7 @@ impl Lane {
         let backlog = state.backlog_bytes();
         let event: &mut Event = draft;
         let outboxes = &self.outboxes;
-        self.filters.chosen.retain(|chosen| {
+        self.space.filters.chosen.retain(|chosen| {
             let Some(outbox) = outboxes.get(chosen.slot).filter(|outbox| outbox.catch_up.is_none()) else {
                 return true;
             };
@@ -285,17 +285,17 @@ impl Lane {
         let Some(state) = self.channels.get_mut(channel).filter(|_| consumers > 0) else { return 0 };
         let Some(event) = self.events.get(entry.event) else { return 0 };
         state.depot.add(event.kept_bytes());
-        self.elsewhere.add(event.kept_bytes());
+        self.commons.elsewhere.add(event.kept_bytes());
         self.counters.kept_elsewhere += u64::from(consumers);
         let (event, budget_bytes) = (Arc::clone(event), state.depot.budget_bytes);
-        self.errands.push_back(Overflow::Keep { event, budget_bytes });
+        self.told.errands.push_back(Overflow::Keep { event, budget_bytes });
         consumers
     }
 
     /// Whether the event is to be kept elsewhere for this one: as its outbox says, if that is full or there is no room elsewhere.
     fn goes_elsewhere(&mut self, slot: u32, entry: Entry, has_room: bool, held: &mut Option<Held>) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
-        if (outbox.is_full() || !has_room) && !self.restoring && !self.make_place(slot, &entry, has_room) {
+        if (outbox.is_full() || !has_room) && !self.arrival.restoring && !self.make_place(slot, &entry, has_room) {
             // What it had in memory may have been dropped.
             self.look_at_next(slot);
             return false;
@@ -307,10 +307,10 @@ impl Lane {
         }
         if outbox.elsewhere.is_over() {
             let (key, backlog_events, backlog_bytes) = (outbox.key, outbox.backlog() as u64, outbox.weight);
-            self.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
+            self.told.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
         }
         outbox.elsewhere.events += 1;
-        if outbox.holding && !self.restoring {
+        if outbox.holding && !self.arrival.restoring {
             hold(&mut self.tickets, outbox, held);
         }
         self.want_back(slot);
@@ -339,7 +339,7 @@ impl Lane {
             let is_only_here = route.is_some_and(|route| route.places.len() == 1);
             if outbox.backlog() == 0 && is_only_here {
                 outbox.elsewhere.has_lost = false;
-                self.settling.note_gone(outbox.key);
+                self.told.settling.note_gone(outbox.key);
             }
             return;
         }
@@ -352,7 +352,7 @@ impl Lane {
             return self.recall(slot, bytes);
         }
         outbox.elsewhere.is_fetching = true;
-        self.errands.push_back(Overflow::Fetch { outbox: outbox.id, consumer: outbox.key, bytes });
+        self.told.errands.push_back(Overflow::Fetch { outbox: outbox.id, consumer: outbox.key, bytes });
     }
 
     /// An event comes back that was kept elsewhere for a consumer: the first of those that are. `ask` is what it [had](Away::ask) then;
@@ -402,15 +402,15 @@ impl Lane {
         let is_sorted = supplier.sorted || has_times;
         let charge = weight + if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
         let offer = self.make_offer((weight, charge), &supplier, &mut draft, true);
-        self.settling.begin(&draft);
+        self.told.settling.begin(&draft);
         let at = self.events.insert(draft);
-        self.memory.add(charge);
+        self.commons.memory.add(charge);
         if let Some(state) = self.channels.get_mut(channel) {
             state.all.add(charge);
             state.known_laggard = None;
         }
         let mapped = if supplier.mapped {
-            self.filters.begin();
+            self.space.filters.begin();
             self.map(chosen, (&supplier, &known), &offer, (forms, &mut steps))
         } else {
             None
@@ -452,7 +452,7 @@ impl Lane {
         }
         let (channel, key) = (outbox.channel, outbox.key);
         self.leave_elsewhere(channel, key);
-        self.notices.push_back(Notice::OverflowOver { key });
+        self.told.notices.push_back(Notice::OverflowOver { key });
         self.want_back(slot);
     }
 
@@ -460,8 +460,8 @@ impl Lane {
     pub fn note_freed(&mut self, channel: ChannelId, events: u64, bytes: u64, now: Time) {
         self.told(now);
         // Whether or not the channel is there yet.
-        self.elsewhere.remove(bytes);
-        let Some(channel) = self.channel_slots.get(&channel).copied() else { return };
+        self.commons.elsewhere.remove(bytes);
+        let Some(channel) = self.places.slots.get(&channel).copied() else { return };
         let Some(state) = self.channels.get_mut(channel) else { return };
         let depot = &mut state.depot;
         depot.used_bytes = depot.used_bytes.saturating_sub(bytes);
@@ -509,7 +509,7 @@ impl Lane {
             state.depot.let_go(events);
         }
         self.leave_elsewhere(channel, consumer);
-        self.settling.note_gone(consumer);
+        self.told.settling.note_gone(consumer);
         events
     }
 
@@ -517,7 +517,7 @@ impl Lane {
         if let Some(state) = self.channels.get_mut(channel) {
             state.depot.consumers = state.depot.consumers.saturating_sub(1);
         }
-        self.errands.push_back(Overflow::Forget { consumer });
+        self.told.errands.push_back(Overflow::Forget { consumer });
     }
 
     pub(super) fn outbox_of(&self, channel: u32, consumer: ProxyId) -> Option<u32> {

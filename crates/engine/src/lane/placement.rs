@@ -18,7 +18,7 @@ impl Lane {
         self.told(now);
         self.counters.snapshots += 1;
         self.suppliers.forget();
-        let placed = core::mem::take(&mut self.placed);
+        let placed = core::mem::take(&mut self.places.placed);
         let mut old = placed.iter().copied().peekable();
         let mut new_placed = Vec::with_capacity(snapshot.channels.len());
         for routes in &snapshot.channels {
@@ -35,16 +35,16 @@ impl Lane {
         for slot in old {
             self.remove_channel(slot);
         }
-        self.placed = new_placed;
+        self.places.placed = new_placed;
         self.drops.make_place(&snapshot, &mut self.types);
         self.turn_taking.follow(self.id, &snapshot);
         self.snapshot = snapshot;
     }
 
     fn add_channel(&mut self, routes: &Arc<ChannelRoutes>) -> u32 {
-        let shared = || (self.memory.shared().cloned(), self.elsewhere.shared().cloned());
+        let shared = || (self.commons.memory.shared().cloned(), self.commons.elsewhere.shared().cloned());
         let slot = self.channels.insert(|_, _| ChannelState::new(Arc::clone(routes), self.id, shared()));
-        self.channel_slots.insert(routes.id, slot);
+        self.places.slots.insert(routes.id, slot);
         slot
     }
 
@@ -55,7 +55,7 @@ impl Lane {
         }
         let before = core::mem::replace(&mut state.routes, Arc::clone(routes));
         state.quota = Quota::of(routes, self.id);
-        state.depot.set_budget(if self.may_overflow { state.quota.overflow_bytes } else { 0 });
+        state.depot.set_budget(if self.told.may_overflow { state.quota.overflow_bytes } else { 0 });
         self.follow_history(channel, is_new);
         let Some(state) = self.channels.get_mut(channel) else { return };
         if state.members.len() < routes.consumers.places() {
@@ -74,7 +74,7 @@ impl Lane {
         if let Some(state) = self.channels.get_mut(channel) {
             state.destinations.note_filters(&before.filtering, &routes.filtering);
         }
-        self.filters.fit(routes);
+        self.space.filters.fit(routes);
         self.place_bridges(channel, routes, snapshot);
         self.reconsider_hold(channel);
         self.note_room_elsewhere(channel);
@@ -170,8 +170,8 @@ impl Lane {
             state.destinations.clear();
         }
         // Each may be a destination of every event.
-        self.bridged.clear();
-        self.bridged.reserve(bridges.len());
+        self.space.bridged.clear();
+        self.space.bridged.reserve(bridges.len());
         if let Some(state) = self.channels.get_mut(channel) {
             state.bridges = bridges;
         }
@@ -203,7 +203,7 @@ impl Lane {
         Whose::ALL.into_iter().for_each(|whose| self.end_hold(channel, whose));
         if let Some(state) = self.channels.remove(channel) {
             self.drop_history(&state);
-            self.channel_slots.remove(&state.id);
+            self.places.slots.remove(&state.id);
             self.turn_taking.remove(state.id, &self.types);
             self.types.leave(state.types);
         }
@@ -224,7 +224,7 @@ impl Lane {
         outbox.retry_at = None;
         self.counters.disconnected += 1;
         let notice = Notice::ConsumerDisconnected { key: outbox.key, peer: outbox.peer, reason, discarded };
-        self.notices.push_back(notice);
+        self.told.notices.push_back(notice);
         let (channel, key) = (outbox.channel, outbox.key);
         if let Some(state) = self.channels.get_mut(channel)
             && let Some(place) = state.routes.consumers.place_of(key.proxy)
@@ -236,14 +236,14 @@ impl Lane {
 
     /// Disconnects the consumers that were found, while an event went to its destinations, to have to be.
     pub(super) fn disconnect_doomed(&mut self) {
-        if self.doomed.is_empty() {
+        if self.space.doomed.is_empty() {
             return;
         }
-        let mut doomed = core::mem::take(&mut self.doomed);
+        let mut doomed = core::mem::take(&mut self.space.doomed);
         for slot in doomed.drain(..) {
             self.disconnect(slot, DisconnectReason::OutboxFull);
         }
-        self.doomed = doomed;
+        self.space.doomed = doomed;
     }
 
     /// Drops everything an outbox has, and everything that others wait for because of it. Says how many events.

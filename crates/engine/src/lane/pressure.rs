@@ -34,9 +34,13 @@ impl Lane {
         let whose = self.whose();
         if self.channels.get(channel).is_some_and(|state| state.room(whose).hold.is_some()) {
             // What is handed over takes as much room again on the lane that it comes from, which bounds it.
-            return if self.taking_over { Ok(None) } else { self.check_ceiling(channel, charge).map(|()| None) };
+            return if self.arrival.taking_over {
+                Ok(None)
+            } else {
+                self.check_ceiling(channel, charge).map(|()| None)
+            };
         }
-        let mut backlogs = core::mem::take(&mut self.backlogs);
+        let mut backlogs = core::mem::take(&mut self.space.backlogs);
         let mut known = true;
         let result = loop {
             let Some(over) = self.over(channel, charge) else { break Ok(None) };
@@ -44,7 +48,7 @@ impl Lane {
                 continue;
             }
             if over.queue && self.rejects_new_events(channel) {
-                if self.taking_over {
+                if self.arrival.taking_over {
                     break Ok(Some(Hold::new(over, None)));
                 }
                 break Err(self.refusal(channel, over));
@@ -66,7 +70,7 @@ impl Lane {
             }
         };
         backlogs.clear();
-        self.backlogs = backlogs;
+        self.space.backlogs = backlogs;
         result
     }
 
@@ -75,7 +79,7 @@ impl Lane {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
         let policy = outbox.settings.full_outbox.unwrap_or(unset);
-        let holds = outbox.would_hold(policy, self.taking_over);
+        let holds = outbox.would_hold(policy, self.arrival.taking_over);
         match policy {
             _ if holds && outbox.waited_out.is_none() => Ok(Step::Hold),
             FullOutbox::Reject if !holds => {
@@ -106,7 +110,7 @@ impl Lane {
     /// it; otherwise all are measured, once for each event.
     fn next_laggard(&mut self, channel: u32, backlogs: &mut Backlogs, known: &mut bool) -> Option<Laggard> {
         // What is to be handed over is not in the way of what was: see `ChannelState::taken`.
-        let counts = |outbox: &Outbox| outbox.bridge.is_none() || !self.taking_over;
+        let counts = |outbox: &Outbox| outbox.bridge.is_none() || !self.arrival.taking_over;
         let state = self.channels.get_mut(channel)?;
         if *known {
             let laggard = state.known_laggard;
@@ -137,7 +141,7 @@ impl Lane {
 
     /// Who is held if there is no room for what comes in.
     pub(super) fn whose(&self) -> Whose {
-        if self.taking_over { Whose::Lanes } else { Whose::Suppliers }
+        if self.arrival.taking_over { Whose::Lanes } else { Whose::Suppliers }
     }
 
     /// Which limits one more event of `charge` bytes would exceed; `None` if there is room.
@@ -183,7 +187,7 @@ impl Lane {
     pub(super) fn make_place(&mut self, slot: u32, arriving: &Entry, has_room_elsewhere: bool) -> bool {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         let (policy, reason) = match outbox.full_policy(has_room_elsewhere) {
-            policy if !outbox.would_hold(policy, self.taking_over) => (policy, DiscardReason::OutboxFull),
+            policy if !outbox.would_hold(policy, self.arrival.taking_over) => (policy, DiscardReason::OutboxFull),
             _ if outbox.waited_out.is_some() => (FullOutbox::Discard, DiscardReason::WaitedOut),
             policy => {
                 outbox.holds_handovers |= policy == FullOutbox::Reject;
@@ -193,7 +197,7 @@ impl Lane {
         match policy {
             FullOutbox::Disconnect => {
                 // Not at once: the lists of destinations are being walked.
-                self.doomed.push(slot);
+                self.space.doomed.push(slot);
                 self.settle(slot, arriving.event, Settlement::Dropped(DiscardReason::Disconnected));
                 return false;
             }
@@ -202,9 +206,9 @@ impl Lane {
                 (outbox.holding, outbox.is_late) = (true, false);
                 outbox.holding_since = self.now;
                 let due = outbox.held_until_for_itself();
-                outbox.look_at(due, &mut self.timers);
+                outbox.look_at(due, &mut self.agenda.timers);
                 let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
-                self.notices.push_back(Notice::SuppliersHeld { channel, by });
+                self.told.notices.push_back(Notice::SuppliersHeld { channel, by });
             }
             _ => {}
         }
@@ -250,8 +254,8 @@ impl Lane {
         };
         if reason != DiscardReason::OutboxFull || outbox_is_late {
             // Whether that gave it room again, and what is the next now, is looked at when the event is in.
-            if self.shortened.last() != Some(&slot) {
-                self.shortened.push(slot);
+            if self.space.shortened.last() != Some(&slot) {
+                self.space.shortened.push(slot);
             }
         }
         self.let_go(event);
@@ -260,7 +264,7 @@ impl Lane {
 
     /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next now.
     pub(super) fn look_at_shortened(&mut self) {
-        while let Some(slot) = self.shortened.pop() {
+        while let Some(slot) = self.space.shortened.pop() {
             self.note_room(slot);
             self.look_at_next(slot);
         }
@@ -289,12 +293,12 @@ impl Lane {
         let (since, look_at) = outbox.map_or((self.now, Entry::NEVER), |outbox| {
             let since = outbox.waited_for_since(pressed, self.now);
             let due = outbox.held_until(since);
-            outbox.look_at(due, &mut self.timers);
+            outbox.look_at(due, &mut self.agenda.timers);
             (since, due)
         });
         state.room_mut(whose).hold = Some(Hold { since, look_at, ..hold });
         let by = hold.by.map(|(_, by)| by);
-        self.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
+        self.told.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
         }
@@ -315,8 +319,8 @@ impl Lane {
         if core::mem::replace(&mut state.is_listed_short, true) {
             return false;
         }
-        self.short_of_room.push_back(channel);
-        self.room_looked_at.get_or_insert(self.now);
+        self.commons.short_of_room.push_back(channel);
+        self.commons.room_looked_at.get_or_insert(self.now);
         true
     }
 
@@ -325,7 +329,7 @@ impl Lane {
         let Some(hold) = state.room_mut(whose).hold.take() else { return };
         let by = hold.by.map(|(_, by)| by);
         let notice = Notice::SuppliersReleased { channel: state.id, by, held_events: hold.held_events };
-        self.notices.push_back(notice);
+        self.told.notices.push_back(notice);
         let mut waiters = core::mem::take(&mut state.room_mut(whose).waiters);
         for at in waiters.drain(..) {
             self.wake(at);
@@ -347,7 +351,7 @@ impl Lane {
         let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
         // Of suppliers that are paced, nothing is told: that is one event after the other.
         if !was_late {
-            self.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
+            self.told.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
         }
         let mut waiters = core::mem::take(&mut outbox.waiters);
         for at in waiters.drain(..) {
@@ -393,10 +397,10 @@ impl Lane {
             let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
             let key = outbox.key;
             match outbox.bridge {
-                None => self.notices.push_back(Notice::OutboxFull { key, policy, backlog_events, backlog_bytes }),
+                None => self.told.notices.push_back(Notice::OutboxFull { key, policy, backlog_events, backlog_bytes }),
                 Some(lane) if policy == FullOutbox::Discard => {
                     let channel = key.channel;
-                    self.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
+                    self.told.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
                 }
                 // It is told that it holds suppliers, which is all that it does.
                 Some(_) => {}
@@ -462,11 +466,11 @@ impl Lane {
     /// Looks, from time to time, whether channels that have no room because of what all channels take together have some again: it may
     /// be another lane that has let go of something.
     pub(super) fn look_at_shared_room(&mut self) {
-        if self.room_looked_at.is_none_or(|last| last + LOOK_AT_ROOM_EVERY > self.now) {
+        if self.commons.room_looked_at.is_none_or(|last| last + LOOK_AT_ROOM_EVERY > self.now) {
             return;
         }
-        for _ in 0..self.short_of_room.len().min(LOOKED_AT_PER_TURN) {
-            let Some(channel) = self.short_of_room.pop_front() else { break };
+        for _ in 0..self.commons.short_of_room.len().min(LOOKED_AT_PER_TURN) {
+            let Some(channel) = self.commons.short_of_room.pop_front() else { break };
             self.note_room_elsewhere(channel);
             self.note_channel_room(channel);
             let is_short = |state: &ChannelState| {
@@ -476,10 +480,10 @@ impl Lane {
             let Some(state) = self.channels.get_mut(channel) else { continue };
             state.is_listed_short = is_short(state);
             if state.is_listed_short {
-                self.short_of_room.push_back(channel);
+                self.commons.short_of_room.push_back(channel);
             }
         }
-        self.room_looked_at = (!self.short_of_room.is_empty()).then_some(self.now);
+        self.commons.room_looked_at = (!self.commons.short_of_room.is_empty()).then_some(self.now);
     }
 
     /// Notes that an outbox is no longer full in one of the two ways, and tells it if it is in neither.
@@ -494,9 +498,9 @@ impl Lane {
         if was_full && !outbox.full_at_bound && !outbox.full_as_laggard {
             let (key, dropped) = (outbox.key, core::mem::take(&mut outbox.dropped_while_full));
             match outbox.bridge {
-                None => self.notices.push_back(Notice::OutboxRecovered { key, dropped }),
+                None => self.told.notices.push_back(Notice::OutboxRecovered { key, dropped }),
                 Some(lane) if dropped > 0 => {
-                    self.notices.push_back(Notice::LaneCaughtUp { channel: key.channel, lane, dropped });
+                    self.told.notices.push_back(Notice::LaneCaughtUp { channel: key.channel, lane, dropped });
                 }
                 Some(_) => {}
             }

@@ -136,7 +136,7 @@ impl Lane {
 
     #[cold]
     fn look_up(&mut self, source: ProxyKey) -> Result<Supplier, Refusal> {
-        let slot = self.channel_slots.get(&source.channel).copied();
+        let slot = self.places.slots.get(&source.channel).copied();
         let state = slot.and_then(|slot| self.channels.get(slot));
         let (Some(channel), Some(state)) = (slot, state) else {
             return Err(Refusal::ChannelNotFound { channel: source.channel });

@@ -380,5 +380,8 @@ fn a_channel_that_is_held_because_of_others_goes_on_when_those_let_go() {
     rig.advance(Duration::from_millis(5));
     assert_eq!(rig.lane.poll_release(), Some(ticket));
     rig.advance(Duration::from_millis(5));
-    assert!(rig.lane.short_of_room.is_empty() && rig.lane.room_looked_at.is_none(), "nobody waits any more");
+    assert!(
+        rig.lane.commons.short_of_room.is_empty() && rig.lane.commons.room_looked_at.is_none(),
+        "nobody waits any more"
+    );
 }
