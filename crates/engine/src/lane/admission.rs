@@ -423,11 +423,11 @@ impl Lane {
         let slots = self.space.filters.chosen.iter().map(|chosen| (chosen.slot, false));
         let slots = slots.chain(away.map(|slot| (slot, lacks_room)));
         let outboxes = slots.filter_map(|(slot, lacks_room)| Some((self.outboxes.get(slot)?, lacks_room)));
-        let rejects = |outbox: &Outbox| outbox.settings.full_outbox == Some(FullOutbox::Reject);
+        let rejects = |outbox: &Outbox| outbox.terms.settings.full_outbox == Some(FullOutbox::Reject);
         let refusing = outboxes.filter(|(outbox, lacks_room)| rejects(outbox) && (outbox.is_full() || *lacks_room));
         // Of several, the one that is named is the one with the lowest proxy's id.
         let (first, lacks_room) = refusing.min_by_key(|(outbox, _)| outbox.key.proxy)?;
-        let Some(max) = first.settings.max_events_per_consumer.filter(|_| !lacks_room) else {
+        let Some(max) = first.terms.settings.max_events_per_consumer.filter(|_| !lacks_room) else {
             let budget_bytes = state.quota.budget_bytes + state.quota.overflow_bytes;
             return Some(Refusal::MemorySpent { channel: state.id, budget_bytes });
         };
@@ -561,9 +561,9 @@ impl Lane {
         {
             outbox.look_at(due, &mut self.agenda.timers);
         }
-        if outbox.is_bounded() && (outbox.is_late || !outbox.holding) && !self.arrival.restoring {
+        if outbox.is_bounded() && (outbox.hold.is_late || !outbox.hold.holding) && !self.arrival.restoring {
             let exceeds = outbox.exceeds_bound(&self.events, self.now);
-            match (outbox.is_late, exceeds) {
+            match (outbox.hold.is_late, exceeds) {
                 (false, true) => outbox.begin_late_hold(self.now, &mut self.agenda.timers),
                 // It goes before the one that is late.
                 (true, false) => {
@@ -574,7 +574,7 @@ impl Lane {
                 _ => {}
             }
         }
-        if outbox.holding && !self.arrival.restoring {
+        if outbox.hold.holding && !self.arrival.restoring {
             hold(&mut self.tickets, outbox, held);
         }
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
@@ -656,8 +656,8 @@ pub(super) fn priority_of(value: i64) -> i16 {
 /// One more event came in that its supplier is held for, because an outbox is full.
 pub(super) fn hold(tickets: &mut super::Tickets, outbox: &mut Outbox, held: &mut Option<Held>) {
     let ticket = held.get_or_insert_with(|| issue(tickets, outbox.channel));
-    tickets.wait(ticket.at, &mut outbox.waiters);
-    outbox.held_events += 1;
+    tickets.wait(ticket.at, &mut outbox.hold.waiters);
+    outbox.hold.held_events += 1;
 }
 
 fn issue(tickets: &mut super::Tickets, channel: u32) -> Held {

@@ -112,7 +112,7 @@ impl Lane {
         let find = || {
             let state = self.channels.get(*self.places.slots.get(&consumer.channel)?)?;
             let slot = *state.members.get(state.routes.consumers.place_of(consumer.proxy)? as usize)?;
-            self.outboxes.get(slot).filter(|outbox| outbox.pull && !outbox.dead).map(|_| slot)
+            self.outboxes.get(slot).filter(|outbox| outbox.terms.pull && !outbox.dead).map(|_| slot)
         };
         find().ok_or(Refusal::NotConnected { proxy: consumer })
     }
@@ -122,7 +122,7 @@ impl Lane {
     fn note_begun(&mut self, slot: u32, deadline: Time) {
         self.counters.deliveries += 1;
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let was_full = outbox.full_at_bound || outbox.holding;
+        let was_full = outbox.full.at_bound || outbox.hold.holding;
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
             outbox.listed = true;
             self.agenda.ready.push_back(slot);
@@ -155,10 +155,10 @@ impl Lane {
                 outbox.answered(self.now);
                 let events = self.finish(slot, position, Settlement::Delivered);
                 let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-                outbox.delivered += events;
+                outbox.tally.delivered += events;
                 let counters = &mut self.counters;
                 *if outbox.bridge.is_none() { &mut counters.delivered } else { &mut counters.handed_over } += events;
-                if outbox.failures > 0 || outbox.waited_out.is_some() {
+                if outbox.trouble.failures > 0 || outbox.hold.waited_out.is_some() {
                     self.succeed(slot);
                 }
             }
@@ -189,13 +189,13 @@ impl Lane {
             Outcome::NoRoom => {
                 self.counters.put_back += outbox.put_back_from(position, &self.events, self.now);
                 let deadline = outbox.deadline(self.now, false);
-                outbox.blocked = Some(Blocked { serial, deadline });
+                outbox.trouble.blocked = Some(Blocked { serial, deadline });
                 outbox.look_at(deadline, &mut self.agenda.timers);
             }
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
-        match self.outboxes.get(slot).is_some_and(|outbox| outbox.is_late) {
+        match self.outboxes.get(slot).is_some_and(|outbox| outbox.hold.is_late) {
             // It may not keep up any more, or something else may be the next.
             true => self.note_room(slot),
             false => self.want_back(slot),
@@ -216,7 +216,7 @@ impl Lane {
             self.counters.unknown_outboxes += 1;
             return;
         };
-        outbox.blocked = None;
+        outbox.trouble.blocked = None;
         self.list_if_ready(slot);
     }
 
@@ -278,8 +278,8 @@ impl Lane {
                 self.agenda.timed_out.push_back((outbox.id, serial));
                 self.counters.timed_out += 1;
                 self.fail(slot);
-            } else if outbox.retry_at.is_some_and(|time| time <= self.now) {
-                outbox.retry_at = None;
+            } else if outbox.trouble.retry_at.is_some_and(|time| time <= self.now) {
+                outbox.trouble.retry_at = None;
             }
             self.catch_up_in_turn(slot);
             self.look_at_late(slot);
@@ -309,11 +309,11 @@ impl Lane {
 
     /// Suppliers wait because a consumer's next event is late: looks whether it keeps up yet.
     fn look_at_late(&mut self, slot: u32) {
-        if !self.outboxes.get(slot).is_some_and(|outbox| outbox.is_late) {
+        if !self.outboxes.get(slot).is_some_and(|outbox| outbox.hold.is_late) {
             return;
         }
         self.note_room(slot);
-        if let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_late) {
+        if let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.hold.is_late) {
             outbox.look_at(outbox.keeps_up_until(), &mut self.agenda.timers);
         }
     }
@@ -343,7 +343,7 @@ impl Lane {
             started += 1;
         }
         if started > 0 && !could_take {
-            outbox.silent_since = self.now;
+            outbox.trouble.silent_since = self.now;
         }
         let mut dropped = 0;
         while dropped < most
@@ -393,7 +393,7 @@ impl Lane {
     pub(super) fn count_discards(&mut self, slot: u32, reason: DiscardReason, events: u64) {
         self.counters.discards.add(reason, events);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        outbox.discards.add(reason, events);
+        outbox.tally.discards.add(reason, events);
         if let Some(state) = self.channels.get_mut(outbox.channel) {
             state.traffic.discards.add(reason, events);
         }
@@ -452,12 +452,12 @@ impl Lane {
         let (Some(outbox), Some(event)) = (self.outboxes.get_mut(slot), self.events.get(event)) else { return };
         let Some(state) = self.channels.get_mut(outbox.channel).filter(|_| outbox.bridge.is_none()) else { return };
         let bytes = event.bytes.len() as u64;
-        outbox.delivered_bytes += bytes;
+        outbox.tally.delivered_bytes += bytes;
         state.traffic.delivered += 1;
         state.traffic.delivered_bytes += bytes;
         if !event.restored && outbox.catch_up.is_none() {
             let took = self.now.since(event.arrived);
-            outbox.latency.note(took);
+            outbox.tally.latency.note(took);
             state.traffic.latency.note(took);
         }
     }
@@ -465,9 +465,9 @@ impl Lane {
     /// Notes that a consumer takes events.
     fn succeed(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        if outbox.failures > 0 {
-            let failures = core::mem::take(&mut outbox.failures);
-            let after = self.now.since(outbox.failing_since);
+        if outbox.trouble.failures > 0 {
+            let failures = core::mem::take(&mut outbox.trouble.failures);
+            let after = self.now.since(outbox.trouble.failing_since);
             self.told.notices.push_back(Notice::ConsumerRecovered { key: outbox.key, failures, after });
         }
         self.wait_for_again(slot);
@@ -478,12 +478,12 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         self.counters.failures += 1;
         self.counters.put_back += outbox.fail(&self.events, self.now);
-        let failures = outbox.failures;
+        let failures = outbox.trouble.failures;
         if outbox.is_hopeless(self.now) {
-            let failing_for = self.now.since(outbox.failing_since);
+            let failing_for = self.now.since(outbox.trouble.failing_since);
             return self.disconnect(slot, DisconnectReason::GivenUp { failures, failing_for });
         }
-        if let Some(retry_at) = outbox.retry_at {
+        if let Some(retry_at) = outbox.trouble.retry_at {
             outbox.look_at(retry_at, &mut self.agenda.timers);
             if failures == 1 {
                 let retry_in = retry_at.since(self.now);
@@ -500,9 +500,9 @@ fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
         outbox: outbox.id,
         key: outbox.key,
         peer: outbox.peer,
-        want: outbox.want,
+        want: outbox.terms.want,
         serial: handed.serial,
-        one_way: outbox.settings.one_way && !handed.pulled,
+        one_way: outbox.terms.settings.one_way && !handed.pulled,
         deadline: Some(handed.deadline).filter(|deadline| *deadline != Entry::NEVER),
         pulled: handed.pulled,
         ask: handed.ask.questions(),

@@ -210,7 +210,7 @@ impl Lane {
             _ => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
                     outbox.put_back_from(position, &self.events, self.now);
-                    outbox.blocked = Some(Blocked { serial, deadline: Entry::NEVER });
+                    outbox.trouble.blocked = Some(Blocked { serial, deadline: Entry::NEVER });
                 }
             }
         }

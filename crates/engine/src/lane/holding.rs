@@ -29,7 +29,7 @@ impl Lane {
         let of =
             |whose| state.and_then(|state| state.room(whose).hold).filter(|hold: &Hold| hold.is_by(outbox.id.slot));
         let as_laggard = Whose::ALL.into_iter().filter_map(of).map(|hold| hold.since);
-        let since = as_laggard.chain(outbox.holding.then_some(outbox.holding_since)).min();
+        let since = as_laggard.chain(outbox.hold.holding.then_some(outbox.hold.holding_since)).min();
         let takes = !outbox.suspended && outbox.can_take();
         let until = |since| Some(outbox.held_until(since)).filter(|until| takes && *until != Entry::NEVER);
         outbox.stats(since.map(|since| Holding { since, until: until(since) }), &self.events)
@@ -55,11 +55,11 @@ impl Lane {
         for slot in slots.drain(..) {
             let is_over = |outbox: &&Outbox| outbox.held_until_for_itself() <= self.now;
             if let Some(outbox) = self.outboxes.get(slot).filter(is_over) {
-                if outbox.blocks() && !outbox.is_late { self.end_blocking(slot) } else { self.end_long_hold(slot) }
+                if outbox.blocks() && !outbox.hold.is_late { self.end_blocking(slot) } else { self.end_long_hold(slot) }
             }
             for whose in Whose::ALL {
                 let Some(silent) = self.find_silent(slot, whose) else { continue };
-                let blocks = |outbox: &Outbox| outbox.blocks() && outbox.waited_out.is_none();
+                let blocks = |outbox: &Outbox| outbox.blocks() && outbox.hold.waited_out.is_none();
                 if self.outboxes.get(silent).is_some_and(blocks) {
                     self.end_blocking(silent);
                 } else {
@@ -79,14 +79,14 @@ impl Lane {
         let (pressed, now) = (state.pressed_since?, self.now);
         // Of one that is not waited for, what there is goes; who has nothing else than what is under way has nothing to go.
         let has_some =
-            |outbox: &Outbox| outbox.weight > 0 && (outbox.waited_out.is_none() || !outbox.waiting.is_empty());
+            |outbox: &Outbox| outbox.weight > 0 && (outbox.hold.waited_out.is_none() || !outbox.waiting.is_empty());
         let counts = |outbox: &&Outbox| has_some(outbox) && (outbox.bridge.is_none() || whose == Whose::Suppliers);
         let with_backlog = state.slots().filter_map(|slot| self.outboxes.get(slot).filter(counts));
         let largest = with_backlog.max_by_key(|outbox| (outbox.weight, Reverse(outbox.key.proxy)));
         let found = largest.map(|outbox| {
             let is_new = outbox.id.slot != by;
             let since = if is_new { outbox.waited_for_since(pressed, now) } else { hold.since };
-            let due = if outbox.waited_out.is_some() { now } else { outbox.held_until(since) };
+            let due = if outbox.hold.waited_out.is_some() { now } else { outbox.held_until(since) };
             (outbox.id.slot, outbox.held_by(), since, due)
         });
         if let Some(hold) = &mut self.channels.get_mut(channel)?.room_mut(whose).hold {
@@ -125,8 +125,8 @@ impl Lane {
     fn wait_out(&mut self, slot: u32, held_for: Duration) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let channel = outbox.channel;
-        if outbox.waited_out.is_none() {
-            outbox.waited_out = Some(outbox.discards.of(DiscardReason::WaitedOut));
+        if outbox.hold.waited_out.is_none() {
+            outbox.hold.waited_out = Some(outbox.tally.discards.of(DiscardReason::WaitedOut));
             self.told.notices.push_back(Notice::WaitedOut { key: outbox.key, held_for });
         }
         self.drop_excess(slot, Some(DiscardReason::WaitedOut));
@@ -137,9 +137,9 @@ impl Lane {
     /// A consumer has taken something, or is not to be waited out any more: suppliers wait for it again.
     pub(super) fn wait_for_again(&mut self, slot: u32) {
         if let Some(outbox) = self.outboxes.get_mut(slot)
-            && let Some(before) = outbox.waited_out.take()
+            && let Some(before) = outbox.hold.waited_out.take()
         {
-            let dropped = outbox.discards.of(DiscardReason::WaitedOut) - before;
+            let dropped = outbox.tally.discards.of(DiscardReason::WaitedOut) - before;
             self.told.notices.push_back(Notice::WaitedForAgain { key: outbox.key, dropped });
         }
     }
@@ -149,7 +149,7 @@ impl Lane {
     fn drop_excess(&mut self, slot: u32, reason: Option<DiscardReason>) -> bool {
         let Some(outbox) = self.outboxes.get(slot) else { return false };
         let channel = outbox.channel;
-        if outbox.holding && !outbox.is_late {
+        if outbox.hold.holding && !outbox.hold.is_late {
             while self.outboxes.get(slot).is_some_and(Outbox::is_overfull) {
                 self.discard_one(slot, reason.unwrap_or(DiscardReason::OutboxFull));
             }
@@ -189,16 +189,16 @@ impl Lane {
         let Some(state) = self.channels.get_mut(outbox.channel) else { return };
         let as_laggard = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
         let as_laggard = as_laggard.filter(|hold| hold.is_by(slot)).map(|hold| hold.since);
-        let since = if outbox.holding { Some(outbox.holding_since) } else { as_laggard.min() };
+        let since = if outbox.hold.holding { Some(outbox.hold.holding_since) } else { as_laggard.min() };
         let held_for = self.now.since(since.unwrap_or(self.now));
         let suspended = outbox.suspended;
-        if outbox.waited_out.is_some() || (!suspended && outbox.can_take()) {
-            return match outbox.settings.is_waited_out() {
+        if outbox.hold.waited_out.is_some() || (!suspended && outbox.can_take()) {
+            return match outbox.terms.settings.is_waited_out() {
                 true => self.wait_out(slot, held_for),
                 false => self.disconnect(slot, DisconnectReason::HeldSuppliers { held_for }),
             };
         }
-        outbox.silent_since = self.now;
+        outbox.trouble.silent_since = self.now;
         self.told.notices.push_back(Notice::HoldGoesOn { key: outbox.key, held_for, suspended });
         let due = outbox.held_until(self.now);
         for whose in Whose::ALL {

@@ -52,7 +52,7 @@ pub(super) struct Outbox {
     pub(super) terms: Terms,
 
     pub(super) waiting: Queue,
-    flight: Flight,
+    pub(super) flight: Flight,
     /// What the events in `waiting` and in flight weigh.
     pub(super) weight: u64,
     /// What comes behind those, and is not in memory.
@@ -88,7 +88,7 @@ pub(super) struct Terms {
 
 /// Deliveries under way.
 #[derive(Debug)]
-struct Flight {
+pub(super) struct Flight {
     /// Their events, one delivery's behind another's, and how many deliveries those are.
     unanswered: VecDeque<Unanswered>,
     in_flight: u32,
@@ -96,7 +96,7 @@ struct Flight {
     credits: VecDeque<NonZeroU32>,
     next_serial: u32,
     /// When a delivery was last answered: the time limits of the others count from then on.
-    answered_at: Time,
+    pub(super) answered_at: Time,
 }
 
 /// A consumer that does not take what it could.
@@ -228,8 +228,8 @@ impl Outbox {
     pub(super) fn new(id: OutboxId, channel: u32, route: &ConsumerRoute) -> Self {
         let mut outbox = Self::empty(id, channel, route.key, *route.settings, route.batches);
         outbox.connection = route.connection;
-        outbox.pull = route.pull;
-        (outbox.peer, outbox.want, outbox.suspended) = (route.peer, route.want, route.suspended);
+        outbox.terms.pull = route.pull;
+        (outbox.peer, outbox.terms.want, outbox.suspended) = (route.peer, route.want, route.suspended);
         outbox
     }
 
@@ -306,15 +306,15 @@ impl Outbox {
     /// Takes over what routing says of it now.
     pub(super) fn update(&mut self, route: &ConsumerRoute, events: &Events, now: Time) {
         if self.suspended && !route.suspended {
-            self.silent_since = now;
+            self.trouble.silent_since = now;
         }
         self.peer = route.peer;
-        self.want = route.want;
-        self.settings = *route.settings;
-        self.reply_nanos = nanos_of(route.settings.reply_timeout);
-        self.bound_nanos = nanos_of(route.settings.latency_bound);
+        self.terms.want = route.want;
+        self.terms.settings = *route.settings;
+        self.terms.reply_nanos = nanos_of(route.settings.reply_timeout);
+        self.terms.bound_nanos = nanos_of(route.settings.latency_bound);
         self.suspended = route.suspended;
-        self.waiting.set_policy(Policy::of(&route.settings, self.batches), events);
+        self.waiting.set_policy(Policy::of(&route.settings, self.terms.batches), events);
     }
 
     /// Whose backlog it is, as people are told.
@@ -327,38 +327,38 @@ impl Outbox {
     /// Whether it has something that it could take, or has yet to answer, unless it is suspended.
     #[inline]
     pub(super) fn can_take(&self) -> bool {
-        self.waiting.ready() > 0 || !self.unanswered.is_empty()
+        self.waiting.ready() > 0 || !self.flight.unanswered.is_empty()
     }
 
     /// Notes an answer.
     #[inline]
     pub(super) fn answered(&mut self, now: Time) {
-        (self.answered_at, self.silent_since) = (now, now);
+        (self.flight.answered_at, self.trouble.silent_since) = (now, now);
     }
 
     /// Since when it is the one that suppliers wait for, as becomes known now, who were held then for whomever. If it has taken nothing
     /// since, they have waited for it all the time.
     pub(super) fn waited_for_since(&self, held: Time, now: Time) -> Time {
-        if self.silent_since <= held && !self.blocks() { held } else { now }
+        if self.trouble.silent_since <= held && !self.blocks() { held } else { now }
     }
 
     /// When suppliers that wait for it since then have waited for long enough; [`Entry::NEVER`] if never.
     pub(super) fn held_until(&self, since: Time) -> Time {
-        if self.blocks() { since + self.settings.blocking } else { self.silent_until(since) }
+        if self.blocks() { since + self.terms.settings.blocking } else { self.silent_until(since) }
     }
 
     /// When a consumer that they wait for since then has taken nothing for long enough.
     fn silent_until(&self, since: Time) -> Time {
-        match self.settings.held_at_most() {
+        match self.terms.settings.held_at_most() {
             limit if limit.is_zero() => Entry::NEVER,
-            limit => since.max(self.silent_since) + limit,
+            limit => since.max(self.trouble.silent_since) + limit,
         }
     }
 
     /// Whether suppliers wait for a time before events of this consumer are dropped.
     pub(super) fn blocks(&self) -> bool {
-        let discards = matches!(self.settings.full_outbox, None | Some(FullOutbox::Discard));
-        discards && !self.settings.blocking.is_zero() && self.bridge.is_none()
+        let discards = matches!(self.terms.settings.full_outbox, None | Some(FullOutbox::Discard));
+        discards && !self.terms.settings.blocking.is_zero() && self.bridge.is_none()
     }
 
     /// Whether suppliers wait where this is what is done because it is full; `taking_over` says that they have had their answer.
@@ -374,10 +374,10 @@ impl Outbox {
 
     /// The same for those that wait because it is full, or late.
     pub(super) fn held_until_for_itself(&self) -> Time {
-        match (self.holding, self.is_late) {
+        match (self.hold.holding, self.hold.is_late) {
             (false, _) => Entry::NEVER,
-            (true, false) => self.held_until(self.holding_since),
-            (true, true) => self.silent_until(self.holding_since),
+            (true, false) => self.held_until(self.hold.holding_since),
+            (true, true) => self.silent_until(self.hold.holding_since),
         }
     }
 
@@ -386,32 +386,32 @@ impl Outbox {
     /// Whether suppliers are held because of how old its events are.
     #[inline]
     pub(super) fn is_bounded(&self) -> bool {
-        self.bound_nanos != u64::MAX
+        self.terms.bound_nanos != u64::MAX
     }
 
     /// Whether it keeps up, and the event that it gets next has waited for longer than it should. Of one that is late already: not much
     /// less long.
     pub(super) fn exceeds_bound(&self, events: &Events, now: Time) -> bool {
-        let bound = if self.is_late { self.bound_nanos / 8 * 7 } else { self.bound_nanos };
-        let keeps_up = self.failures == 0
+        let bound = if self.hold.is_late { self.terms.bound_nanos / 8 * 7 } else { self.terms.bound_nanos };
+        let keeps_up = self.trouble.failures == 0
             && !self.suspended
             && self.elsewhere.events == 0
             && self.catch_up.is_none()
-            && self.waited_out.is_none()
-            && now.since(self.silent_since) < KEEPS_UP_WITHIN;
+            && self.hold.waited_out.is_none()
+            && now.since(self.trouble.silent_since) < KEEPS_UP_WITHIN;
         keeps_up && self.waiting.next_since(events).is_some_and(|since| now.0.saturating_sub(since.0) > bound)
     }
 
     /// Holds suppliers for that.
     #[cold]
     pub(super) fn begin_late_hold(&mut self, now: Time, timers: &mut Timers) {
-        (self.holding, self.is_late, self.holding_since) = (true, true, now);
+        (self.hold.holding, self.hold.is_late, self.hold.holding_since) = (true, true, now);
         self.look_at(self.keeps_up_until().min(self.held_until_for_itself()), timers);
     }
 
     /// When it does not keep up any more, unless it takes something.
     pub(super) fn keeps_up_until(&self) -> Time {
-        self.silent_since + KEEPS_UP_WITHIN
+        self.trouble.silent_since + KEEPS_UP_WITHIN
     }
 
     // ---- the queue ----
@@ -419,7 +419,7 @@ impl Outbox {
     /// Whether as many events wait as may.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.settings.max_events_per_consumer.is_some_and(|max| self.waiting_anywhere() >= u64::from(max.get()))
+        self.terms.settings.max_events_per_consumer.is_some_and(|max| self.waiting_anywhere() >= u64::from(max.get()))
     }
 
     /// Events that wait, those that are kept elsewhere included.
@@ -429,13 +429,13 @@ impl Outbox {
 
     /// Whether more events wait than may, and some of them in memory.
     pub(super) fn is_overfull(&self) -> bool {
-        let max = self.settings.max_events_per_consumer;
+        let max = self.terms.settings.max_events_per_consumer;
         !self.waiting.is_empty() && max.is_some_and(|max| self.waiting_anywhere() > u64::from(max.get()))
     }
 
     /// Whether there is room again, by an eighth of the bound so that "full" does not flutter.
     pub(super) fn has_room_again(&self) -> bool {
-        self.settings.max_events_per_consumer.is_none_or(|max| {
+        self.terms.settings.max_events_per_consumer.is_none_or(|max| {
             let max = max.get();
             self.waiting_anywhere() <= u64::from(max - max.div_ceil(8))
         })
@@ -445,14 +445,14 @@ impl Outbox {
     /// channel's memory is spent.
     pub(super) fn full_policy(&self, has_room_elsewhere: bool) -> FullOutbox {
         let unset = if has_room_elsewhere { FullOutbox::Discard } else { FullOutbox::Hold };
-        self.settings.full_outbox.unwrap_or(unset)
+        self.terms.settings.full_outbox.unwrap_or(unset)
     }
 
     /// An event as it waits here.
     #[inline]
     pub(super) fn entry(&self, offer: &Offer, ask: Ask) -> Entry {
         let entry = Entry { ask, ..offer.entry };
-        if offer.is_timed || self.settings.timeout.is_some() {
+        if offer.is_timed || self.terms.settings.timeout.is_some() {
             return self.timed(entry, offer, self.lifetime(offer));
         }
         entry
@@ -460,14 +460,14 @@ impl Outbox {
 
     /// How long after its arrival an event expires here, unless a mapping filter says otherwise.
     pub(super) fn lifetime(&self, offer: &Offer) -> Option<Duration> {
-        offer.timeout.or(self.settings.timeout)
+        offer.timeout.or(self.terms.settings.timeout)
     }
 
     /// An event that has this lifetime here.
     pub(super) fn timed(&self, entry: Entry, offer: &Offer, lifetime: Option<Duration>) -> Entry {
         // OMG Notification Service 1.1, 2.5.5: `StartTime` and `StopTime` count where they are supported.
-        let start = offer.start.filter(|_| self.settings.start_time_supported);
-        let stop = offer.stop.filter(|_| self.settings.stop_time_supported);
+        let start = offer.start.filter(|_| self.terms.settings.start_time_supported);
+        let stop = offer.stop.filter(|_| self.terms.settings.stop_time_supported);
         let arrived = offer.entry.since;
         let ends = |lifetime: Duration| arrived + lifetime.saturating_sub(offer.older_by);
         let end = lifetime.filter(|lifetime| !lifetime.is_zero()).map_or(Entry::NEVER, ends);
@@ -481,7 +481,7 @@ impl Outbox {
     #[inline]
     pub(super) fn push(&mut self, entry: Entry, offer: &Offer, events: &Events, now: Time) {
         if !self.can_take() {
-            self.silent_since = now;
+            self.trouble.silent_since = now;
         }
         self.weight += offer.weight;
         self.waiting.insert(entry, offer.serial, events, now);
@@ -502,31 +502,31 @@ impl Outbox {
     }
 
     pub(super) fn backlog(&self) -> usize {
-        self.waiting.len() + self.unanswered.len()
+        self.waiting.len() + self.flight.unanswered.len()
     }
 
     /// Takes out everything; leaves nothing that anybody waits for.
     pub(super) fn take_all(&mut self) -> Backlog {
         self.weight = 0;
-        self.in_flight = 0;
-        self.credits.clear();
+        self.flight.in_flight = 0;
+        self.flight.credits.clear();
         let empty = Queue::new(self.waiting.policy());
         let waiting = core::mem::replace(&mut self.waiting, empty);
-        Backlog { unanswered: core::mem::take(&mut self.unanswered), waiting }
+        Backlog { unanswered: core::mem::take(&mut self.flight.unanswered), waiting }
     }
 
     // ---- what it is doing ----
 
     pub(super) fn stats(&self, holds: Option<Holding>, events: &Events) -> OutboxStats {
-        let unanswered = self.unanswered.front().map(|first| events.turn(first.entry.event).0);
+        let unanswered = self.flight.unanswered.front().map(|first| events.turn(first.entry.event).0);
         let oldest = unanswered.or_else(|| self.waiting.oldest(events));
         let state = if self.dead {
             OutboxState::Disconnected
         } else if self.suspended {
             OutboxState::Suspended
-        } else if self.retry_at.is_some() {
+        } else if self.trouble.retry_at.is_some() {
             OutboxState::BackingOff
-        } else if self.blocked.is_some() {
+        } else if self.trouble.blocked.is_some() {
             OutboxState::NoRoom
         } else {
             OutboxState::Active
@@ -539,14 +539,14 @@ impl Outbox {
             backlog_events: self.backlog() as u64 + self.elsewhere.events,
             elsewhere_events: self.elsewhere.events,
             backlog_bytes: self.weight,
-            in_flight: u32::try_from(self.unanswered.len()).unwrap_or(u32::MAX),
+            in_flight: u32::try_from(self.flight.unanswered.len()).unwrap_or(u32::MAX),
             delayed: self.waiting.delayed() as u64,
-            pulls_waiting: u32::try_from(self.credits.len()).unwrap_or(u32::MAX),
-            delivered: self.delivered,
-            delivered_bytes: self.delivered_bytes,
-            latency: self.latency,
-            discards: self.discards,
-            failures: self.failures,
+            pulls_waiting: u32::try_from(self.flight.credits.len()).unwrap_or(u32::MAX),
+            delivered: self.tally.delivered,
+            delivered_bytes: self.tally.delivered_bytes,
+            latency: self.tally.latency,
+            discards: self.tally.discards,
+            failures: self.trouble.failures,
             holds,
             oldest,
         }

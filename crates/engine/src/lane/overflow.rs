@@ -310,7 +310,7 @@ impl Lane {
             self.told.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
         }
         outbox.elsewhere.events += 1;
-        if outbox.holding && !self.arrival.restoring {
+        if outbox.hold.holding && !self.arrival.restoring {
             hold(&mut self.tickets, outbox, held);
         }
         self.want_back(slot);

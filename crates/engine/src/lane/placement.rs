@@ -118,7 +118,7 @@ impl Lane {
             (Some(route), Some(slot)) => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
                     outbox.update(route, &self.events, self.now);
-                    if !outbox.settings.is_waited_out() {
+                    if !outbox.terms.settings.is_waited_out() {
                         self.wait_for_again(slot);
                     }
                 }
@@ -155,8 +155,8 @@ impl Lane {
                 self.outboxes.insert(|slot, generation| Outbox::bridge(OutboxId { slot, generation }, of, used.lane))
             });
             if let Some(outbox) = self.outboxes.get_mut(slot) {
-                outbox.settings.max_events_per_consumer = used.hold_events;
-                outbox.settings.full_outbox = used.full_outbox;
+                outbox.terms.settings.max_events_per_consumer = used.hold_events;
+                outbox.terms.settings.full_outbox = used.full_outbox;
             }
             self.note_room(slot);
             bridges.push(Bridge { lane: used.lane, pool, slot });
@@ -182,8 +182,8 @@ impl Lane {
         for whose in Whose::ALL {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };
             let Some((slot, _)) = hold.by else { continue };
-            let holds = |outbox: &Outbox| match outbox.settings.full_outbox {
-                _ if outbox.waited_out.is_some() => false,
+            let holds = |outbox: &Outbox| match outbox.terms.settings.full_outbox {
+                _ if outbox.hold.waited_out.is_some() => false,
                 _ if outbox.blocks() => true,
                 None => hold.over.memory,
                 Some(FullOutbox::Reject) => whose == Whose::Lanes,
@@ -220,8 +220,8 @@ impl Lane {
         let discarded = self.drop_backlog(slot, DiscardReason::Disconnected);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         outbox.dead = true;
-        outbox.blocked = None;
-        outbox.retry_at = None;
+        outbox.trouble.blocked = None;
+        outbox.trouble.retry_at = None;
         self.counters.disconnected += 1;
         let notice = Notice::ConsumerDisconnected { key: outbox.key, peer: outbox.peer, reason, discarded };
         self.told.notices.push_back(notice);
@@ -254,8 +254,8 @@ impl Lane {
         let backlog = outbox.take_all();
         let count = backlog.len() as u64 + elsewhere;
         let reason = outbox.bridge.is_none().then_some(reason);
-        outbox.full_at_bound = false;
-        outbox.full_as_laggard = false;
+        outbox.full.at_bound = false;
+        outbox.full.as_laggard = false;
         // Its place in the list of those that are ready, and in that of laggards, is passed over when its turn comes: there may be
         // very many, of which all go together.
         outbox.listed = false;

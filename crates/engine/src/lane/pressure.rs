@@ -78,10 +78,10 @@ impl Lane {
     fn press(&mut self, channel: u32, slot: u32, over: Over) -> Result<Step, Refusal> {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
-        let policy = outbox.settings.full_outbox.unwrap_or(unset);
+        let policy = outbox.terms.settings.full_outbox.unwrap_or(unset);
         let holds = outbox.would_hold(policy, self.arrival.taking_over);
         match policy {
-            _ if holds && outbox.waited_out.is_none() => Ok(Step::Hold),
+            _ if holds && outbox.hold.waited_out.is_none() => Ok(Step::Hold),
             FullOutbox::Reject if !holds => {
                 self.note_full(slot, true, FullOutbox::Reject);
                 Err(self.refusal(channel, over))
@@ -188,9 +188,9 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return false };
         let (policy, reason) = match outbox.full_policy(has_room_elsewhere) {
             policy if !outbox.would_hold(policy, self.arrival.taking_over) => (policy, DiscardReason::OutboxFull),
-            _ if outbox.waited_out.is_some() => (FullOutbox::Discard, DiscardReason::WaitedOut),
+            _ if outbox.hold.waited_out.is_some() => (FullOutbox::Discard, DiscardReason::WaitedOut),
             policy => {
-                outbox.holds_handovers |= policy == FullOutbox::Reject;
+                outbox.hold.holds_handovers |= policy == FullOutbox::Reject;
                 (FullOutbox::Hold, DiscardReason::OutboxFull)
             }
         };
@@ -202,9 +202,9 @@ impl Lane {
                 return false;
             }
             // That it is full counts for more than that its next event is late: there has to be room before suppliers go on.
-            FullOutbox::Hold if !outbox.holding || outbox.is_late => {
-                (outbox.holding, outbox.is_late) = (true, false);
-                outbox.holding_since = self.now;
+            FullOutbox::Hold if !outbox.hold.holding || outbox.hold.is_late => {
+                (outbox.hold.holding, outbox.hold.is_late) = (true, false);
+                outbox.hold.holding_since = self.now;
                 let due = outbox.held_until_for_itself();
                 outbox.look_at(due, &mut self.agenda.timers);
                 let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
@@ -224,7 +224,7 @@ impl Lane {
                 || is_last
                 || outbox.waiting.gives_up(arriving, self.events.turn(arriving.event).1)
             {
-                outbox.dropped_while_full += 1;
+                outbox.full.dropped += 1;
                 self.note_discard(slot, reason, arriving.event);
                 return false;
             }
@@ -238,7 +238,7 @@ impl Lane {
     /// Drops the waiting event that the outbox's policy gives up first.
     pub(super) fn discard_one(&mut self, slot: u32, reason: DiscardReason) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let outbox_is_late = outbox.is_late;
+        let outbox_is_late = outbox.hold.is_late;
         let event = match outbox.pop_expired(&self.events, self.now) {
             // One that has expired is nobody's loss.
             Some(event) => {
@@ -247,7 +247,7 @@ impl Lane {
             }
             None => {
                 let Some(event) = outbox.pop_discard(&self.events) else { return };
-                outbox.dropped_while_full += 1;
+                outbox.full.dropped += 1;
                 self.note_discard(slot, reason, event);
                 event
             }
@@ -342,23 +342,23 @@ impl Lane {
     /// Lets the suppliers go that are held because this outbox is full.
     pub(super) fn end_outbox_hold(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        if !outbox.holding {
+        if !outbox.hold.holding {
             return;
         }
-        (outbox.holding, outbox.holds_handovers) = (false, false);
-        let was_late = core::mem::take(&mut outbox.is_late);
-        let held_events = core::mem::take(&mut outbox.held_events);
+        (outbox.hold.holding, outbox.hold.holds_handovers) = (false, false);
+        let was_late = core::mem::take(&mut outbox.hold.is_late);
+        let held_events = core::mem::take(&mut outbox.hold.held_events);
         let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
         // Of suppliers that are paced, nothing is told: that is one event after the other.
         if !was_late {
             self.told.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
         }
-        let mut waiters = core::mem::take(&mut outbox.waiters);
+        let mut waiters = core::mem::take(&mut outbox.hold.waiters);
         for at in waiters.drain(..) {
             self.wake(at);
         }
         if let Some(outbox) = self.outboxes.get_mut(slot) {
-            outbox.waiters = waiters;
+            outbox.hold.waiters = waiters;
         }
     }
 
@@ -378,7 +378,7 @@ impl Lane {
         state.laggards.push(slot);
         if state.laggards.len() > 2 * state.members.len() {
             let outboxes = &self.outboxes;
-            let is_one = |outbox: &Outbox| outbox.full_as_laggard && outbox.channel == channel;
+            let is_one = |outbox: &Outbox| outbox.full.as_laggard && outbox.channel == channel;
             state.laggards.sort_unstable();
             state.laggards.dedup();
             state.laggards.retain(|slot| outboxes.get(*slot).is_some_and(is_one));
@@ -388,12 +388,12 @@ impl Lane {
     /// Notes that an outbox is full, at its own bound or as its channel's laggard, and tells it if that is news.
     pub(super) fn note_full(&mut self, slot: u32, as_laggard: bool, policy: FullOutbox) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let known = outbox.full_at_bound || outbox.full_as_laggard;
-        let (channel, is_new_laggard) = (outbox.channel, as_laggard && !outbox.full_as_laggard);
-        outbox.full_as_laggard |= as_laggard;
-        outbox.full_at_bound |= !as_laggard;
+        let known = outbox.full.at_bound || outbox.full.as_laggard;
+        let (channel, is_new_laggard) = (outbox.channel, as_laggard && !outbox.full.as_laggard);
+        outbox.full.as_laggard |= as_laggard;
+        outbox.full.at_bound |= !as_laggard;
         if !known {
-            outbox.dropped_while_full = 0;
+            outbox.full.dropped = 0;
             let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
             let key = outbox.key;
             match outbox.bridge {
@@ -416,17 +416,17 @@ impl Lane {
     pub(super) fn note_room(&mut self, slot: u32) {
         self.want_back(slot);
         let Some(outbox) = self.outboxes.get(slot) else { return };
-        if !outbox.full_at_bound && !outbox.holding {
+        if !outbox.full.at_bound && !outbox.hold.holding {
             return;
         }
         let has_room_elsewhere = !self.lacks_room_elsewhere(outbox);
         let has_room = outbox.has_room_again() && has_room_elsewhere;
-        let goes_on = match outbox.is_late {
+        let goes_on = match outbox.hold.is_late {
             true => outbox.exceeds_bound(&self.events, self.now),
             false => {
                 let policy = outbox.full_policy(has_room_elsewhere);
-                let holds = policy == FullOutbox::Hold || outbox.holds_handovers || outbox.blocks();
-                holds && !has_room && outbox.waited_out.is_none()
+                let holds = policy == FullOutbox::Hold || outbox.hold.holds_handovers || outbox.blocks();
+                holds && !has_room && outbox.hold.waited_out.is_none()
             }
         };
         if !goes_on {
@@ -489,14 +489,14 @@ impl Lane {
     /// Notes that an outbox is no longer full in one of the two ways, and tells it if it is in neither.
     fn end_full(&mut self, slot: u32, as_laggard: bool) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let was_full = outbox.full_at_bound || outbox.full_as_laggard;
+        let was_full = outbox.full.at_bound || outbox.full.as_laggard;
         if as_laggard {
-            outbox.full_as_laggard = false;
+            outbox.full.as_laggard = false;
         } else {
-            outbox.full_at_bound = false;
+            outbox.full.at_bound = false;
         }
-        if was_full && !outbox.full_at_bound && !outbox.full_as_laggard {
-            let (key, dropped) = (outbox.key, core::mem::take(&mut outbox.dropped_while_full));
+        if was_full && !outbox.full.at_bound && !outbox.full.as_laggard {
+            let (key, dropped) = (outbox.key, core::mem::take(&mut outbox.full.dropped));
             match outbox.bridge {
                 None => self.told.notices.push_back(Notice::OutboxRecovered { key, dropped }),
                 Some(lane) if dropped > 0 => {

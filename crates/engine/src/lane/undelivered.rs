@@ -65,13 +65,13 @@ impl Outbox {
             () if is_under_way => WaitsFor::Consumer,
             () if self.suspended => WaitsFor::Resumption,
             () if self.waiting.ready() == 0 && !self.elsewhere.is_fetching() => WaitsFor::StartTime,
-            () if self.pull && !self.is_fetching(now) => WaitsFor::Fetching,
+            () if self.terms.pull && !self.is_fetching(now) => WaitsFor::Fetching,
             () => WaitsFor::Consumer,
         };
         (events > 0).then_some(Undelivered { of: self.held_by(), events, waits_for })
     }
 
     fn is_fetching(&self, now: Time) -> bool {
-        self.pulls_wait() || (self.delivered > 0 && now.since(self.answered_at) < FETCHED_LATELY)
+        self.pulls_wait() || (self.tally.delivered > 0 && now.since(self.flight.answered_at) < FETCHED_LATELY)
     }
 }

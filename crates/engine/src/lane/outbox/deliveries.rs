@@ -16,14 +16,14 @@ impl Outbox {
         // The commonest reasons not to be come first, so that it costs little to ask.
         self.waiting.ready() > 0
             && self.is_wanted()
-            && !(self.suspended || self.dead || self.blocked.is_some() || self.retry_at.is_some())
+            && !(self.suspended || self.dead || self.trouble.blocked.is_some() || self.trouble.retry_at.is_some())
             && (!self.waiting.is_special() || self.is_due(events, now))
     }
 
     #[inline]
     fn is_wanted(&self) -> bool {
-        let window = if self.failures > 0 { 1 } else { u32::from(self.settings.push_window) };
-        if self.pull { !self.credits.is_empty() } else { self.in_flight < window }
+        let window = if self.trouble.failures > 0 { 1 } else { u32::from(self.terms.settings.push_window) };
+        if self.terms.pull { !self.flight.credits.is_empty() } else { self.flight.in_flight < window }
     }
 
     fn is_due(&self, events: &Events, now: Time) -> bool {
@@ -33,20 +33,20 @@ impl Outbox {
     /// How many events the next delivery may have.
     #[inline]
     fn batch_max(&self) -> u32 {
-        if !self.batches {
+        if !self.terms.batches {
             return 1;
         }
-        match self.credits.front() {
+        match self.flight.credits.front() {
             Some(credit) => self.pull_max(credit.get()),
-            None => self.settings.batch_size_max.get(),
+            None => self.terms.settings.batch_size_max.get(),
         }
     }
 
     /// How many events a client gets that takes so many at most. `MaximumBatchSize` bounds it too, but for 1: that is
     /// the default, and would make taking several impossible for clients that never heard of it.
     fn pull_max(&self, most: u32) -> u32 {
-        match self.settings.batch_size_max.get() {
-            _ if !self.batches => 1,
+        match self.terms.settings.batch_size_max.get() {
+            _ if !self.terms.batches => 1,
             1 => most,
             bound => most.min(bound),
         }
@@ -64,12 +64,12 @@ impl Outbox {
     /// When the pacing interval of the event is over that has waited for longest.
     pub(super) fn paced_until(&self, events: &Events) -> Option<Time> {
         let oldest = self.waiting.oldest(events).filter(|_| self.waiting.policy().paced)?;
-        Some(oldest + self.settings.pacing_interval)
+        Some(oldest + self.terms.settings.pacing_interval)
     }
 
     /// Whether a client waits for events.
     pub(in crate::lane) fn pulls_wait(&self) -> bool {
-        !self.credits.is_empty()
+        !self.flight.credits.is_empty()
     }
 
     /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest. `taken` is
@@ -82,8 +82,8 @@ impl Outbox {
         taken: impl FnMut(EventAt),
     ) -> Option<Handed> {
         let most = self.batch_max();
-        let credit = if self.pull { Some(self.credits.pop_front()?) } else { None };
-        self.begin((self.pull, credit), most, (events, now), taken)
+        let credit = if self.terms.pull { Some(self.flight.credits.pop_front()?) } else { None };
+        self.begin((self.terms.pull, credit), most, (events, now), taken)
     }
 
     /// Begins a delivery to a client that takes what there is.
@@ -109,13 +109,13 @@ impl Outbox {
         mut taken: impl FnMut(EventAt),
     ) -> Option<Handed> {
         let entry = self.waiting.pop(events)?;
-        let (serial, ask) = (self.next_serial, entry.ask);
-        self.next_serial = serial.wrapping_add(1);
+        let (serial, ask) = (self.flight.next_serial, entry.ask);
+        self.flight.next_serial = serial.wrapping_add(1);
         // Whoever asked for it is told by its own connection what became of it.
         let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask != Ask::NONE) };
-        self.in_flight += 1;
+        self.flight.in_flight += 1;
         taken(entry.event);
-        self.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
+        self.flight.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
         // One that others are asked about comes alone.
         if most > 1 && ask == Ask::NONE {
             self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
@@ -135,7 +135,7 @@ impl Outbox {
             room -= weight;
             let Some(entry) = self.waiting.pop(events) else { return };
             taken(entry.event);
-            self.unanswered.push_back(Unanswered { entry, ..begun });
+            self.flight.unanswered.push_back(Unanswered { entry, ..begun });
         }
     }
 
@@ -144,26 +144,26 @@ impl Outbox {
     pub(in crate::lane) fn position(&self, serial: u32) -> Option<usize> {
         // Serials rise from front to back, with gaps where a later one was answered first. They are compared by their
         // distance from the front because they wrap around.
-        let front = self.unanswered.front()?.serial;
+        let front = self.flight.unanswered.front()?.serial;
         if front == serial {
             return Some(0);
         }
         let distance = |of: u32| of.wrapping_sub(front);
-        let at = self.unanswered.partition_point(|event| distance(event.serial) < distance(serial));
-        self.unanswered.get(at).is_some_and(|event| event.serial == serial).then_some(at)
+        let at = self.flight.unanswered.partition_point(|event| distance(event.serial) < distance(serial));
+        self.flight.unanswered.get(at).is_some_and(|event| event.serial == serial).then_some(at)
     }
 
     /// Notes that the delivery at `position` is done with. Says how many events it has.
     #[inline]
     pub(in crate::lane) fn end(&mut self, position: usize) -> usize {
-        self.in_flight = self.in_flight.saturating_sub(1);
+        self.flight.in_flight = self.flight.in_flight.saturating_sub(1);
         self.count_of(position)
     }
 
     /// Takes out the unanswered event at the front.
     #[inline]
     pub(in crate::lane) fn pop_unanswered(&mut self, events: &Events) -> Option<EventAt> {
-        let event = self.unanswered.pop_front()?.entry.event;
+        let event = self.flight.unanswered.pop_front()?.entry.event;
         self.weight -= events.weight(event);
         Some(event)
     }
@@ -176,7 +176,7 @@ impl Outbox {
         events: &Events,
         into: &mut Vec<EventAt>,
     ) {
-        for event in self.unanswered.drain(position..position + count) {
+        for event in self.flight.unanswered.drain(position..position + count) {
             self.weight -= events.weight(event.entry.event);
             into.push(event.entry.event);
         }
@@ -185,10 +185,10 @@ impl Outbox {
     /// How many events the delivery at `position` has.
     #[inline]
     fn count_of(&self, position: usize) -> usize {
-        if !self.batches {
+        if !self.terms.batches {
             return 1;
         }
-        let serial = |at: usize| self.unanswered.get(at).map(|event| event.serial);
+        let serial = |at: usize| self.flight.unanswered.get(at).map(|event| event.serial);
         let (first, mut end) = (serial(position), position + 1);
         while serial(end) == first {
             end += 1;
@@ -199,7 +199,7 @@ impl Outbox {
     /// Whether the delivery at `position` was asked for.
     #[inline]
     pub(in crate::lane) fn is_pulled(&self, position: usize) -> bool {
-        self.unanswered.get(position).is_some_and(|event| event.pulled)
+        self.flight.unanswered.get(position).is_some_and(|event| event.pulled)
     }
 
     /// Puts back the delivery at `position` and all later ones. Says how many events.
@@ -207,10 +207,10 @@ impl Outbox {
         let mut count = 0;
         let mut last = None;
         // The last first, so that each finds its place at the front of those that wait.
-        while self.unanswered.len() > position
-            && let Some(Unanswered { entry, serial, .. }) = self.unanswered.pop_back()
+        while self.flight.unanswered.len() > position
+            && let Some(Unanswered { entry, serial, .. }) = self.flight.unanswered.pop_back()
         {
-            self.in_flight -= u32::from(last != Some(serial));
+            self.flight.in_flight -= u32::from(last != Some(serial));
             last = Some(serial);
             self.waiting.put_back(entry, events, now);
             count += 1;
@@ -221,7 +221,7 @@ impl Outbox {
     /// Puts back the delivery at `position` and no other. Says how many events.
     pub(in crate::lane) fn put_back_one(&mut self, position: usize, events: &Events, now: Time) -> u64 {
         let count = self.end(position);
-        for event in self.unanswered.drain(position..position + count).rev() {
+        for event in self.flight.unanswered.drain(position..position + count).rev() {
             self.waiting.put_back(event.entry, events, now);
         }
         count as u64
@@ -231,22 +231,22 @@ impl Outbox {
 
     /// Notes that one more waits; says whether there was room to note it.
     pub(in crate::lane) fn wait(&mut self, most: u32) -> bool {
-        let has_room = self.credits.len() < WAITING_PULLS_MAX as usize;
+        let has_room = self.flight.credits.len() < WAITING_PULLS_MAX as usize;
         if has_room {
-            self.credits.push_back(NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN));
+            self.flight.credits.push_back(NonZeroU32::new(most).unwrap_or(NonZeroU32::MIN));
         }
         has_room
     }
 
     /// The client that began to wait last is gone.
     pub(in crate::lane) fn cancel_wait(&mut self) {
-        self.credits.pop_back();
+        self.flight.credits.pop_back();
     }
 
     /// The delivery at `position` comes to nothing: the client that waited for it goes on waiting, before all others.
     pub(in crate::lane) fn wait_again(&mut self, position: usize) {
-        if let Some(credit) = self.unanswered.get_mut(position).and_then(|event| event.credit.take()) {
-            self.credits.push_front(credit);
+        if let Some(credit) = self.flight.unanswered.get_mut(position).and_then(|event| event.credit.take()) {
+            self.flight.credits.push_front(credit);
         }
     }
 }

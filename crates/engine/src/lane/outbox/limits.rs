@@ -11,49 +11,49 @@ impl Outbox {
     /// went back.
     pub(in crate::lane) fn fail(&mut self, events: &Events, now: Time) -> u64 {
         let put_back = self.put_back_from(0, events, now);
-        if self.failures == 0 {
-            self.failing_since = now;
+        if self.trouble.failures == 0 {
+            self.trouble.failing_since = now;
         }
-        self.failures = self.failures.saturating_add(1);
-        self.blocked = None;
-        self.retry_at = Some(now + self.settings.backoff(self.failures));
+        self.trouble.failures = self.trouble.failures.saturating_add(1);
+        self.trouble.blocked = None;
+        self.trouble.retry_at = Some(now + self.terms.settings.backoff(self.trouble.failures));
         put_back
     }
 
     /// Whether it has failed for so long that it is to be given up.
     pub(in crate::lane) fn is_hopeless(&self, now: Time) -> bool {
-        let limit = self.settings.gives_up_after();
-        !limit.is_zero() && now.since(self.failing_since) >= limit
+        let limit = self.terms.settings.gives_up_after();
+        !limit.is_zero() && now.since(self.trouble.failing_since) >= limit
     }
 
     /// When a time limit that begins now is over; [`Entry::NEVER`] if it never is. If remote filters are asked first, they
     /// have theirs before it.
     #[inline]
     pub(in crate::lane) fn deadline(&self, now: Time, asks: bool) -> Time {
-        let begins = if asks { now + self.settings.filter_timeout } else { now };
-        Time(begins.0.saturating_add(self.reply_nanos))
+        let begins = if asks { now + self.terms.settings.filter_timeout } else { now };
+        Time(begins.0.saturating_add(self.terms.reply_nanos))
     }
 
     /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
     pub(in crate::lane) fn overdue(&self, now: Time) -> Option<u32> {
-        let unanswered = self.unanswered.iter().find(|event| self.deadline_of(event) <= now);
-        let blocked = || self.blocked.filter(|blocked| blocked.deadline <= now).map(|blocked| blocked.serial);
+        let unanswered = self.flight.unanswered.iter().find(|event| self.deadline_of(event) <= now);
+        let blocked = || self.trouble.blocked.filter(|blocked| blocked.deadline <= now).map(|blocked| blocked.serial);
         unanswered.map(|event| event.serial).or_else(blocked)
     }
 
     /// When the time of a delivery is over. A consumer that answers one after the other has as long for each, however many
     /// are under way.
     fn deadline_of(&self, event: &Unanswered) -> Time {
-        event.deadline.max(self.answered_at + self.settings.reply_timeout)
+        event.deadline.max(self.flight.answered_at + self.terms.settings.reply_timeout)
     }
 
     /// When something next becomes due of itself. (Later deliveries have later deadlines, but for a change of settings:
     /// all are looked at, which happens once for each time limit and not for each event.)
     pub(in crate::lane) fn next_due(&self, events: &Events, now: Time) -> Option<Time> {
-        let answers = self.unanswered.iter().map(|event| self.deadline_of(event));
-        let room = self.blocked.map(|blocked| blocked.deadline);
+        let answers = self.flight.unanswered.iter().map(|event| self.deadline_of(event));
+        let room = self.trouble.blocked.map(|blocked| blocked.deadline);
         let limits = answers.chain(room).filter(|due| *due != Entry::NEVER);
-        limits.chain(self.retry_at).chain(self.waiting_due(events, now)).min()
+        limits.chain(self.trouble.retry_at).chain(self.waiting_due(events, now)).min()
     }
 
     /// When something next becomes due of the events that wait: one expires, one may be delivered, or a batch need not
@@ -79,6 +79,6 @@ impl Outbox {
     /// Lets a test see what happens when serials wrap around.
     #[cfg(test)]
     pub(in crate::lane) fn start_serials_at(&mut self, serial: u32) {
-        self.next_serial = serial;
+        self.flight.next_serial = serial;
     }
 }
