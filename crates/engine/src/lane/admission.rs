@@ -446,7 +446,7 @@ impl Lane {
         // Of a channel that keeps its past, events have come in the order of their numbers.
         let keeps_arrival = (supplier.handed_over && draft.number.is_none()) || self.arrival.restoring;
         let offer = self.make_offer((plan.weight, plan.charge), supplier, &mut draft, keeps_arrival);
-        self.told.settling.begin(&draft);
+        self.news.settling.begin(&draft);
         let tells_of_each = draft.watch.filter(|_| draft.watch_each);
         let is_elsewhere = !draft.away().is_empty();
         let at = self.events.insert(draft);
@@ -478,7 +478,7 @@ impl Lane {
             destinations += self.keep_elsewhere(channel, offer.entry, &mut held);
         }
         if let Some(watch) = tells_of_each {
-            self.told.settling.note_begun(watch, plan.bridges);
+            self.news.settling.note_begun(watch, plan.bridges);
         }
         if plan.bridges > 0 {
             self.fan_out_to_bridges(&offer, &mut held);

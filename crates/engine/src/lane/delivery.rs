@@ -238,7 +238,7 @@ impl Lane {
 
     /// Nobody holds the event any more.
     fn retire(&mut self, event: Arc<Event>) {
-        self.told.settling.end(&event);
+        self.news.settling.end(&event);
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
         self.commons.memory.remove(charge);
         if let Some(state) = self.channels.get_mut(channel)
@@ -468,7 +468,7 @@ impl Lane {
         if outbox.trouble.failures > 0 {
             let failures = core::mem::take(&mut outbox.trouble.failures);
             let after = self.now.since(outbox.trouble.failing_since);
-            self.told.notices.push_back(Notice::ConsumerRecovered { key: outbox.key, failures, after });
+            self.news.notices.push_back(Notice::ConsumerRecovered { key: outbox.key, failures, after });
         }
         self.wait_for_again(slot);
     }
@@ -487,7 +487,7 @@ impl Lane {
             outbox.look_at(retry_at, &mut self.agenda.timers);
             if failures == 1 {
                 let retry_in = retry_at.since(self.now);
-                self.told.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
+                self.news.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
             }
         }
     }

@@ -81,7 +81,7 @@ impl Lane {
 
     /// A channel keeps its past from now on, or does not any more.
     pub(super) fn follow_history(&mut self, channel: u32, is_new: bool) {
-        let Some(state) = self.channels.get_mut(channel).filter(|_| self.told.may_overflow && self.id == LaneId::MAIN)
+        let Some(state) = self.channels.get_mut(channel).filter(|_| self.news.may_overflow && self.id == LaneId::MAIN)
         else {
             return;
         };
@@ -95,9 +95,9 @@ impl Lane {
             (false, Some(ended)) => {
                 // Should it keep its past again, numbers go on.
                 self.places.histories.insert(state.id, ended.next);
-                self.told.errands.push_back(Overflow::Drop { channel: state.id });
+                self.news.errands.push_back(Overflow::Drop { channel: state.id });
             }
-            (false, None) if was_kept => self.told.errands.push_back(Overflow::Drop { channel: state.id }),
+            (false, None) if was_kept => self.news.errands.push_back(Overflow::Drop { channel: state.id }),
             (false, None) => {}
         }
     }
@@ -106,7 +106,7 @@ impl Lane {
     pub(super) fn drop_history(&mut self, state: &ChannelState) {
         self.places.histories.remove(&state.id);
         if state.history.is_some() {
-            self.told.errands.push_back(Overflow::Drop { channel: state.id });
+            self.news.errands.push_back(Overflow::Drop { channel: state.id });
         }
     }
 
@@ -144,7 +144,7 @@ impl Lane {
         history.under_way.push_back((number, at));
         history.under_way_bytes += event.charged_bytes;
         self.counters.history_kept += 1;
-        self.told
+        self.news
             .errands
             .push_back(Overflow::Remember { event: Arc::clone(event), limits: state.routes.limits.history });
     }
@@ -177,7 +177,7 @@ impl Lane {
         }
         outbox.catch_up = Some(CatchUp { is_fetching: true, events: 0 });
         let (outbox, consumer) = (outbox.id, outbox.key);
-        self.told.errands.push_back(Overflow::Recall { outbox, consumer, start: Some(start), bytes: 0 });
+        self.news.errands.push_back(Overflow::Recall { outbox, consumer, start: Some(start), bytes: 0 });
     }
 
     /// Something comes for a consumer that is in the past. It will have it from there, unless it is not kept.
@@ -198,7 +198,7 @@ impl Lane {
         let (id, consumer) = (outbox.id, outbox.key);
         let Some(catch_up) = outbox.catch_up.as_mut().filter(|catch_up| !catch_up.is_fetching) else { return };
         catch_up.is_fetching = true;
-        self.told.errands.push_back(Overflow::Recall { outbox: id, consumer, start: None, bytes });
+        self.news.errands.push_back(Overflow::Recall { outbox: id, consumer, start: None, bytes });
     }
 
     /// An event of the past comes back for a consumer: the next that there is. `source`, `number` and what the draft says are what it
@@ -245,7 +245,7 @@ impl Lane {
             self.count_discards(slot, DiscardReason::OverflowLost, recalled.lost);
         }
         if let Some(first) = recalled.begins {
-            self.told.notices.push_back(Notice::BeginsInPast { key, first });
+            self.news.notices.push_back(Notice::BeginsInPast { key, first });
         }
         self.note_room(slot);
         // Only now: it may follow, and want nothing more.
@@ -275,8 +275,8 @@ impl Lane {
         }
         let Some(outbox) = self.outboxes.get_mut(slot) else { return true };
         let events = outbox.catch_up.take().map_or(0, |catch_up| catch_up.events);
-        self.told.errands.push_back(Overflow::Forget { consumer: of.1 });
-        self.told.notices.push_back(Notice::CaughtUp { key: of.1, events });
+        self.news.errands.push_back(Overflow::Forget { consumer: of.1 });
+        self.news.notices.push_back(Notice::CaughtUp { key: of.1, events });
         true
     }
 
@@ -322,7 +322,7 @@ impl Lane {
     pub(super) fn leave_past(&mut self, slot: u32) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.catch_up.take().is_some() {
-            self.told.errands.push_back(Overflow::Forget { consumer: outbox.key });
+            self.news.errands.push_back(Overflow::Forget { consumer: outbox.key });
         }
     }
 }

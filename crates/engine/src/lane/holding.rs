@@ -97,7 +97,7 @@ impl Lane {
         let (largest, held_by, _, due) = found?;
         if largest != by {
             let channel_id = self.channels.get(channel)?.id;
-            self.told.notices.push_back(Notice::SuppliersHeld { channel: channel_id, by: Some(held_by) });
+            self.news.notices.push_back(Notice::SuppliersHeld { channel: channel_id, by: Some(held_by) });
             self.reconsider_hold(channel);
             self.channels.get(channel)?.room(whose).hold?;
         }
@@ -127,7 +127,7 @@ impl Lane {
         let channel = outbox.channel;
         if outbox.hold.waited_out.is_none() {
             outbox.hold.waited_out = Some(outbox.tally.discards.of(DiscardReason::WaitedOut));
-            self.told.notices.push_back(Notice::WaitedOut { key: outbox.key, held_for });
+            self.news.notices.push_back(Notice::WaitedOut { key: outbox.key, held_for });
         }
         self.drop_excess(slot, Some(DiscardReason::WaitedOut));
         self.end_outbox_hold(slot);
@@ -140,7 +140,7 @@ impl Lane {
             && let Some(before) = outbox.hold.waited_out.take()
         {
             let dropped = outbox.tally.discards.of(DiscardReason::WaitedOut) - before;
-            self.told.notices.push_back(Notice::WaitedForAgain { key: outbox.key, dropped });
+            self.news.notices.push_back(Notice::WaitedForAgain { key: outbox.key, dropped });
         }
     }
 
@@ -199,7 +199,7 @@ impl Lane {
             };
         }
         outbox.trouble.silent_since = self.now;
-        self.told.notices.push_back(Notice::HoldGoesOn { key: outbox.key, held_for, suspended });
+        self.news.notices.push_back(Notice::HoldGoesOn { key: outbox.key, held_for, suspended });
         let due = outbox.held_until(self.now);
         for whose in Whose::ALL {
             if let Some(hold) = state.room_mut(whose).hold.as_mut().filter(|hold| hold.is_by(slot)) {

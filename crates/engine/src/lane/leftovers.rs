@@ -21,7 +21,7 @@ const EVENTS_PER_TURN: usize = 256;
 impl Lane {
     pub(super) fn leave(&mut self, key: ProxyKey, reason: Option<DiscardReason>, events: Backlog) {
         if !events.is_empty() {
-            self.told.leftovers.push_back(Leftover { key, reason, events });
+            self.news.leftovers.push_back(Leftover { key, reason, events });
         }
     }
 
@@ -38,16 +38,16 @@ impl Lane {
     /// Lets go of one event that was left behind in this channel. Says whether there was one.
     pub(super) fn let_go_leftover_of(&mut self, channel: u32) -> bool {
         let Some(id) = self.channels.get(channel).map(|state| state.id) else { return false };
-        let at = self.told.leftovers.iter().position(|leftover| leftover.key.channel == id);
+        let at = self.news.leftovers.iter().position(|leftover| leftover.key.channel == id);
         at.is_some_and(|at| self.let_go_leftover_at(at))
     }
 
     fn let_go_leftover_at(&mut self, at: usize) -> bool {
-        let Some(leftover) = self.told.leftovers.get_mut(at) else { return false };
+        let Some(leftover) = self.news.leftovers.get_mut(at) else { return false };
         let (key, reason) = (leftover.key, leftover.reason);
         let event = leftover.events.pop(&self.events);
         if leftover.events.is_empty() {
-            self.told.leftovers.remove(at);
+            self.news.leftovers.remove(at);
         }
         if let Some(event) = event {
             if let Some(reason) = reason {

@@ -200,7 +200,7 @@ pub struct Lane {
     commons: Commons,
 
     tickets: Tickets,
-    told: Told,
+    news: News,
     counters: Counters,
     drops: Drops,
     space: Space,
@@ -256,7 +256,7 @@ struct Commons {
 
 /// What its owner is to be told, and to do for it.
 #[derive(Debug)]
-struct Told {
+struct News {
     notices: VecDeque<Notice>,
     leftovers: VecDeque<Leftover>,
     settling: Settling,
@@ -311,7 +311,7 @@ impl Lane {
             },
             commons: Commons::default(),
             tickets: Tickets::default(),
-            told: Told {
+            news: News {
                 notices: VecDeque::new(),
                 leftovers: VecDeque::new(),
                 settling: Settling::default(),
@@ -354,7 +354,7 @@ impl Lane {
     /// Whoever drives the lane does what [`poll_overflow`](Self::poll_overflow) wants: backlogs go on elsewhere, where their channels have
     /// [room for that](crate::ChannelLimits::overflow_budget_bytes). It is called before the lane has channels.
     pub fn allow_overflow(&mut self) {
-        self.told.may_overflow = true;
+        self.news.may_overflow = true;
     }
 
     /// Has what all its channels have kept elsewhere bounded together with that of other lanes. It is called before the lane has
@@ -378,7 +378,7 @@ impl Lane {
 
     /// Gives back a draft that came to nothing. If it is [watched](Event::watch), it is told that it is settled for all.
     pub fn abandon_event(&mut self, draft: Draft) {
-        self.told.settling.note_unwanted(&draft);
+        self.news.settling.note_unwanted(&draft);
         self.pool.give_back(draft.into_event());
     }
 
@@ -411,7 +411,7 @@ impl Lane {
 
     /// The next thing worth telling people.
     pub fn poll_notice(&mut self) -> Option<Notice> {
-        self.told.notices.pop_front()
+        self.news.notices.pop_front()
     }
 
     /// The next delivery, or connection without room, whose time is over: its outbox and serial. The lane has counted
@@ -425,7 +425,7 @@ impl Lane {
     /// time that has come if there is work left for another turn. It may be earlier than anything is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Time> {
-        if !self.told.leftovers.is_empty() || self.types.has_leaving() {
+        if !self.news.leftovers.is_empty() || self.types.has_leaving() {
             return Some(self.now);
         }
         let look = self.commons.room_looked_at.map(|last| last + LOOK_AT_ROOM_EVERY);

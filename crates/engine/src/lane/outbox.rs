@@ -67,7 +67,7 @@ pub(super) struct Outbox {
     /// Whether it is in the lane's queue of ready outboxes.
     pub(super) listed: bool,
     pub(super) trouble: Trouble,
-    pub(super) hold: Hold,
+    pub(super) hold: OutboxHold,
     pub(super) full: Full,
     pub(super) tally: Tally,
 }
@@ -114,7 +114,7 @@ pub(super) struct Trouble {
 
 /// Suppliers that wait for it.
 #[derive(Debug)]
-pub(super) struct Hold {
+pub(super) struct OutboxHold {
     /// Whether suppliers are held because it is full, and since when.
     pub(super) holding: bool,
     pub(super) holding_since: Time,
@@ -289,7 +289,7 @@ impl Outbox {
                 failures: 0,
                 failing_since: Time(0),
             },
-            hold: Hold {
+            hold: OutboxHold {
                 holding: false,
                 holding_since: Time(0),
                 is_late: false,

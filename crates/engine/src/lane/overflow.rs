@@ -225,7 +225,7 @@ pub(super) type Errands = VecDeque<Overflow>;
 impl Lane {
     /// What is next to be done with events that are kept elsewhere.
     pub fn poll_overflow(&mut self) -> Option<Overflow> {
-        self.told.errands.pop_front()
+        self.news.errands.pop_front()
     }
 
     // ---- away ----
@@ -288,7 +288,7 @@ impl Lane {
         self.commons.elsewhere.add(event.kept_bytes());
         self.counters.kept_elsewhere += u64::from(consumers);
         let (event, budget_bytes) = (Arc::clone(event), state.depot.budget_bytes);
-        self.told.errands.push_back(Overflow::Keep { event, budget_bytes });
+        self.news.errands.push_back(Overflow::Keep { event, budget_bytes });
         consumers
     }
 
@@ -307,7 +307,7 @@ impl Lane {
         }
         if outbox.elsewhere.is_over() {
             let (key, backlog_events, backlog_bytes) = (outbox.key, outbox.backlog() as u64, outbox.weight);
-            self.told.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
+            self.news.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
         }
         outbox.elsewhere.events += 1;
         if outbox.hold.holding && !self.arrival.restoring {
@@ -339,7 +339,7 @@ impl Lane {
             let is_only_here = route.is_some_and(|route| route.places.len() == 1);
             if outbox.backlog() == 0 && is_only_here {
                 outbox.elsewhere.has_lost = false;
-                self.told.settling.note_gone(outbox.key);
+                self.news.settling.note_gone(outbox.key);
             }
             return;
         }
@@ -352,7 +352,7 @@ impl Lane {
             return self.recall(slot, bytes);
         }
         outbox.elsewhere.is_fetching = true;
-        self.told.errands.push_back(Overflow::Fetch { outbox: outbox.id, consumer: outbox.key, bytes });
+        self.news.errands.push_back(Overflow::Fetch { outbox: outbox.id, consumer: outbox.key, bytes });
     }
 
     /// An event comes back that was kept elsewhere for a consumer: the first of those that are. `ask` is what it [had](Away::ask) then;
@@ -402,7 +402,7 @@ impl Lane {
         let is_sorted = supplier.sorted || has_times;
         let charge = weight + if is_sorted { SORTED_OVERHEAD_BYTES } else { HOLDER_OVERHEAD_BYTES };
         let offer = self.make_offer((weight, charge), &supplier, &mut draft, true);
-        self.told.settling.begin(&draft);
+        self.news.settling.begin(&draft);
         let at = self.events.insert(draft);
         self.commons.memory.add(charge);
         if let Some(state) = self.channels.get_mut(channel) {
@@ -452,7 +452,7 @@ impl Lane {
         }
         let (channel, key) = (outbox.channel, outbox.key);
         self.leave_elsewhere(channel, key);
-        self.told.notices.push_back(Notice::OverflowOver { key });
+        self.news.notices.push_back(Notice::OverflowOver { key });
         self.want_back(slot);
     }
 
@@ -509,7 +509,7 @@ impl Lane {
             state.depot.let_go(events);
         }
         self.leave_elsewhere(channel, consumer);
-        self.told.settling.note_gone(consumer);
+        self.news.settling.note_gone(consumer);
         events
     }
 
@@ -517,7 +517,7 @@ impl Lane {
         if let Some(state) = self.channels.get_mut(channel) {
             state.depot.consumers = state.depot.consumers.saturating_sub(1);
         }
-        self.told.errands.push_back(Overflow::Forget { consumer });
+        self.news.errands.push_back(Overflow::Forget { consumer });
     }
 
     pub(super) fn outbox_of(&self, channel: u32, consumer: ProxyId) -> Option<u32> {

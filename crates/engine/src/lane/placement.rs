@@ -55,7 +55,7 @@ impl Lane {
         }
         let before = core::mem::replace(&mut state.routes, Arc::clone(routes));
         state.quota = Quota::of(routes, self.id);
-        state.depot.set_budget(if self.told.may_overflow { state.quota.overflow_bytes } else { 0 });
+        state.depot.set_budget(if self.news.may_overflow { state.quota.overflow_bytes } else { 0 });
         self.follow_history(channel, is_new);
         let Some(state) = self.channels.get_mut(channel) else { return };
         if state.members.len() < routes.consumers.places() {
@@ -224,7 +224,7 @@ impl Lane {
         outbox.trouble.retry_at = None;
         self.counters.disconnected += 1;
         let notice = Notice::ConsumerDisconnected { key: outbox.key, peer: outbox.peer, reason, discarded };
-        self.told.notices.push_back(notice);
+        self.news.notices.push_back(notice);
         let (channel, key) = (outbox.channel, outbox.key);
         if let Some(state) = self.channels.get_mut(channel)
             && let Some(place) = state.routes.consumers.place_of(key.proxy)

@@ -208,7 +208,7 @@ impl Lane {
                 let due = outbox.held_until_for_itself();
                 outbox.look_at(due, &mut self.agenda.timers);
                 let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
-                self.told.notices.push_back(Notice::SuppliersHeld { channel, by });
+                self.news.notices.push_back(Notice::SuppliersHeld { channel, by });
             }
             _ => {}
         }
@@ -298,7 +298,7 @@ impl Lane {
         });
         state.room_mut(whose).hold = Some(Hold { since, look_at, ..hold });
         let by = hold.by.map(|(_, by)| by);
-        self.told.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
+        self.news.notices.push_back(Notice::SuppliersHeld { channel: state.id, by });
         if let Some((slot, _)) = hold.by {
             self.note_full(slot, true, FullOutbox::Hold);
         }
@@ -329,7 +329,7 @@ impl Lane {
         let Some(hold) = state.room_mut(whose).hold.take() else { return };
         let by = hold.by.map(|(_, by)| by);
         let notice = Notice::SuppliersReleased { channel: state.id, by, held_events: hold.held_events };
-        self.told.notices.push_back(notice);
+        self.news.notices.push_back(notice);
         let mut waiters = core::mem::take(&mut state.room_mut(whose).waiters);
         for at in waiters.drain(..) {
             self.wake(at);
@@ -351,7 +351,7 @@ impl Lane {
         let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
         // Of suppliers that are paced, nothing is told: that is one event after the other.
         if !was_late {
-            self.told.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
+            self.news.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
         }
         let mut waiters = core::mem::take(&mut outbox.hold.waiters);
         for at in waiters.drain(..) {
@@ -397,10 +397,10 @@ impl Lane {
             let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
             let key = outbox.key;
             match outbox.bridge {
-                None => self.told.notices.push_back(Notice::OutboxFull { key, policy, backlog_events, backlog_bytes }),
+                None => self.news.notices.push_back(Notice::OutboxFull { key, policy, backlog_events, backlog_bytes }),
                 Some(lane) if policy == FullOutbox::Discard => {
                     let channel = key.channel;
-                    self.told.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
+                    self.news.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
                 }
                 // It is told that it holds suppliers, which is all that it does.
                 Some(_) => {}
@@ -498,9 +498,9 @@ impl Lane {
         if was_full && !outbox.full.at_bound && !outbox.full.as_laggard {
             let (key, dropped) = (outbox.key, core::mem::take(&mut outbox.full.dropped));
             match outbox.bridge {
-                None => self.told.notices.push_back(Notice::OutboxRecovered { key, dropped }),
+                None => self.news.notices.push_back(Notice::OutboxRecovered { key, dropped }),
                 Some(lane) if dropped > 0 => {
-                    self.told.notices.push_back(Notice::LaneCaughtUp { channel: key.channel, lane, dropped });
+                    self.news.notices.push_back(Notice::LaneCaughtUp { channel: key.channel, lane, dropped });
                 }
                 Some(_) => {}
             }

@@ -142,18 +142,18 @@ impl Lane {
     #[cold]
     pub(super) fn settle_begins(&mut self, watch: NonZeroU64, slot: u32) {
         let consumer = self.outboxes.get(slot).map(|outbox| outbox.key);
-        self.told.settling.told.extend(consumer.map(|consumer| Settled::Begins { watch, consumer }));
+        self.news.settling.told.extend(consumer.map(|consumer| Settled::Begins { watch, consumer }));
     }
 
     /// What is next to be told of events that [are watched](Event::watch), in the order in which it happened.
     pub fn poll_settled(&mut self) -> Option<Settled> {
-        self.told.settling.told.pop_front()
+        self.news.settling.told.pop_front()
     }
 
     /// An event leaves an outbox for good, or does not come into it, and is still held by the lane.
     #[inline]
     pub(super) fn settle(&mut self, slot: u32, event: EventAt, how: Settlement) {
-        if self.told.settling.watched > 0 {
+        if self.news.settling.watched > 0 {
             let outbox = self.outboxes.get(slot).map(|outbox| (outbox.key, outbox.bridge));
             if let Some((key, bridge)) = outbox {
                 self.settle_for(key, bridge, event, how);
@@ -163,7 +163,7 @@ impl Lane {
 
     /// The same for the outbox that a consumer had who is gone.
     pub(super) fn settle_leftover(&mut self, consumer: ProxyKey, event: EventAt, reason: DiscardReason) {
-        if self.told.settling.watched > 0 {
+        if self.news.settling.watched > 0 {
             self.settle_for(consumer, None, event, Settlement::Dropped(reason));
         }
     }
@@ -178,6 +178,6 @@ impl Lane {
             (Some(_), _) => None,
             (None, how) => event.watch_each.then_some(Settled::ForConsumer { watch, consumer, how }),
         };
-        self.told.settling.told.extend(settled);
+        self.news.settling.told.extend(settled);
     }
 }
