@@ -28,14 +28,50 @@ pub(crate) fn number(channel: Option<&ChannelArg>, server: &ServerOptions) -> Re
     })
 }
 
+/// The channel that a command is to work with.
+pub(crate) struct Place {
+    /// Its number; nothing if none is named.
+    pub(crate) number: Option<i32>,
+    /// The channel with its name, where it was made for this command.
+    made: Option<(EventChannel, NameComponent)>,
+}
+
+impl Place {
+    /// Destroys a channel that was made for the command, which has failed, unless others use it by now.
+    pub(crate) fn undo(self) {
+        let Some((channel, name)) = self.made else { return };
+        if matches!(is_used(&channel), Ok(false)) {
+            // The command's own failure is the one to tell.
+            let naming = naming_of(channel.object().orb(), channel.object());
+            let _ = naming.unbind(&[name]).and_then(|()| channel.destroy());
+        }
+    }
+}
+
+/// Whether a channel has any client's admin or proxy.
+fn is_used(channel: &EventChannel) -> Result<bool, InvokeError> {
+    let (consumers, suppliers) = (channel.default_consumer_admin()?, channel.default_supplier_admin()?);
+    Ok(channel.get_all_consumeradmins()?.len() > 1
+        || channel.get_all_supplieradmins()?.len() > 1
+        || !consumers.push_suppliers()?.is_empty()
+        || !consumers.pull_suppliers()?.is_empty()
+        || !suppliers.push_consumers()?.is_empty()
+        || !suppliers.pull_consumers()?.is_empty())
+}
+
 /// As [`number`], and a name that there is not yet is given to a new channel.
-pub(crate) fn number_or_new(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Option<i32>, Failure> {
-    look_up(channel, server, |orb, name| {
+pub(crate) fn number_or_new(channel: Option<&ChannelArg>, server: &ServerOptions) -> Result<Place, Failure> {
+    let mut made = None;
+    let number = look_up(channel, server, |orb, name| {
         let settings = Settings { server: server.server.clone(), ..server.settings.clone() };
         let finder =
             campanile::raw::channel_finder(name, &settings).map_err(|error| Failure::Usage(error.to_string()))?;
-        finder.find(orb).map_err(|error| Failure::remote(&error, server))
-    })
+        let channel = finder.find(orb).map_err(|error| Failure::remote(&error, server))?;
+        let id = format!("{name}@{}", settings.naming_domain);
+        made = Some((channel.clone(), NameComponent { id, kind: KIND.to_owned() }));
+        Ok(channel)
+    })?;
+    Ok(Place { number, made })
 }
 
 fn look_up(

@@ -155,6 +155,7 @@ fn figures(
     let backlog: u64 = now.iter().map(|consumer| consumer.backlog_events).sum();
     let octets: u64 = now.iter().map(|consumer| consumer.backlog_bytes).sum();
     let (slow, held) = (count(&|consumer| is_slow(consumer, options)), count(&|consumer| consumer.holds.is_some()));
+    let unreachable = count(&|consumer| consumer.unreachable_s.is_some());
     let plain = |label, value, unit| Figure { label, value, unit, threshold: None, said: String::new() };
     let mut figures = vec![
         Figure { threshold: Some(options.slow), said: format!("{slow} slow"), ..plain("slow", slow, "") },
@@ -162,6 +163,11 @@ fn figures(
             threshold: Some(options.held),
             said: format!("suppliers are held for {held}"),
             ..plain("held", held, "")
+        },
+        Figure {
+            threshold: Some(options.unreachable),
+            said: format!("{unreachable} cannot be reached"),
+            ..plain("unreachable", unreachable, "")
         },
         Figure {
             threshold: options.backlog,
@@ -200,7 +206,9 @@ fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[Standing]) -> (
     };
     let performance: Vec<String> = figures.iter().map(Figure::performance).collect();
     let mut text = format!("CAMPANILE {} - {said} | {}\n", state.word(), performance.join(" "));
-    let bad = consumers.iter().filter(|consumer| is_slow(consumer, options) || consumer.holds.is_some());
+    let bad = consumers
+        .iter()
+        .filter(|consumer| is_slow(consumer, options) || consumer.holds.is_some() || consumer.unreachable_s.is_some());
     for consumer in bad.clone().take(NAMED_MAX) {
         // What stands behind a bar is read as performance data.
         let name = show::clean(&consumer.name).replace('|', "¦");
@@ -288,7 +296,7 @@ mod tests {
         assert_eq!(state, State::Ok);
         assert_eq!(
             text,
-            "CAMPANILE OK - 1 consumers, none of them slow | slow=0;1;;0 held=0;1;1;0 backlog=999;;;0 oldest=4.5s;5;10;0 \
+            "CAMPANILE OK - 1 consumers, none of them slow | slow=0;1;;0 held=0;1;1;0 unreachable=0;1;;0 backlog=999;;;0 oldest=4.5s;5;10;0 \
              dropped=0;1;;0 dropped_total=3c;;;0 backlog_octets=0B;;;0 consumers=1;;;0 time=0.012s;;;0\n"
         );
         let slow = [consumer(1, 1_000, 5), consumer(2, 0, 0)];
@@ -301,6 +309,12 @@ mod tests {
         assert_eq!(told("--slow 2 --dropped 3 --oldest 5,10", &well, &slow, Some(10.0)).0, State::Critical);
         let failing = [Standing { state: "failing".into(), ..consumer(1, 1, 0) }];
         assert_eq!(told("", &failing, &failing, None).0, State::Warning);
+        let gone = [Standing { state: "active".into(), unreachable_s: Some(75), ..consumer(1, 0, 0) }];
+        let (state, text) = told("", &gone, &gone, None);
+        assert_eq!(state, State::Warning);
+        assert!(text.starts_with("CAMPANILE WARNING - 1 cannot be reached | "), "{text}");
+        assert!(text.ends_with("\nconsumer 1: active, UNREACHABLE for 75 s, 0 wait\n"), "{text}");
+        assert_eq!(told("--unreachable 2", &gone, &gone, None).0, State::Ok);
     }
 
     #[test]

@@ -79,6 +79,7 @@ pub(crate) fn run(options: &LatencyOptions) -> Result<(), Failure> {
         types: vec![EventType::new(PROBE[0], PROBE[1])],
         constraint: Some(format!("$run == '{token}'")),
         ends_when_disconnected: true,
+        best_effort: true,
         ..ConsumerOptions::default()
     };
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {

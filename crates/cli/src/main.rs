@@ -1,5 +1,14 @@
 //! The `campanile` command: serves, looks at services, publishes and subscribes.
 
+/// As the standard library's, but for a standard error that is gone, as with a terminal that was closed: then nothing is said, and the
+/// command goes on to take leave of the service.
+macro_rules! eprintln {
+    ($($said:tt)*) => {{
+        use std::io::Write as _;
+        let _ = std::writeln!(std::io::stderr(), $($said)*);
+    }};
+}
+
 mod access;
 mod args;
 mod bench;

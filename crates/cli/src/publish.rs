@@ -47,9 +47,11 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let form = if options.any { ClientType::Any } else { ClientType::Structured };
     let settings = SupplierOptions { orb: ls::orb_options(&options.server), form, ..SupplierOptions::default() };
-    let channel = channels::number_or_new(options.channel.as_ref(), &options.server)?;
-    let supplier = SimpleSupplier::connect_with(&options.server.server, channel, settings)
-        .map_err(|error| Failure::remote(&error, &options.server))?;
+    let place = channels::number_or_new(options.channel.as_ref(), &options.server)?;
+    let supplier = SimpleSupplier::connect_with(&options.server.server, place.number, settings).map_err(|error| {
+        place.undo();
+        Failure::remote(&error, &options.server)
+    })?;
     let started = Instant::now();
     let mut run = Run {
         options,

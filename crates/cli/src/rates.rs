@@ -22,6 +22,7 @@ pub(crate) fn run(options: &GaugeOptions, what: What) -> Result<(), Failure> {
         constraint: selection.constraint.clone(),
         start_from: selection.past.start_from(),
         ends_when_disconnected: true,
+        best_effort: true,
         ..ConsumerOptions::default()
     };
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {

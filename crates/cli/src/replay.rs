@@ -177,6 +177,7 @@ fn subscribe_to(
     let settings = ConsumerOptions {
         orb: ls::orb_options(&options.server),
         start_from: Some(start),
+        best_effort: true,
         ..ConsumerOptions::default()
     };
     SimpleConsumer::connect(&options.server.server, Some(channel_id), settings, callback)

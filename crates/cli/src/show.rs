@@ -135,7 +135,7 @@ fn known(name: &str, value: &Value) -> Option<String> {
         ("MaxQueueLength" | "MaxConsumers" | "MaxSuppliers" | "MaxEventsPerConsumer", Value::Long(0)) => {
             Some("0 (no limit)".to_owned())
         }
-        ("Timeout" | "GiveUpAfter" | "HoldTimeout" | "ProbeInterval", Value::ULongLong(0)) => {
+        ("Timeout" | "GiveUpAfter" | "ConnectionExpiry" | "HoldTimeout" | "ProbeInterval", Value::ULongLong(0)) => {
             Some("0 (never)".to_owned())
         }
         ("ReplyTimeout" | "SupplierLinger", Value::ULongLong(0)) => Some("0 (for ever)".to_owned()),

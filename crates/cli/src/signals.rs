@@ -1,7 +1,7 @@
-//! Ctrl-C, SIGTERM and SIGHUP as something to wait for.
+//! Ctrl-C, Ctrl-\, SIGTERM and SIGHUP as something to wait for.
 
 use crate::terminal;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level;
 use std::io;
@@ -12,7 +12,7 @@ use std::time::Duration;
 /// Why a command that waits goes on.
 #[derive(Debug)]
 pub(crate) enum Wake {
-    /// Ctrl-C or SIGTERM.
+    /// Ctrl-C, Ctrl-\ or SIGTERM.
     Signal,
     /// SIGHUP: the terminal is gone, or an operator has heard that it makes services read their configuration.
     HangUp,
@@ -20,6 +20,13 @@ pub(crate) enum Wake {
     Done,
     /// Writing the output failed.
     Output(io::Error),
+}
+
+/// Whether the process was started with a signal ignored.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 /// Waits for signals and for what the command's own threads tell.
@@ -31,9 +38,11 @@ pub(crate) struct Waiter {
 }
 
 impl Waiter {
-    /// Takes over SIGINT and SIGTERM. SIGHUP ends the command, as it does by default.
+    /// Takes over SIGINT and SIGTERM, and the others that a terminal sends to have a command end: SIGHUP when it is closed, and SIGQUIT.
+    /// Where these are ignored (`nohup`), they stay so.
     pub(crate) fn install() -> io::Result<Self> {
-        Self::take_over(&[SIGINT, SIGTERM], 1)
+        let of_terminals = [SIGHUP, SIGQUIT].into_iter().filter(|signal| !is_ignored(*signal));
+        Self::take_over(&[SIGINT, SIGTERM].into_iter().chain(of_terminals).collect::<Vec<_>>(), 1)
     }
 
     /// Takes over SIGHUP, too, and tells a second SIGINT or SIGTERM as well. A third one ends the process.

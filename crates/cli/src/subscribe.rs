@@ -48,11 +48,16 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         start_from: options.selection.past.start_from(),
         // An operator who has let it go does not want it back at once.
         ends_when_disconnected: true,
+        best_effort: true,
         ..ConsumerOptions::default()
     };
-    let channel = channels::number_or_new(options.selection.channel.as_ref(), &options.server)?;
-    let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |r| printer.handle(&r))
-        .map_err(|error| refused(&error, (options.selection.constraint.as_deref(), channel), &options.server))?;
+    let place = channels::number_or_new(options.selection.channel.as_ref(), &options.server)?;
+    let channel = place.number;
+    let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |r| printer.handle(&r));
+    let consumer = consumer.map_err(|error| {
+        place.undo();
+        refused(&error, (options.selection.constraint.as_deref(), channel), &options.server)
+    })?;
     eprintln!("campanile: subscribed; Ctrl-C ends");
     let started = Instant::now();
     let ended = wait(options, &waiter, &consumer, started)?;

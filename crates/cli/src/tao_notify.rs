@@ -74,6 +74,8 @@ impl Plan {
             timeout_never_expires: true,
             limits_as_imp_limit: true,
             default_admins_or: true,
+            // Its proxies end when they are disconnected, and call nobody: a client of its may have ended what it is called at before.
+            tell_on_disconnect: false,
             ..Compatibility::default()
         };
         Self {

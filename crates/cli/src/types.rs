@@ -106,6 +106,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
         constraint: selection.constraint.clone(),
         start_from: selection.past.start_from(),
         ends_when_disconnected: true,
+        best_effort: true,
         ..ConsumerOptions::default()
     };
     let consumer = SimpleConsumer::connect(&options.server.server, channel, settings, move |received| {

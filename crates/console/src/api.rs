@@ -267,6 +267,7 @@ pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&String>, now: Ti
         "dropped": outbox.discards.total(),
         "dropped_by_reason": reasons(|reason| outbox.discards.of(reason)),
         "failures": outbox.failures,
+        "given_up_in_ms": outbox.given_up_at.map(|at| millis_since(now, at)),
         "holds_suppliers_ms": outbox.holds.map(|holds| millis_since(holds.since, now)),
         "holds_for_ms": outbox.holds.and_then(|holds| holds.until).map(|until| millis_since(now, until)),
         "latency": latency(&outbox.latency),

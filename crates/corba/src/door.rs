@@ -33,7 +33,7 @@ pub(super) use self::charges::{Thing, octets_of_name, octets_of_reference, octet
 use self::clients::{Client, Tell};
 pub use self::compatibility::Compatibility;
 use self::effects::Asked;
-pub use self::effects::{ClientAnswer, Effect, Question};
+pub use self::effects::{ClientAnswer, Effect, Parting, Question};
 pub use self::farewells::Farewell;
 use self::farewells::Farewells;
 use self::guests::Welcomed;
@@ -160,6 +160,8 @@ pub struct Door {
     peers: Peers,
     peer_next: u64,
     effects: VecDeque<Effect>,
+    /// Calls that go behind the reply to the request that is being executed.
+    partings: VecDeque<Parting>,
     published: Option<Published>,
     peers_changed: bool,
     /// The numbers in channels' keys are others than those published.
@@ -293,6 +295,7 @@ impl Door {
             peers: Peers::default(),
             peer_next: 0,
             effects: VecDeque::new(),
+            partings: VecDeque::new(),
             published: None,
             peers_changed: false,
             nonces_changed: false,
@@ -330,6 +333,7 @@ impl Door {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.principal = Some(Arc::clone(call.principal));
         self.farewells.begin();
+        self.partings.clear();
         // What the service has made itself, as declared channels, is no request's.
         self.made = Creations::default();
         self.note_unpublished();
@@ -378,6 +382,11 @@ impl Door {
     /// The next thing to do outside; `None` when there is nothing left.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
+    }
+
+    /// The next call that goes behind the reply to the last request; `None` when there is none left. To be asked before the next request.
+    pub fn poll_parting(&mut self) -> Option<Parting> {
+        self.partings.pop_front()
     }
 
     /// What the event path has to know, if that changed since it was last asked for.

@@ -196,7 +196,7 @@ fn resume_connection(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writ
     door.resume(on.proxy()?)
 }
 
-/// `disconnect_…` called by the client on its proxy. The client knows, so it is not called back.
+/// `disconnect_…` called by the client on its proxy.
 pub(super) fn disconnect(door: &mut Door, on: Target, args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     args.finish("the arguments of an operation that disconnects")?;
     door.disconnected_by_client(on.proxy()?)

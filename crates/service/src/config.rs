@@ -100,7 +100,7 @@ pub struct Config {
     pub outgoing: OutgoingConfig,
 }
 
-/// What is done as old servers do it, for clients that came to rely on it, and not as the standard says. All is off by default.
+/// What is done as old servers do it, for clients that came to rely on it, and not as the standard says; and what they may not expect.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compatibility {
@@ -118,6 +118,9 @@ pub struct Compatibility {
     /// Whether `shutdown`, `shutdown_event_channel` and `remove_…` of TAO's monitor and control object are done, for whoever reaches the
     /// service; else they are `NO_PERMISSION`. Default false.
     pub monitor_control: bool,
+    /// Whether a client that disconnects its proxy has the object with which it connected called by `disconnect_…`, as the Event Service says
+    /// and omniEvents and JacORB do; TAO's Notification Service does not. Default true.
+    pub tell_on_disconnect: bool,
     /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1 to
     /// 255 octets. Default `NotifyEventChannelFactory`.
     pub factory_name: String,
@@ -242,6 +245,7 @@ impl Default for Compatibility {
             limits_as_imp_limit: false,
             default_admins_or: false,
             monitor_control: false,
+            tell_on_disconnect: true,
             factory_name: "NotifyEventChannelFactory".into(),
         }
     }

@@ -357,6 +357,10 @@ counters! {
     UndecidedRefused = "lane_undecided_refused",
     /// Clients that probes found dead and that were disconnected.
     ClientsReaped = "clients_reaped",
+    /// Times at which a client had been out of reach for a minute and was kept.
+    ClientsFoundUnreachable = "clients_found_unreachable",
+    /// Clients that are out of reach for more than a minute now.
+    ClientsUnreachable = "clients_unreachable",
     /// Channels and admins destroyed whose clients had not all been told when that was answered.
     DestroysNotWaitedFor = "destroys_not_waited_for",
     /// Lanes of thread pools that were started.
@@ -619,6 +623,7 @@ impl Counter {
                 | Self::TempoSessions
                 | Self::TempoAnnounced
                 | Self::TempoTopics
+                | Self::ClientsUnreachable
                 | Self::EventsKept
                 | Self::EventBytesKept
                 | Self::OverflowEvents

@@ -685,6 +685,7 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
                 ConnectionReliability::Persistent => Reliability::Persistent,
                 ConnectionReliability::BestEffort => Reliability::BestEffort,
             }),
+            connection_expiry: has_store.then_some(CONNECTION_EXPIRY),
             ..SettingsPatch::default()
         },
         limits: ChannelLimits {
@@ -708,12 +709,16 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
                 limits_as_imp_limit: it.limits_as_imp_limit,
                 default_admins_or: it.default_admins_or,
                 monitor_control: it.monitor_control,
+                tell_on_disconnect: it.tell_on_disconnect,
                 factory_name: it.factory_name.clone(),
             }
         },
         nonce_seed: fastrand::u64(..),
     }
 }
+
+/// How long a persistent connection may fail where nothing else is said: `ConnectionExpiry` of new channels. A long weekend.
+const CONNECTION_EXPIRY: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// Bytes of memory that a connection keeps for its own use when nothing is under way on it.
 const OWN_BYTES: usize = 4 << 10;

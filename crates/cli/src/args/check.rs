@@ -65,6 +65,9 @@ pub(crate) struct CheckOptions {
     /// Consumers for which suppliers are held
     #[arg(long, value_name = "W[,C]", default_value = "1,1")]
     pub(crate) held: Threshold,
+    /// Consumers that cannot be reached for more than a minute, and are kept
+    #[arg(long, value_name = "W[,C]", default_value = "1")]
+    pub(crate) unreachable: Threshold,
     /// Events that wait, of all consumers
     #[arg(long, value_name = "W[,C]")]
     pub(crate) backlog: Option<Threshold>,

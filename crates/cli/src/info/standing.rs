@@ -24,6 +24,8 @@ pub(crate) struct Standing {
     pub(crate) name: String,
     /// What it is doing: `active`, `suspended`, `socket full`, `failing` or `disconnected`.
     pub(crate) state: String,
+    /// For how many seconds it has been out of reach, where that is announced.
+    pub(crate) unreachable_s: Option<u64>,
     /// That suppliers wait for it, if they do.
     pub(crate) holds: Option<Holds>,
     pub(crate) backlog_events: u64,
@@ -84,6 +86,9 @@ impl Standing {
     /// What it is doing and whom it holds, for people.
     pub(crate) fn describe(&self) -> String {
         let mut text = clean(&self.state);
+        if let Some(seconds) = self.unreachable_s {
+            let _ = write!(text, ", UNREACHABLE for {seconds} s");
+        }
         if let Some(Holds { for_s, left_s }) = self.holds {
             let _ = write!(text, ", HOLDS SUPPLIERS for {for_s} s, ");
             let _ = match left_s {
@@ -101,7 +106,8 @@ impl Standing {
     pub(crate) fn write_state(&self, out: &mut String) {
         out.push_str(",\"state\":");
         json::text(out, &self.state);
-        out.push_str(",\"holds_suppliers\":");
+        let unreachable = self.unreachable_s.map_or_else(|| "null".to_owned(), |seconds| seconds.to_string());
+        let _ = write!(out, ",\"unreachable_seconds\":{unreachable},\"holds_suppliers\":");
         match self.holds {
             None => out.push_str("null"),
             Some(Holds { for_s, left_s }) => {
@@ -114,12 +120,13 @@ impl Standing {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         let (channel, proxy, name) = (reader.u32()?, reader.u32()?, reader.text()?);
-        let (state, holds) = told_state(&reader.text()?);
+        let (state, unreachable_s, holds) = told_state(&reader.text()?);
         Ok(Self {
             channel,
             proxy,
             name,
             state,
+            unreachable_s,
             holds,
             backlog_events: reader.u64()?,
             backlog_bytes: reader.u64()?,
@@ -139,9 +146,20 @@ impl Standing {
     }
 }
 
-/// What a consumer is doing and whom it holds, of `active, HOLDS SUPPLIERS for 12 s, for 18 s more at most`
+/// What a consumer is doing, for how many seconds it has been out of reach and whom it holds, of `failing, UNREACHABLE for 75 s` or `active, HOLDS SUPPLIERS for 12 s, for 18 s more at most`
 /// (`docs/idl/Campanile.idl`). What a later service says otherwise is left as it is.
-fn told_state(text: &str) -> (String, Option<Holds>) {
+fn told_state(text: &str) -> (String, Option<u64>, Option<Holds>) {
+    let (state, holds) = told_hold(text);
+    let unreachable = state
+        .split_once(", UNREACHABLE for ")
+        .and_then(|(doing, rest)| Some((doing, rest.strip_suffix(" s")?.parse().ok()?)));
+    match unreachable {
+        Some((doing, seconds)) => (doing.to_owned(), Some(seconds), holds),
+        None => (state, None, holds),
+    }
+}
+
+fn told_hold(text: &str) -> (String, Option<Holds>) {
     let told = || {
         let (state, rest) = text.split_once(", HOLDS SUPPLIERS for ")?;
         let (held, rest) = rest.split_once(" s, ")?;
@@ -280,16 +298,23 @@ mod tests {
             ("socket full", "socket full", "null", None),
             (until, "active", r#"{"for_seconds":12,"seconds_left":18}"#, Some(Some(18))),
             (for_ever, "suspended", r#"{"for_seconds":12,"seconds_left":null}"#, Some(None)),
+            ("failing, UNREACHABLE for 75 s", "failing", "null", None),
             ("new, HOLDS SUPPLIERS for ever", "new, HOLDS SUPPLIERS for ever", "null", None),
         ];
         for (told, state, json, left) in cases {
-            let (state_told, holds) = told_state(told);
-            let standing = Standing { state: state_told, holds, ..Standing::default() };
+            let (state_told, unreachable_s, holds) = told_state(told);
+            let standing = Standing { state: state_told, unreachable_s, holds, ..Standing::default() };
             assert_eq!((standing.state.as_str(), standing.holds.map(|holds| holds.left_s)), (state, left));
             assert_eq!(standing.describe(), told);
             let mut out = String::new();
             standing.write_state(&mut out);
-            assert_eq!(out, format!(",\"state\":\"{state}\",\"holds_suppliers\":{json},\"restored\":null"));
+            let unreachable = unreachable_s.map_or_else(|| "null".to_owned(), |seconds| seconds.to_string());
+            assert_eq!(
+                out,
+                format!(
+                    ",\"state\":\"{state}\",\"unreachable_seconds\":{unreachable},\"holds_suppliers\":{json},\"restored\":null"
+                )
+            );
         }
     }
 

@@ -36,6 +36,7 @@ fn almas_command_line_is_done_as_it_means() {
         limits_as_imp_limit: true,
         default_admins_or: true,
         monitor_control: false,
+        tell_on_disconnect: false,
         factory_name: "LoggingNotifyEventChannelFactory".into(),
     };
     assert_eq!(config.compatibility, expected);

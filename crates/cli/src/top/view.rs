@@ -217,6 +217,7 @@ impl ConsumerRow {
             "proxy": standing.proxy,
             "name": name(standing),
             "state": standing.state,
+            "unreachable_seconds": standing.unreachable_s,
             "holds_suppliers": standing.holds.map(|Holds { for_s, left_s }| json!({ "for_seconds": for_s, "seconds_left": left_s })),
             "backlog_events": standing.backlog_events,
             "backlog_bytes": standing.backlog_bytes,

@@ -15,6 +15,7 @@ mod history;
 mod info;
 mod json_connections;
 mod keeping;
+mod leaving;
 mod lines;
 mod measure;
 mod naming;

@@ -2,8 +2,8 @@
 
 use crate::persistent::{Taker, event, persistent_channel, supplier};
 use crate::support::{PROGRAM, Serve, text};
-use client::notify::{ClientType, FilterGroupOperator, StructuredProxyPushSupplier, find_channel};
-use client::{Orb, OrbOptions};
+use client::notify::{ClientType, EventType, FilterGroupOperator, StructuredProxyPushSupplier, find_channel};
+use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -78,10 +78,15 @@ fn what_was_configured_is_there_after_a_kill_and_after_a_stop() {
     let (made, id) = default.my_factory().unwrap().create_channel(&[], &[]).unwrap();
     let (admin, _) = made.new_for_consumers(FilterGroupOperator::Or).unwrap();
     let (proxy, number) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
-    let consumer = serve.subscribe(&["-c", &id.to_string(), "--type", "A/B", "--where", "$x > 1", "--quiet"]);
+    let options = ConsumerOptions {
+        types: vec![EventType::new("A", "B")],
+        constraint: Some("$x > 1".into()),
+        check_every: None,
+        ..ConsumerOptions::default()
+    };
+    let consumer = SimpleConsumer::connect(&address, Some(id), options, |_| Ok(())).unwrap();
     let before = exported(&serve);
     assert!(before.contains("$x > 1") && before.contains("\"next_proxy\": 2"), "{before}");
-    consumer.signal("STOP");
     // It is killed, and once more when nothing has been changed; then it is stopped.
     drop(serve);
     drop(folder.serve(&address));
@@ -101,7 +106,7 @@ fn what_was_configured_is_there_after_a_kill_and_after_a_stop() {
     drop(serve);
     let serve = folder.serve(&address);
     assert_eq!(exported(&serve), after);
-    consumer.signal("KILL");
+    drop(consumer);
 }
 
 #[test]
@@ -147,7 +152,7 @@ fn clients_that_were_restored_are_told_of_with_when_they_were_heard_of_and_can_b
     let folder = Folder::new("restored");
     let serve = folder.serve(&own_address());
     let address = serve.address.clone();
-    let consumer = serve.subscribe(&["--quiet"]);
+    let consumer = serve.record(&["-"]);
     let proxy = supplier(&address, 0).unwrap();
     assert!(!serve.print("ls", &[]).contains("restored"));
     consumer.signal("STOP");

@@ -118,14 +118,23 @@ impl Serve {
 
     /// A `campanile sub` that has subscribed.
     pub(crate) fn subscribe(&self, options: &[&str]) -> Sub {
-        let mut command = self.command("sub", options);
+        self.begin("sub", options, "campanile: subscribed")
+    }
+
+    /// A `campanile record` that has subscribed: its connection outlives the service.
+    pub(crate) fn record(&self, options: &[&str]) -> Sub {
+        self.begin("record", options, "campanile: recording")
+    }
+
+    fn begin(&self, command: &str, options: &[&str], says: &str) -> Sub {
+        let mut command = self.command(command, options);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         let leash = Leash::new(&child, format_args!("{options:?} to subscribe"));
         stderr.read_line(&mut line).unwrap();
         drop(leash);
-        assert!(line.starts_with("campanile: subscribed"), "{line}");
+        assert!(line.starts_with(says), "{line}");
         let stdout = child.stdout.take();
         Sub { child, stdout, stderr }
     }
@@ -163,7 +172,7 @@ impl Drop for Serve {
     }
 }
 
-/// A running `campanile sub`.
+/// A running `campanile sub` or `record`.
 pub(crate) struct Sub {
     child: Child,
     stdout: Option<ChildStdout>,

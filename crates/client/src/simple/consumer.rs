@@ -6,8 +6,8 @@ use super::{ChannelFinder, FAREWELL_TIMEOUT, gone_is_fine};
 use crate::backoff::Backoff;
 use crate::notify::{
     ClientType, ConstraintExp, ConsumerAdmin, DISCONNECTED, Delivery, EXTENDED_TCL, EventChannel, EventType, Filter,
-    PrioritizedConsumer, Property, ProxyPushSupplier, SequenceProxyPushSupplier, StructuredEvent,
-    StructuredProxyPushSupplier, events_of,
+    PrioritizedConsumer, Property, ProxyPushSupplier, ProxySupplier, SequenceProxyPushSupplier, StructuredEvent,
+    StructuredProxyPushSupplier, events_of, property_errors,
 };
 use crate::orb::Role;
 use crate::{InvokeError, ObjectRef, Orb, OrbOptions, Servant, ServantError, Served, lock};
@@ -23,6 +23,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Longest wait between two attempts to subscribe again.
 const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(5);
+/// `CosNotification::BestEffort`.
+const BEST_EFFORT: i16 = 0;
 /// Gaps kept until they are asked for.
 const GAPS_MAX: usize = 64;
 
@@ -41,6 +43,10 @@ pub struct ConsumerOptions {
     pub constraint: Option<String>,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
+    /// Whether the connection is to end with the service's process and with this one, whatever the channel says: its
+    /// `ConnectionReliability` is `BestEffort`, as far as the service has a say in that. A persistent one is kept for days after a program
+    /// that was killed, and what comes for it waits. Default false: the channel's.
+    pub best_effort: bool,
     /// Where in its channel's past the consumer begins, as Campanile's property `StartFrom` has it: `first`, `last:100`, `since:10m`,
     /// `number:12345` and others. The events come with their numbers then ([`Received::number`]), and a subscription that has to be made
     /// anew goes on behind the last event that came. Default none: with what comes.
@@ -111,6 +117,7 @@ impl Default for ConsumerOptions {
             types: Vec::new(),
             constraint: None,
             qos: Vec::new(),
+            best_effort: false,
             start_from: None,
             priority_model: None,
             answer_early: false,
@@ -603,11 +610,7 @@ impl Core {
     }
 
     const fn farewell(&self) -> &'static str {
-        match self.options.form {
-            ClientType::Any => "disconnect_push_supplier",
-            ClientType::Structured => "disconnect_structured_push_supplier",
-            ClientType::Sequence => "disconnect_sequence_push_supplier",
-        }
+        farewell_of(self.options.form)
     }
 }
 
@@ -693,27 +696,63 @@ fn attach(
 ) -> Result<ObjectRef, InvokeError> {
     let admin: ConsumerAdmin = channel.default_consumer_admin()?;
     let (proxy, _) = admin.obtain_notification_push_supplier(options.form)?;
+    prepare(&proxy, (options, qos), filter)
+        .and_then(|()| {
+            begins();
+            connect_to(proxy.object(), options.form, consumer)
+        })
+        .inspect_err(|_| {
+            // Nobody would ever connect to it. The first error is the one to tell.
+            let _ = proxy.object().take_leave(farewell_of(options.form), FAREWELL_TIMEOUT);
+        })?;
+    Ok(proxy.object().clone())
+}
+
+/// Has a proxy be what its consumer wants before it is connected.
+fn prepare(
+    proxy: &ProxySupplier,
+    (options, qos): (&ConsumerOptions, &[Property]),
+    filter: Option<&Filter>,
+) -> Result<(), InvokeError> {
+    if options.best_effort {
+        // The second alone is refused where the channel's events are persistent. A service that does not know them keeps nothing anyway.
+        let both = ["EventReliability", "ConnectionReliability"].map(|name| Property::new(name, BEST_EFFORT));
+        match proxy.set_qos(&both) {
+            Err(error) if property_errors(&error).is_some() => {}
+            outcome => outcome?,
+        }
+    }
     if !qos.is_empty() {
         proxy.set_qos(qos)?;
     }
     if let Some(filter) = filter {
         proxy.add_filter(filter)?;
     }
-    let proxy = proxy.object().clone();
     if !options.types.is_empty() {
-        proxy.call_change("subscription_change", &options.types, &[EventType::any()])?;
+        proxy.object().call_change("subscription_change", &options.types, &[EventType::any()])?;
     }
-    begins();
-    match options.form {
-        ClientType::Any => ProxyPushSupplier::unchecked(proxy.clone()).connect_any_push_consumer(consumer)?,
+    Ok(())
+}
+
+fn connect_to(proxy: &ObjectRef, form: ClientType, consumer: &ObjectRef) -> Result<(), InvokeError> {
+    match form {
+        ClientType::Any => ProxyPushSupplier::unchecked(proxy.clone()).connect_any_push_consumer(consumer),
         ClientType::Structured => {
-            StructuredProxyPushSupplier::unchecked(proxy.clone()).connect_structured_push_consumer(consumer)?;
+            StructuredProxyPushSupplier::unchecked(proxy.clone()).connect_structured_push_consumer(consumer)
         }
         ClientType::Sequence => {
-            SequenceProxyPushSupplier::unchecked(proxy.clone()).connect_sequence_push_consumer(consumer)?;
+            SequenceProxyPushSupplier::unchecked(proxy.clone()).connect_sequence_push_consumer(consumer)
         }
     }
-    Ok(proxy)
+}
+
+/// The operation by which a consumer takes leave of its proxy.
+const fn farewell_of(form: ClientType) -> &'static str {
+    match form {
+        ClientType::Any => "disconnect_push_supplier",
+        ClientType::Structured => "disconnect_structured_push_supplier",
+        ClientType::Sequence => "disconnect_sequence_push_supplier",
+    }
 }
 
 fn make_filter(channel: &EventChannel, constraint: &str) -> Result<Filter, InvokeError> {

@@ -1,7 +1,10 @@
 //! A supplier that is connected with one call.
 
 use super::{ChannelFinder, FAREWELL_TIMEOUT, gone_is_fine};
-use crate::notify::{ClientType, EventChannel, Property, StructuredEvent, SupplierServant, connect, write_batch};
+use crate::notify::{
+    ClientType, EventChannel, Property, ProxyConsumer, StructuredEvent, SupplierAdmin, SupplierServant, connect,
+    write_batch,
+};
 use crate::orb::Role;
 use crate::publisher::operation;
 use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
@@ -238,11 +241,7 @@ impl Source {
     }
 
     const fn farewell(&self) -> &'static str {
-        match self.options.form {
-            ClientType::Any => "disconnect_push_consumer",
-            ClientType::Structured => "disconnect_structured_push_consumer",
-            ClientType::Sequence => "disconnect_sequence_push_consumer",
-        }
+        farewell_of(self.options.form)
     }
 }
 
@@ -262,7 +261,28 @@ fn obtain(
     own: Option<&ObjectRef>,
 ) -> Result<ObjectRef, InvokeError> {
     let admin = channel.default_supplier_admin()?;
-    let (mut proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
+    let (proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
+    connect_to((&admin, &proxy, id), options, own).inspect_err(|_| {
+        // Nobody would ever connect to it. The first error is the one to tell.
+        let _ = proxy.object().take_leave(farewell_of(options.form), FAREWELL_TIMEOUT);
+    })
+}
+
+/// The operation by which a supplier takes leave of its proxy.
+const fn farewell_of(form: ClientType) -> &'static str {
+    match form {
+        ClientType::Any => "disconnect_push_consumer",
+        ClientType::Structured => "disconnect_structured_push_consumer",
+        ClientType::Sequence => "disconnect_sequence_push_consumer",
+    }
+}
+
+fn connect_to(
+    (admin, proxy, id): (&SupplierAdmin, &ProxyConsumer, i32),
+    options: &SupplierOptions,
+    own: Option<&ObjectRef>,
+) -> Result<ObjectRef, InvokeError> {
+    let mut proxy = proxy.clone();
     if !options.qos.is_empty() {
         proxy.set_qos(&options.qos)?;
         if options.priority.is_some() {

@@ -76,7 +76,11 @@ export function reason(consumer) {
         : `it is disconnected in ${age(consumer.holds_for_ms)} unless it takes something`;
       return `Suppliers wait for it since ${age(consumer.holds_suppliers_ms)}; ${until}.${loses}`;
     }
-    case "retrying": return `${count(consumer.failures)} deliveries in a row failed; tried again with a growing pause, given up after GiveUpAfter.${loses}`;
+    case "retrying": {
+      const end = consumer.given_up_in_ms === null ? "it stays and its events wait, until an operator disconnects it"
+        : `it is disconnected in ${age(consumer.given_up_in_ms)} unless it takes something`;
+      return `${count(consumer.failures)} deliveries in a row failed; tried again with a growing pause; ${end}.${loses}`;
+    }
     case "suspended": return `Suspended by its client or an operator: events wait for it.${loses}`;
     case "socket_full": return `It does not read its connection; sent again when there is room.${loses}`;
     case "disconnected": return `The service has disconnected it.${loses}`;

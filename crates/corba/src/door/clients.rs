@@ -3,7 +3,7 @@
 use super::changes::Told;
 use super::farewells::Farewell;
 use super::probes::Health;
-use super::{Door, Effect, PeerAddress, Thing, octets_of_reference, weights};
+use super::{Door, Effect, Parting, PeerAddress, Thing, octets_of_reference, weights};
 use crate::event::{want_for, want_for_pulling};
 use crate::exceptions::{Raised, UserException};
 use crate::proxy_kind::ProxyKind;
@@ -186,8 +186,16 @@ impl Door {
         Ok(self.hierarchy.resume(key)?)
     }
 
+    /// A client has disconnected its proxy. The object with which it connected, which may be another program's, is told so behind the reply.
     pub(crate) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
         let removed = self.hierarchy.destroy_proxy(key)?;
+        let counterpart = removed.peer.and_then(|peer| self.clients.get(&peer)).map(|client| &client.address);
+        if let (Some(PeerAddress { ior, by, .. }), Some(kind)) = (counterpart.map(AsRef::as_ref), self.kinds.get(&key))
+            && self.compatibility().tell_on_disconnect
+        {
+            let operation = kind.disconnect_operation(removed.side);
+            self.partings.push_back(Parting { to: ior.clone(), by: by.clone(), operation });
+        }
         self.forget(&removed, Tell::No);
         Ok(())
     }

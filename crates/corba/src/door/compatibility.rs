@@ -7,7 +7,7 @@ use engine::{ChannelId, Operator, ProxyKey, Side};
 use giop::ior::Ior;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Ways in which a service keeps to what old servers do instead of the standard. All are off by default.
+/// Ways in which a service keeps to what old servers do instead of the standard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compatibility {
     /// Properties that are unknown are stored, told, and have no effect, and are not `UnsupportedQoS` or `UnsupportedAdmin`: TAO's clients
@@ -19,6 +19,9 @@ pub struct Compatibility {
     pub default_admins_or: bool,
     /// `shutdown`, `shutdown_event_channel` and `remove_…` of the monitor and control object are done, and not `NO_PERMISSION`.
     pub monitor_control: bool,
+    /// A client that disconnects its proxy has the reference with which it connected called by `disconnect_…`, as the Event Service has it
+    /// (1.2, 2.1.1) and omniEvents and JacORB do; TAO's Notification Service does not. On by default.
+    pub tell_on_disconnect: bool,
     /// What the factory is called: in the naming service, as a bootstrap key, and in the names of statistics. Default
     /// `NotifyEventChannelFactory`.
     pub factory_name: String,
@@ -31,6 +34,7 @@ impl Default for Compatibility {
             limits_as_imp_limit: false,
             default_admins_or: false,
             monitor_control: false,
+            tell_on_disconnect: true,
             factory_name: crate::keys::FACTORY_TAO.to_owned(),
         }
     }

@@ -46,6 +46,26 @@ pub enum Effect {
         /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
         unreachable_for: Option<Duration>,
     },
+    /// A client has been out of reach for a minute, and is kept. Told once in each episode.
+    Unreachable {
+        /// Its proxy.
+        proxy: ProxyKey,
+        /// What it is called in logs.
+        name: String,
+        /// How long it has been out of reach.
+        unreachable_for: Duration,
+        /// After how much more of that it is disconnected; nothing if never.
+        left: Option<Duration>,
+    },
+    /// Such a client has answered again.
+    Reached {
+        /// Its proxy.
+        proxy: ProxyKey,
+        /// What it is called in logs.
+        name: String,
+        /// How long it was out of reach.
+        after: Duration,
+    },
     /// A client was not heard of for so long that it was disconnected.
     LetGo {
         /// The proxy.
@@ -75,6 +95,18 @@ pub enum Effect {
     Remark(String),
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
     ReleasePeer(Peer),
+}
+
+/// A call of a client's object that ends the connection on its side, as the client itself has ended it on this one. It goes behind the reply,
+/// once, and how it ends is of interest to nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parting {
+    /// The client's object.
+    pub to: Ior,
+    /// The client that gave its reference, if that is known.
+    pub by: Option<Arc<Account>>,
+    /// The operation, which has no arguments.
+    pub operation: &'static str,
 }
 
 /// What a client was asked. Opaque; only the door knows what to make of the answer.

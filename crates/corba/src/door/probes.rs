@@ -10,6 +10,9 @@
 //! Clients that gave no reference cannot be asked; they are found out by their [silence](super::idle). Proxies to which nobody
 //! connected stay until they are destroyed.
 //!
+//! A client that was out of reach for a minute, and is not disconnected for that yet, is announced, once in each episode: where connections
+//! are persistent it has days, and all that while its backlog grows.
+//!
 //! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration
 //! comes to rest: what is due is a number of clients that only gets smaller while the time stands still.
 
@@ -26,12 +29,16 @@ const PROBES_MAX: usize = 64;
 const QUIET_MAX: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Clients that are looked at in one go; requests are served before the next.
 const LOOKED_AT_MAX: usize = 64;
+/// Time out of reach after which a client is announced.
+const ANNOUNCED_AFTER: Duration = Duration::from_secs(60);
 
 /// Who is to be asked when.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     due: BTreeSet<(Time, Peer)>,
     unanswered: usize,
+    /// Clients that are announced to be out of reach.
+    announced: usize,
 }
 
 /// How a client stands with its probes.
@@ -48,6 +55,8 @@ pub(super) struct Health {
     was_reached: bool,
     /// When it last answered.
     heard: Option<Time>,
+    /// Whether it is announced to be out of reach.
+    is_announced: bool,
 }
 
 impl Health {
@@ -70,6 +79,7 @@ impl Probes {
         if health.being_asked {
             self.unanswered = self.unanswered.saturating_sub(1);
         }
+        self.announced = self.announced.saturating_sub(health.is_announced.into());
     }
 }
 
@@ -184,7 +194,13 @@ impl Door {
             ClientAnswer::Returned(_) | ClientAnswer::NotImplemented | ClientAnswer::Raised => {
                 client.health.was_reached = true;
                 client.health.heard = Some(self.time);
-                client.health.unreachable_since = None;
+                let since = client.health.unreachable_since.take();
+                if core::mem::take(&mut client.health.is_announced) {
+                    let (proxy, name) = (client.proxy, client.address.name.clone());
+                    let after = self.time.since(since.unwrap_or(self.time));
+                    self.probes.announced = self.probes.announced.saturating_sub(1);
+                    self.effects.push_back(Effect::Reached { proxy, name, after });
+                }
                 self.schedule(peer);
                 self.want_to_tell(peer);
                 self.tell_waiting();
@@ -201,10 +217,35 @@ impl Door {
         let Some(Pace { give_up_after, .. }) = self.pace(key) else { return };
         let failing = now.since(since);
         if !give_up_after.is_zero() && failing >= give_up_after && self.is_silent(peer, give_up_after) {
-            self.reap(peer, Some(failing));
-        } else {
-            self.schedule(peer);
+            return self.reap(peer, Some(failing));
         }
+        if failing >= ANNOUNCED_AFTER && self.is_silent(peer, ANNOUNCED_AFTER) {
+            self.announce(peer, failing, give_up_after);
+        }
+        self.schedule(peer);
+    }
+
+    /// Says once in each episode that a client cannot be reached, and what becomes of it.
+    fn announce(&mut self, peer: Peer, failing: Duration, give_up_after: Duration) {
+        let Some(client) = self.clients.get_mut(&peer).filter(|client| !client.health.is_announced) else { return };
+        client.health.is_announced = true;
+        self.probes.announced += 1;
+        let (proxy, name) = (client.proxy, client.address.name.clone());
+        let left = Some(give_up_after.saturating_sub(failing)).filter(|_| !give_up_after.is_zero());
+        self.effects.push_back(Effect::Unreachable { proxy, name, unreachable_for: failing, left });
+    }
+
+    /// How many clients are announced to be out of reach.
+    #[must_use]
+    pub const fn unreachable_clients(&self) -> usize {
+        self.probes.announced
+    }
+
+    /// For how long the client of a proxy has been out of reach, if that is announced.
+    #[must_use]
+    pub fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
+        let health = &self.clients.get(&self.hierarchy.proxy(key).ok()?.peer?)?.health;
+        health.unreachable_since.filter(|_| health.is_announced).map(|since| self.time.since(since))
     }
 
     /// Whether one that cannot be reached shows in no other way either that it lives.

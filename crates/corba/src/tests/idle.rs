@@ -176,6 +176,41 @@ fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_
     assert_eq!(after.after(1).len(), 1);
 }
 
+/// `ConnectionExpiry` was 0 where nothing was said, so that what was dead stayed for ever with its backlog. What was connected then keeps that;
+/// who connects now has what channels say now.
+#[test]
+fn connections_that_were_restored_keep_their_expiry_and_those_made_from_now_on_have_the_new_one() {
+    let days = Duration::from_secs(3 * 24 * 3600);
+    let mut scene = Scene::of(with_store(1));
+    let channel = scene.channel.clone();
+    let pulls = |scene: &mut Scene, channel: &Ior| {
+        let admin = scene.d.object(channel, "for_consumers");
+        let proxy = scene.d.made(&admin, "obtain_notification_pull_supplier", 1).0;
+        scene.d.call(&proxy, "connect_structured_pull_consumer", |w| Ior::nil().write(w)).unwrap();
+        proxy
+    };
+    let old = pulls(&mut scene, &channel);
+    let mut settings = with_store(2);
+    settings.delivery.connection_expiry = Some(days);
+    let mut after = Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
+    after.d.door.restore(&scene.d.door.topology()).unwrap();
+    let channel = after.channel.clone();
+    let new = pulls(&mut after, &channel);
+    let expiry =
+        |scene: &Scene, proxy: &Ior| scene.d.door.hierarchy().effective(proxy_key(proxy)).unwrap().connection_expiry;
+    assert_eq!((expiry(&after, &old), expiry(&after, &new)), (Duration::ZERO, days));
+    assert_eq!(after.after(3 * 24 * 3600 - 10), []);
+    assert_eq!(after.after(20).len(), 1);
+
+    // A restart later each still has its own.
+    let topology = after.d.door.topology();
+    let mut settings = with_store(3);
+    settings.delivery.connection_expiry = Some(days * 2);
+    let mut later = Scene { d: Dialogue::with(STYLES[5], settings), lane: Lane::new(Time(0)), now: Time(0), channel };
+    later.d.door.restore(&topology).unwrap();
+    assert_eq!(expiry(&later, &old), Duration::ZERO);
+}
+
 /// A service that is killed leaves its suppliers connected; those of them whose programs are gone by then would stay for ever, too.
 #[test]
 fn a_supplier_that_was_restored_is_let_go_as_others_are_unless_it_goes_on() {

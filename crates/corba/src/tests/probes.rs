@@ -136,6 +136,56 @@ fn names(asked: &[(String, Question)]) -> Vec<&str> {
     asked.iter().map(|(name, _)| name.as_str()).collect()
 }
 
+/// A consumer whose program had been killed was kept for ever where its connection was persistent, with its backlog, and nothing said so.
+#[test]
+fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when_it_answers() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    scene.set(&channel, "GiveUpAfter", 600 * SECOND);
+    let proxy = scene.consumer("killed");
+    let key = proxy_key(&proxy);
+    let mut announced = Vec::new();
+    for _ in 0..4 {
+        for (_, question) in scene.after(60) {
+            scene.answer(question, ClientAnswer::Unreachable);
+        }
+        announced.extend(scene.d.effects().into_iter().filter_map(|effect| match effect {
+            Effect::Unreachable { proxy, name, unreachable_for, left } => Some((proxy, name, unreachable_for, left)),
+            _ => None,
+        }));
+    }
+    let seconds = Duration::from_secs;
+    let [(of, name, unreachable_for, left)] = announced.as_slice() else { panic!("{announced:?}") };
+    assert_eq!((*of, *unreachable_for, *left), (key, seconds(60), Some(seconds(540))));
+    assert!(name.contains("killed"), "{name}");
+    assert_eq!(scene.d.door.unreachable_clients(), 1);
+    assert_eq!(scene.d.door.unreachable_for(key), Some(seconds(180)));
+
+    for (_, question) in scene.after(60) {
+        scene.answer(question, ClientAnswer::Returned(Some(false)));
+    }
+    let reached = scene.d.effects().into_iter().filter(|effect| matches!(effect, Effect::Reached { .. })).count();
+    assert_eq!((reached, scene.d.door.unreachable_clients(), scene.d.door.unreachable_for(key)), (1, 0, None));
+
+    // One that goes while it is announced is not counted any more.
+    assert_eq!(scene.unreached_for(300), 0);
+    assert_eq!(scene.d.door.unreachable_clients(), 1);
+    assert_eq!(scene.unreached_for(600), 1);
+    assert_eq!(scene.d.door.unreachable_clients(), 0);
+}
+
+/// One that only calls, and does, need not be reachable.
+#[test]
+fn a_client_that_calls_is_not_announced_to_be_out_of_reach() {
+    let mut scene = Scene::new();
+    let channel = scene.channel.clone();
+    scene.set(&channel, "GiveUpAfter", 0);
+    let _connection = scene.on_a_connection();
+    scene.supplier(&client("behind a wall"));
+    assert_eq!(scene.unreached_for(600), 0);
+    assert_eq!(scene.d.door.unreachable_clients(), 0);
+}
+
 #[test]
 fn every_client_with_a_reference_is_asked_at_its_interval() {
     let mut scene = Scene::new();

@@ -8,7 +8,7 @@ use giop::ior::{IiopProfile, Ior, Profile};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sort {
     /// Who connects: `consumer` or `supplier`.
-    client: &'static str,
+    pub(crate) client: &'static str,
     /// `push` or `pull`.
     direction: &'static str,
     /// `any`, `structured`, `sequence`; empty for the Event Service.
@@ -20,7 +20,7 @@ impl Sort {
         if self.client == "consumer" { "supplier" } else { "consumer" }
     }
 
-    fn obtain(self, d: &mut Dialogue, channel: &Ior) -> Ior {
+    pub(crate) fn obtain(self, d: &mut Dialogue, channel: &Ior) -> Ior {
         let Self { client, direction, .. } = self;
         let admin = d.object(channel, &format!("for_{client}s"));
         let proxy = self.proxy();
@@ -42,7 +42,7 @@ impl Sort {
         }
     }
 
-    fn disconnect(self, whom: &str) -> String {
+    pub(crate) fn disconnect(self, whom: &str) -> String {
         match self.word {
             "" | "any" => format!("disconnect_{}_{whom}", self.direction),
             word => format!("disconnect_{word}_{}_{whom}", self.direction),
@@ -50,7 +50,7 @@ impl Sort {
     }
 
     /// Whether this service calls the client to have events travel.
-    fn is_called(self) -> bool {
+    pub(crate) fn is_called(self) -> bool {
         (self.client == "consumer") == (self.direction == "push")
     }
 

@@ -1,8 +1,8 @@
 //! Who is told what when something ends.
 
-use super::dialogue::{Dialogue, Expect, STYLES, client, key_of};
-use super::proxies::new_channel;
-use crate::Effect;
+use super::dialogue::{Dialogue, Expect, STYLES, client, key_of, settings};
+use super::proxies::{new_channel, sorts};
+use crate::{Effect, Parting};
 use engine::{DisconnectReason, ProxyKey, Time};
 use giop::ior::Ior;
 use std::time::Duration;
@@ -130,8 +130,41 @@ fn destroying_an_admin_tells_its_clients_only() {
     assert_eq!(scene.told(), expected(&CLIENTS[3..]));
 }
 
+/// Whoever disconnected a proxy was answered, and the object that had been connected to it never heard of it: a supervisor that disconnects
+/// others' proxies left their programs waiting for events. Event Service 1.2, 2.1: the counterpart is told; omniEvents and JacORB do so.
 #[test]
-fn a_client_that_disconnects_is_not_told_what_it_did() {
+fn the_counterpart_of_a_proxy_that_is_disconnected_is_told_behind_the_reply_for_every_kind() {
+    for tells in [true, false] {
+        for sort in sorts() {
+            let mut settings = settings(1);
+            settings.compatibility.tell_on_disconnect = tells;
+            let mut d = Dialogue::with(STYLES[5], settings);
+            let channel = new_channel(&mut d);
+            let counterpart = client("counterpart");
+            for is_known in [true, false] {
+                let proxy = sort.obtain(&mut d, &channel);
+                let needs_one = sort.is_called();
+                let given = if is_known || needs_one { counterpart.clone() } else { Ior::nil() };
+                d.give(&proxy, &sort.connect(), &given).unwrap();
+                let own = if sort.client == "supplier" { "consumer" } else { "supplier" };
+                d.get(&proxy, &sort.disconnect(own));
+                assert_eq!(d.door.take_farewell(), None, "nothing is waited for");
+                let told: Vec<Parting> = std::iter::from_fn(|| d.door.poll_parting()).collect();
+                let is_told = tells && (is_known || needs_one);
+                let operation = sort.disconnect(sort.client);
+                let told: Vec<_> =
+                    told.iter().map(|Parting { to, operation, .. }| (to, (*operation).to_owned())).collect();
+                assert_eq!(told, if is_told { vec![(&counterpart, operation)] } else { vec![] }, "{sort:?}");
+                assert!(!d.effects().iter().any(|effect| matches!(effect, Effect::Call { .. })), "{sort:?}");
+                d.call(&proxy, &sort.disconnect(own), |_| {}).raises("OBJECT_NOT_EXIST");
+                assert_eq!(d.door.poll_parting(), None);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_that_disconnects_is_not_called_before_the_reply() {
     let mut scene = Scene::new();
     let operations = [
         "disconnect_push_supplier",

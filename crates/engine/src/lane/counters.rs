@@ -245,6 +245,8 @@ pub struct OutboxStats {
     pub discards: Discards,
     /// How many times deliveries have failed in a row; 0 if the last did not.
     pub failures: u32,
+    /// When it is disconnected if it goes on failing; nothing if it does not fail, or is tried again without end.
+    pub given_up_at: Option<Time>,
     /// Whether suppliers wait for it.
     pub holds: Option<Holding>,
     /// When the event came that is unanswered, or else that goes next: the oldest, where events go in the order in which they came.

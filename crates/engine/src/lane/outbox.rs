@@ -547,6 +547,7 @@ impl Outbox {
             latency: self.tally.latency,
             discards: self.tally.discards,
             failures: self.trouble.failures,
+            given_up_at: self.given_up_at(),
             holds,
             oldest,
         }

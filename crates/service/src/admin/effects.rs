@@ -19,6 +19,10 @@ pub(crate) enum Effect {
     NotTold(String),
     /// A client was found dead and its proxy is gone.
     Reaped { proxy: ProxyKey, name: String, unreachable_for: Option<Duration> },
+    /// A client has been out of reach for a minute, and is kept.
+    Unreachable { proxy: ProxyKey, name: String, unreachable_for: Duration, left: Option<Duration> },
+    /// Such a client has answered again.
+    Reached { proxy: ProxyKey, name: String, after: Duration },
     /// A client that cannot be asked was not heard of for so long that it was disconnected.
     LetGo { proxy: ProxyKey, side: Side, address: Option<IpAddr>, idle: Duration },
     /// An operator has disconnected a client.
@@ -49,6 +53,21 @@ impl Effect {
                 };
                 (Counter::ClientsReaped, format!("disconnected {name} from {proxy}: {why}"))
             }
+            Self::Unreachable { proxy, name, unreachable_for, left } => {
+                let end = match left {
+                    Some(left) => format!("it is disconnected after {} s more", left.as_secs()),
+                    None => "it stays until an operator lets it go".into(),
+                };
+                let seconds = unreachable_for.as_secs();
+                (
+                    Counter::ClientsFoundUnreachable,
+                    format!("{name} of {proxy} cannot be reached for {seconds} s: {end}"),
+                )
+            }
+            Self::Reached { proxy, name, after } => {
+                let text = format!("{name} of {proxy} is reached again, after {} s", after.as_secs());
+                return Some(LogLine { level: log::Level::Info, counter: None, text });
+            }
             Self::LetGo { proxy, side, address, idle } => {
                 let (counter, what) = match side {
                     Side::Suppliers => (Counter::SuppliersIdle, "supplier"),
@@ -67,5 +86,33 @@ impl Effect {
             }
         };
         Some(LogLine { level: log::Level::Warn, counter: Some(counter), text })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{ChannelId, ProxyId};
+
+    use super::*;
+
+    #[test]
+    fn a_client_out_of_reach_is_announced_as_the_handbook_says_and_counted() {
+        let handbook = include_str!("../../../../docs/operating.md");
+        let (proxy, name) =
+            (ProxyKey { channel: ChannelId(0), proxy: ProxyId(12) }, "10.0.0.7:4711 Consumer7".to_owned());
+        let minute = Duration::from_secs(60);
+        let of =
+            |left| Effect::Unreachable { proxy, name: name.clone(), unreachable_for: minute, left }.line().unwrap();
+        let (limited, endless) = (of(Some(minute)), of(None));
+        assert_eq!(limited.counter, Some(Counter::ClientsFoundUnreachable));
+        let (_, said) = limited.text.split_once(" cannot be reached for 60 s: ").unwrap();
+        assert_eq!(said, "it is disconnected after 60 s more");
+        assert!(endless.text.ends_with(" cannot be reached for 60 s: it stays until an operator lets it go"));
+        let again = Effect::Reached { proxy, name, after: minute }.line().unwrap();
+        assert_eq!((again.level, again.counter), (log::Level::Info, None));
+        assert!(again.text.ends_with(" is reached again, after 60 s"), "{}", again.text);
+        for form in ["| `… cannot be reached for … s: …` |", "| `… is reached again, after … s` |"] {
+            assert!(handbook.contains(form), "{form}");
+        }
     }
 }

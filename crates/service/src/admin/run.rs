@@ -659,6 +659,7 @@ impl Administration {
                 _ => {}
             }
         }
+        self.counters.set(Counter::ClientsUnreachable, self.objects.unreachable_clients() as u64);
         self.answer_withheld();
     }
 

@@ -1,6 +1,7 @@
 //! How consumers stand and what was dropped, put together from what the lanes tell.
 
 use core::cmp::Reverse;
+use core::time::Duration;
 
 use engine::{ChannelId, DiscardReason, Holding, OutboxState, OutboxStats, ProxyKey, Time};
 
@@ -16,10 +17,11 @@ pub(super) fn consumers(
     outboxes: Vec<OutboxStats>,
     now: Time,
     name: impl Fn(ProxyKey) -> String,
+    unreachable_for: impl Fn(ProxyKey) -> Option<Duration>,
 ) -> Vec<ConsumerStanding> {
     let standing = |outbox: OutboxStats| ConsumerStanding {
         name: name(outbox.key),
-        state: standing(outbox.state, outbox.holds, now),
+        state: standing((outbox.state, unreachable_for(outbox.key)), outbox.holds, now),
         outbox,
     };
     told_of(outboxes).into_iter().map(standing).collect()
@@ -90,6 +92,7 @@ pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
             first.elsewhere_events += other.elsewhere_events;
             first.discards.join(&other.discards);
             first.failures = first.failures.max(other.failures);
+            first.given_up_at = first.given_up_at.into_iter().chain(other.given_up_at).min();
             first.oldest = first.oldest.into_iter().chain(other.oldest).min();
             first.holds = [first.holds, other.holds].into_iter().flatten().min_by_key(|holds| holds.since);
         }
@@ -118,10 +121,13 @@ pub fn reason_name(reason: DiscardReason) -> &'static str {
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
-/// What a consumer is doing and, if suppliers wait for it, since when and until when at most.
-fn standing(state: OutboxState, holds: Option<Holding>, now: Time) -> String {
-    let state = state_name(state);
-    let Some(Holding { since, until }) = holds else { return state.to_owned() };
+/// What a consumer is doing, for how long it has been out of reach if it is and, if suppliers wait for it, since when and until when at most.
+fn standing((state, unreachable_for): (OutboxState, Option<Duration>), holds: Option<Holding>, now: Time) -> String {
+    let state = match unreachable_for {
+        Some(time) => format!("{}, UNREACHABLE for {} s", state_name(state), time.as_secs()),
+        None => state_name(state).to_owned(),
+    };
+    let Some(Holding { since, until }) = holds else { return state };
     let held = now.since(since).as_secs();
     let left = match until {
         Some(until) => format!("for {} s more at most", until.since(now).as_secs()),
@@ -145,7 +151,6 @@ pub const fn state_name(state: OutboxState) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use core::time::Duration;
     use engine::{AdminId, ChannelLimits, Form, Hierarchy, Lane, Peer, ProxyId, ProxyKind, SettingsPatch, Side, Want};
 
     /// How the outbox of a consumer stands that has just connected.
@@ -182,12 +187,14 @@ mod tests {
     fn who_holds_suppliers_is_told_with_since_when_and_until_when() {
         let since = Time(0) + Duration::from_secs(5);
         let now = since + Duration::from_secs(12);
-        assert_eq!(standing(OutboxState::Active, None, now), "active");
+        assert_eq!(standing((OutboxState::Active, None), None, now), "active");
+        let unreachable = (OutboxState::BackingOff, Some(Duration::from_secs(75)));
+        assert_eq!(standing(unreachable, None, now), "failing, UNREACHABLE for 75 s");
         let holds = Holding { since, until: Some(since + Duration::from_secs(30)) };
         let text = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
-        assert_eq!(standing(OutboxState::Active, Some(holds), now), text);
+        assert_eq!(standing((OutboxState::Active, None), Some(holds), now), text);
         let holds = Holding { since, until: None };
         let text = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
-        assert_eq!(standing(OutboxState::Suspended, Some(holds), now), text);
+        assert_eq!(standing((OutboxState::Suspended, None), Some(holds), now), text);
     }
 }

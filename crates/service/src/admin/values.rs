@@ -207,7 +207,8 @@ impl Figures {
 pub struct ConsumerStanding {
     /// What it is called in logs.
     pub name: String,
-    /// What it is doing: active, suspended, socket full, failing or disconnected; and, for people, whether suppliers wait for it.
+    /// What it is doing: active, suspended, socket full, failing or disconnected; and, for people, for how long it has been out of reach
+    /// where that is more than a minute, and whether suppliers wait for it.
     pub state: String,
     /// Its numbers. `state` and `holds` of it are those of the lane on which it is worst off.
     pub outbox: OutboxStats,

@@ -32,6 +32,8 @@ pub(crate) enum Sending {
     /// With what is done instead if what it changed is not on disk in time.
     ToClient(LaneThread, ToLane, Option<Instead>),
     ToProgram(SyncSender<Result<Answer, Declined>>, Result<Answer, Declined>),
+    /// What the main lane does behind the answer before it.
+    Then(ToLane),
 }
 
 /// What a client is told instead, and what it has made, which is undone then.

@@ -13,11 +13,11 @@ use client::notify::{
 use client::{Activation, InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::message::{MessageKind, Request};
-use service::Counter;
+use service::{Compatibility, Config, Counter};
 use testing::NextInTime;
 
 use crate::kinds::{Consumer, Model, Supplier, new_channel};
-use crate::peers::{Bare, start, subscribe, wait_until};
+use crate::peers::{Bare, Link, numbered, start, start_with, subscribe, supply, wait_until};
 
 /// Passes on what a supplier's object is told.
 struct Teller(std::sync::Mutex<Sender<(Vec<EventType>, Vec<EventType>)>>);
@@ -153,6 +153,63 @@ fn a_channel_is_destroyed_when_its_clients_know_it_and_a_mute_one_holds_that_up_
             assert!(clients.iter().all(|(told, _)| told.load(Ordering::Acquire)) || early() > before);
         }
     }
+}
+
+/// The operation of the next request on a connection.
+fn next_operation(link: &mut Link) -> (u32, String) {
+    let (header, bytes) = link.message().unwrap();
+    assert_eq!(header.kind, MessageKind::Request);
+    let request = Request::parse(&bytes, &header).unwrap();
+    (request.request_id, String::from_utf8(request.operation.to_vec()).unwrap())
+}
+
+/// A supervisor disconnected another program's proxy, and that program waited for events for ever: its object was never called. Event Service
+/// 1.2, 2.1: it is; once, behind the reply, which does not wait for it.
+#[test]
+fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnected() {
+    let service = start();
+    let consumer = Bare::new();
+    let proxy = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    // It is not called before: nothing was supplied. It does not answer.
+    StructuredProxyPushSupplier::unchecked(proxy.clone()).disconnect_structured_push_supplier().unwrap();
+    assert!(is_gone(&proxy));
+    let mut link = consumer.accept();
+    assert_eq!(next_operation(&mut link).1, "disconnect_structured_push_consumer");
+    // A supplier that pushes, on a connection of its own; and one that answers by disconnecting again.
+    let channel = new_channel(&service);
+    let supplier = Bare::new();
+    let (proxy, _) =
+        channel.default_supplier_admin().unwrap().obtain_notification_push_consumer(ClientType::Structured).unwrap();
+    let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
+    let orb = Orb::new(OrbOptions::default());
+    proxy.connect_structured_push_supplier(Some(&orb.object(supplier.reference("127.0.0.1")))).unwrap();
+    proxy.disconnect_structured_push_consumer().unwrap();
+    let mut link = supplier.accept();
+    let (request, operation) = next_operation(&mut link);
+    assert_eq!(operation, "disconnect_structured_push_supplier");
+    assert!(proxy.disconnect_structured_push_consumer().is_err(), "the proxy is gone");
+    link.reply(request, giop::message::ReplyStatus::NoException, None);
+    // An object whose program has ended keeps nothing up, and nothing is tried again.
+    let gone = Bare::new();
+    let reference = gone.reference("127.0.0.1");
+    let proxy = subscribe(&service, reference, &[]);
+    drop(gone);
+    StructuredProxyPushSupplier::unchecked(proxy.clone()).disconnect_structured_push_supplier().unwrap();
+    assert!(is_gone(&proxy));
+}
+
+/// What TAO's clients do not expect is switched off for them.
+#[test]
+fn nothing_is_told_of_a_disconnection_where_that_is_switched_off() {
+    let compatibility = Compatibility { tell_on_disconnect: false, ..Compatibility::default() };
+    let service = start_with(Config { compatibility, ..Config::default() });
+    let consumer = Bare::new();
+    let first = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    StructuredProxyPushSupplier::unchecked(first.clone()).disconnect_structured_push_supplier().unwrap();
+    // The next thing that it hears is an event, by another proxy.
+    let _second = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    supply(&service).publish(&numbered(7)).unwrap();
+    assert_eq!(next_operation(&mut consumer.accept()).1, "push_structured_event");
 }
 
 /// TAO's service says `OBJECT_NOT_EXIST` with the OMG's minor code 2, which ALMA's suppliers look at; here it was 0.

@@ -263,6 +263,8 @@ pub(super) fn with_defaults(patch: SettingsPatch, default: &SettingsPatch) -> Se
         supplier_linger: patch.supplier_linger.or(default.supplier_linger),
         // It was not said before there were stores.
         connection_reliability: patch.connection_reliability.or(default.connection_reliability),
+        // Nor this while it was without end by default.
+        connection_expiry: patch.connection_expiry.or(default.connection_expiry),
         ..patch
     }
 }

@@ -181,11 +181,25 @@ impl Door {
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
             let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
-            self.restore_settings(Level::Proxy(made, admin.side), &proxy.settings)?;
+            let settings = self.with_former_expiry(channel, proxy);
+            self.restore_settings(Level::Proxy(made, admin.side), &settings)?;
         }
         self.hierarchy.skip_numbers(Numbered::Admins(id), channel.next_admin)?;
         self.hierarchy.skip_numbers(Numbered::Proxies(id), channel.next_proxy)?;
         Ok(())
+    }
+
+    /// What is said of a proxy, and of its connection what held when it was made: that it never expires, where nothing was said of that and
+    /// channels that are made now say otherwise.
+    fn with_former_expiry(&self, channel: &t::Channel, proxy: &t::Proxy) -> t::Settings {
+        let mut settings = proxy.settings.clone();
+        let admin = channel.admins.iter().find(|admin| (admin.side, admin.id) == (proxy.side, proxy.admin));
+        let levels = [Some(&channel.settings), admin.map(|admin| &admin.settings), Some(&settings)];
+        let is_said = levels.into_iter().flatten().any(|settings| settings.connection_expiry_ns.is_some());
+        if !is_said && proxy.client.is_some() && self.delivery.connection_expiry.is_some() {
+            settings.connection_expiry_ns = Some(0);
+        }
+        settings
     }
 
     fn restore_settings(&mut self, level: Level, settings: &t::Settings) -> Result<(), Raised> {

@@ -26,6 +26,13 @@ impl Outbox {
         !limit.is_zero() && now.since(self.trouble.failing_since) >= limit
     }
 
+    /// When it is to be given up if it goes on failing; nothing if it does not fail, or for ever.
+    pub(in crate::lane) fn given_up_at(&self) -> Option<Time> {
+        let limit = self.terms.settings.gives_up_after();
+        let is_limited = self.trouble.failures > 0 && !limit.is_zero();
+        is_limited.then(|| self.trouble.failing_since + limit)
+    }
+
     /// When a time limit that begins now is over; [`Entry::NEVER`] if it never is. If remote filters are asked first, they
     /// have theirs before it.
     #[inline]

@@ -3,6 +3,7 @@
 use crate::admin::run::{Administration, Withheld};
 use crate::admin::waiting::{Late, Sending};
 use crate::counters::Counter;
+use crate::lane::links::mail::{LaneThread, ToLane};
 use crate::time;
 
 impl Administration {
@@ -11,6 +12,7 @@ impl Administration {
             Sending::ToClient(lane, letter, _) => _ = self.roster.post(lane, letter),
             // Nobody waits any more if it cannot be sent.
             Sending::ToProgram(to, answer) => _ = to.try_send(answer),
+            Sending::Then(letter) => _ = self.roster.post(LaneThread::MAIN, letter),
         }
     }
 
@@ -57,13 +59,29 @@ impl Administration {
         }
     }
 
-    /// An answer goes when what it speaks of is published, or when clients have been told of it, too.
+    /// An answer goes when what it speaks of is published, or when clients have been told of it, too. What follows from it goes behind it.
     pub(super) fn send_when_told(&mut self, answer: Sending) {
         match (self.objects.take_farewell(), self.objects.take_unpublished()) {
             (Some(farewell), _) => _ = self.answers.untold.insert(farewell, answer),
-            (None, Some(changed)) => self.answers.unpublished.push((changed, answer)),
-            (None, None) => self.answers.done.push(answer),
+            (None, Some(changed)) => {
+                self.answers.unpublished.push((changed.clone(), answer));
+                while let Some(then) = self.poll_parting() {
+                    self.answers.unpublished.push((changed.clone(), then));
+                }
+            }
+            (None, None) => {
+                self.answers.done.push(answer);
+                while let Some(then) = self.poll_parting() {
+                    self.answers.done.push(then);
+                }
+            }
         }
+    }
+
+    /// The next call that goes behind the answer to the last request.
+    fn poll_parting(&mut self) -> Option<Sending> {
+        let (call, what) = self.objects.poll_parting()?;
+        Some(Sending::Then(ToLane::Call { call, what }))
     }
 
     /// Lets the answers go whose requests' changes are published. Those stay that wait for one that concerns very many.

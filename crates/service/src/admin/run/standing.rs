@@ -43,7 +43,12 @@ impl Administration {
         if waiting.is_empty() {
             return self.survey();
         }
-        let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key));
+        let consumers = statistics::consumers(
+            survey.outboxes,
+            self.now(),
+            |key| self.name(key),
+            |key| self.objects.unreachable_for(key),
+        );
         let drops = statistics::drops(survey.drops, |key| self.name(key));
         let beyond = survey.drops_beyond;
         for (query, waiting) in waiting {

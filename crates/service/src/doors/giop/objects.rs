@@ -54,6 +54,8 @@ pub(crate) struct Objects {
 enum Purpose {
     /// Telling a client something; how it went is only logged.
     Telling { operation: &'static str, whom: String, farewell: Option<Farewell> },
+    /// Telling a client that it has disconnected; how it went is of interest to nothing.
+    Parting,
     /// Asking a client something that the door wants to know.
     Asking(Question),
     /// Binding the factory in the outside naming service.
@@ -287,6 +289,16 @@ impl Objects {
         self.door.name(what, key)
     }
 
+    /// How many clients are announced to be out of reach.
+    pub(crate) const fn unreachable_clients(&self) -> usize {
+        self.door.unreachable_clients()
+    }
+
+    /// For how long a proxy's client has been out of reach, if that is announced.
+    pub(crate) fn unreachable_for(&self, key: ProxyKey) -> Option<Duration> {
+        self.door.unreachable_for(key)
+    }
+
     /// What a channel is called by its creator, if at all; nothing if there is no such channel.
     pub(crate) fn channel_name(&self, channel: ChannelId) -> Option<Option<String>> {
         self.door.hierarchy().channel(channel).ok()?;
@@ -409,6 +421,10 @@ impl Objects {
                 corba::Effect::Reaped { proxy, name, unreachable_for } => {
                     Effect::Reaped { proxy, name, unreachable_for }
                 }
+                corba::Effect::Unreachable { proxy, name, unreachable_for, left } => {
+                    Effect::Unreachable { proxy, name, unreachable_for, left }
+                }
+                corba::Effect::Reached { proxy, name, after } => Effect::Reached { proxy, name, after },
                 corba::Effect::LetGo { proxy, side, address, idle } => Effect::LetGo { proxy, side, address, idle },
                 corba::Effect::Remark(text) => Effect::Remark(text),
                 corba::Effect::Dismissed { name, by } => Effect::Dismissed { name, by: by.to_string() },
@@ -422,6 +438,15 @@ impl Objects {
             });
         }
         None
+    }
+
+    /// The next call, and its number, that goes behind the answer to the last request.
+    pub(crate) fn poll_parting(&mut self) -> Option<(u64, Call)> {
+        let corba::Parting { to, by, operation } = self.door.poll_parting()?;
+        match self.begin((to, by), operation, Vec::new(), Purpose::Parting) {
+            Effect::Call(call, what) => Some((call, what)),
+            _ => None,
+        }
     }
 
     /// Notes a call, of an object of which a client gave the reference if that is known.
@@ -441,7 +466,7 @@ impl Objects {
     /// A call has ended.
     pub(crate) fn handle_giop_returned(&mut self, call: u64, result: Result<Reply, CallFailure>) {
         match (self.calls.remove(&call), result) {
-            (None, _) => {}
+            (None | Some(Purpose::Parting), _) => {}
             (Some(Purpose::Telling { operation, whom, farewell }), result) => {
                 if let Some(farewell) = farewell {
                     self.door.handle_told(farewell);
