@@ -287,6 +287,7 @@ mod tests {
             proxy: 2,
             name: "consumer proxy 2 of channel 3 (127.0.0.1:4711)".into(),
             state: "active".into(),
+            same_as: None,
             unreachable_s: None,
             holds: None,
             backlog_events: 12,

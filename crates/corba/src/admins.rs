@@ -100,7 +100,8 @@ fn get_proxy(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writ
     let id = read_id(&mut args)?;
     args.finish("the arguments of an operation that looks up a proxy")?;
     let admin = on.admin()?;
-    let proxy = id.map(ProxyId).filter(|proxy| door.is_notification_proxy(admin, *proxy));
+    let named = id.map(|id| door.found_by(ProxyKey { channel: admin.channel, proxy: ProxyId(id) }).proxy);
+    let proxy = named.filter(|proxy| door.is_notification_proxy(admin, *proxy));
     let proxy = ProxyKey { channel: admin.channel, proxy: proxy.ok_or(UserException::ProxyNotFound)? };
     door.reference(Target::Proxy(proxy, admin.side))?.write(reply);
     Ok(())

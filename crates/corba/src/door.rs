@@ -19,6 +19,7 @@ mod probes;
 mod reconnection;
 mod rescheduling;
 mod settings;
+mod takeover;
 mod teardown;
 mod topology;
 mod undoing;
@@ -48,6 +49,8 @@ use self::probes::Probes;
 pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
 use self::rescheduling::Rescheduling;
+pub use self::takeover::Line;
+use self::takeover::{Aliases, Deaths, Known};
 use self::teardown::Teardowns;
 pub use self::teardown::Unpublished;
 pub use self::topology::RestoredStanding;
@@ -149,7 +152,15 @@ pub struct Door {
     /// Whoever is connected and gave a reference.
     clients: HashMap<Peer, Client>,
     /// Clients that were restored and have not connected anew.
-    restored: clients::Restored,
+    restored: Known,
+    /// All that are connected and gave a reference.
+    known: Known,
+    /// Where clients have died.
+    deaths: Deaths,
+    /// By which other keys proxies are found.
+    aliases: Aliases,
+    /// The connection on which the request came that is being executed, if that is known.
+    line: Option<Arc<Line>>,
     /// Proxies whose clients were restored.
     former: topology::Former,
     /// Clients of other doors.
@@ -217,6 +228,8 @@ pub struct Directory {
     pub peers: Arc<Peers>,
     /// The number that has to be in the keys of a channel's proxies.
     pub nonces: Arc<HashMap<ChannelId, u32>>,
+    /// Proxies that are found by the keys of others, which were taken over.
+    pub aliases: Arc<HashMap<ProxyKey, ProxyKey>>,
 }
 
 impl Directory {
@@ -226,7 +239,10 @@ impl Directory {
     pub fn proxy(&self, key: &ObjectKey) -> Option<ProxyKey> {
         match *key {
             ObjectKey::Proxy { channel, nonce, proxy } if self.nonces.get(&channel) == Some(&nonce) => {
-                Some(ProxyKey { channel, proxy })
+                let key = ProxyKey { channel, proxy };
+                // As a rule there are none.
+                let alias = if self.aliases.is_empty() { None } else { self.aliases.get(&key) };
+                Some(alias.copied().unwrap_or(key))
             }
             _ => None,
         }
@@ -288,7 +304,11 @@ impl Door {
             unknown: BTreeMap::new(),
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
-            restored: clients::Restored::default(),
+            restored: Known::default(),
+            known: Known::default(),
+            deaths: Deaths::default(),
+            aliases: Aliases::default(),
+            line: None,
             former: topology::Former::default(),
             guests: HashMap::new(),
             reconnection: Reconnection::default(),
@@ -410,8 +430,9 @@ impl Door {
         };
         (self.peers_changed, self.nonces_changed) = (false, false);
         self.guard.take_changed();
+        let aliases = Arc::clone(self.aliases.published());
         let access = self.guard.access().cloned();
-        let published = Published { routing, directory: Directory { peers, nonces }, access };
+        let published = Published { routing, directory: Directory { peers, nonces, aliases }, access };
         self.published = Some(published.clone());
         Some(published)
     }

@@ -17,5 +17,6 @@ mod proxies;
 mod restart;
 mod restored;
 mod scheduling;
+mod takeover;
 mod teardown;
 mod topology;

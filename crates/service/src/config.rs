@@ -121,6 +121,9 @@ pub struct Compatibility {
     /// Whether a client that disconnects its proxy has the object with which it connected called by `disconnect_…`, as the Event Service says
     /// and omniEvents and JacORB do; TAO's Notification Service does not. Default true.
     pub tell_on_disconnect: bool,
+    /// Whether a client that connects its object anew, after its earlier life has ended, takes the place of that life's proxy, so that it gets
+    /// each event once. Default true.
+    pub take_over: bool,
     /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1 to
     /// 255 octets. Default `NotifyEventChannelFactory`.
     pub factory_name: String,
@@ -246,6 +249,7 @@ impl Default for Compatibility {
             default_admins_or: false,
             monitor_control: false,
             tell_on_disconnect: true,
+            take_over: true,
             factory_name: "NotifyEventChannelFactory".into(),
         }
     }

@@ -28,6 +28,10 @@ impl From<corba::Published> for Published {
 impl Published {
     /// What is published where nobody is called.
     pub(crate) fn of(routing: Arc<Snapshot>) -> Self {
-        Self { routing, giop: corba::Directory { peers: Arc::default(), nonces: Arc::default() }, access: None }
+        Self {
+            routing,
+            giop: corba::Directory { peers: Arc::default(), nonces: Arc::default(), aliases: Arc::default() },
+            access: None,
+        }
     }
 }

@@ -710,6 +710,7 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
                 default_admins_or: it.default_admins_or,
                 monitor_control: it.monitor_control,
                 tell_on_disconnect: it.tell_on_disconnect,
+                take_over: it.take_over,
                 factory_name: it.factory_name.clone(),
             }
         },

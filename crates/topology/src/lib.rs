@@ -211,6 +211,9 @@ pub struct Proxy {
     /// Whether its client is not told of changes of offers or subscriptions.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub silenced: bool,
+    /// The numbers of proxies that it has taken the place of, and by whose keys it is found, too; left out if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<u32>,
     /// Who is connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,

@@ -24,6 +24,8 @@ pub(crate) struct Standing {
     pub(crate) name: String,
     /// What it is doing: `active`, `suspended`, `socket full`, `failing` or `disconnected`.
     pub(crate) state: String,
+    /// Another proxy of its channel to which the same object is connected.
+    pub(crate) same_as: Option<u32>,
     /// For how many seconds it has been out of reach, where that is announced.
     pub(crate) unreachable_s: Option<u64>,
     /// That suppliers wait for it, if they do.
@@ -86,6 +88,9 @@ impl Standing {
     /// What it is doing and whom it holds, for people.
     pub(crate) fn describe(&self) -> String {
         let mut text = clean(&self.state);
+        if let Some(other) = self.same_as {
+            let _ = write!(text, ", SAME REFERENCE as proxy {other}");
+        }
         if let Some(seconds) = self.unreachable_s {
             let _ = write!(text, ", UNREACHABLE for {seconds} s");
         }
@@ -106,8 +111,12 @@ impl Standing {
     pub(crate) fn write_state(&self, out: &mut String) {
         out.push_str(",\"state\":");
         json::text(out, &self.state);
-        let unreachable = self.unreachable_s.map_or_else(|| "null".to_owned(), |seconds| seconds.to_string());
-        let _ = write!(out, ",\"unreachable_seconds\":{unreachable},\"holds_suppliers\":");
+        let numbers = [("same_reference_as", self.same_as.map(u64::from)), ("unreachable_seconds", self.unreachable_s)];
+        for (name, number) in numbers {
+            let number = number.map_or_else(|| "null".to_owned(), |number| number.to_string());
+            let _ = write!(out, ",\"{name}\":{number}");
+        }
+        out.push_str(",\"holds_suppliers\":");
         match self.holds {
             None => out.push_str("null"),
             Some(Holds { for_s, left_s }) => {
@@ -120,14 +129,15 @@ impl Standing {
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
         let (channel, proxy, name) = (reader.u32()?, reader.u32()?, reader.text()?);
-        let (state, unreachable_s, holds) = told_state(&reader.text()?);
+        let told = told_state(&reader.text()?);
         Ok(Self {
             channel,
             proxy,
             name,
-            state,
-            unreachable_s,
-            holds,
+            state: told.doing,
+            same_as: told.same_as,
+            unreachable_s: told.unreachable_s,
+            holds: told.holds,
             backlog_events: reader.u64()?,
             backlog_bytes: reader.u64()?,
             delivered: reader.u64()?,
@@ -146,17 +156,27 @@ impl Standing {
     }
 }
 
-/// What a consumer is doing, for how many seconds it has been out of reach and whom it holds, of `failing, UNREACHABLE for 75 s` or `active, HOLDS SUPPLIERS for 12 s, for 18 s more at most`
+/// What a consumer's state says.
+struct Told {
+    doing: String,
+    same_as: Option<u32>,
+    unreachable_s: Option<u64>,
+    holds: Option<Holds>,
+}
+
+/// The parts of `failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s` or `active, HOLDS SUPPLIERS for 12 s, for 18 s more at most`
 /// (`docs/idl/Campanile.idl`). What a later service says otherwise is left as it is.
-fn told_state(text: &str) -> (String, Option<u64>, Option<Holds>) {
-    let (state, holds) = told_hold(text);
-    let unreachable = state
-        .split_once(", UNREACHABLE for ")
-        .and_then(|(doing, rest)| Some((doing, rest.strip_suffix(" s")?.parse().ok()?)));
-    match unreachable {
-        Some((doing, seconds)) => (doing.to_owned(), Some(seconds), holds),
-        None => (state, None, holds),
-    }
+fn told_state(text: &str) -> Told {
+    let (mut doing, holds) = told_hold(text);
+    let mut take = |before: &str, behind: &str| -> Option<u64> {
+        let (rest, told) = doing.split_once(before)?;
+        let number = told.strip_suffix(behind)?.parse().ok()?;
+        doing = rest.to_owned();
+        Some(number)
+    };
+    let unreachable_s = take(", UNREACHABLE for ", " s");
+    let same_as = take(", SAME REFERENCE as proxy ", "").and_then(|number| u32::try_from(number).ok());
+    Told { doing, same_as, unreachable_s, holds }
 }
 
 fn told_hold(text: &str) -> (String, Option<Holds>) {
@@ -299,22 +319,24 @@ mod tests {
             (until, "active", r#"{"for_seconds":12,"seconds_left":18}"#, Some(Some(18))),
             (for_ever, "suspended", r#"{"for_seconds":12,"seconds_left":null}"#, Some(None)),
             ("failing, UNREACHABLE for 75 s", "failing", "null", None),
+            ("active, SAME REFERENCE as proxy 12", "active", "null", None),
+            ("failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s", "failing", "null", None),
             ("new, HOLDS SUPPLIERS for ever", "new, HOLDS SUPPLIERS for ever", "null", None),
         ];
         for (told, state, json, left) in cases {
-            let (state_told, unreachable_s, holds) = told_state(told);
-            let standing = Standing { state: state_told, unreachable_s, holds, ..Standing::default() };
+            let Told { doing, same_as, unreachable_s, holds } = told_state(told);
+            let standing = Standing { state: doing, same_as, unreachable_s, holds, ..Standing::default() };
             assert_eq!((standing.state.as_str(), standing.holds.map(|holds| holds.left_s)), (state, left));
             assert_eq!(standing.describe(), told);
             let mut out = String::new();
             standing.write_state(&mut out);
-            let unreachable = unreachable_s.map_or_else(|| "null".to_owned(), |seconds| seconds.to_string());
-            assert_eq!(
-                out,
-                format!(
-                    ",\"state\":\"{state}\",\"unreachable_seconds\":{unreachable},\"holds_suppliers\":{json},\"restored\":null"
-                )
+            let number = |number: Option<u64>| number.map_or_else(|| "null".to_owned(), |number| number.to_string());
+            let expected = format!(
+                ",\"state\":\"{state}\",\"same_reference_as\":{},\"unreachable_seconds\":{},\"holds_suppliers\":{json},\"restored\":null",
+                number(same_as.map(u64::from)),
+                number(unreachable_s)
             );
+            assert_eq!(out, expected);
         }
     }
 

@@ -37,6 +37,7 @@ fn almas_command_line_is_done_as_it_means() {
         default_admins_or: true,
         monitor_control: false,
         tell_on_disconnect: false,
+        take_over: true,
         factory_name: "LoggingNotifyEventChannelFactory".into(),
     };
     assert_eq!(config.compatibility, expected);

@@ -433,6 +433,12 @@ impl Door {
         self.ledger.owner(thing).is_none_or(|owner| is_same(&owner, account))
     }
 
+    /// Whether whoever asks may take the place of a proxy's client: it is its own, or there are no rules.
+    pub(super) fn may_replace(&self, key: ProxyKey, side: Side) -> bool {
+        self.guard.access.is_none()
+            || self.principal.as_ref().is_none_or(|asker| self.is_own(Target::Proxy(key, side), asker))
+    }
+
     /// A thing is whoever's asks from now on.
     pub(crate) fn note_owner(&mut self, thing: Thing) {
         if let Some(principal) = &self.principal {

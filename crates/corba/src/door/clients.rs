@@ -3,6 +3,7 @@
 use super::changes::Told;
 use super::farewells::Farewell;
 use super::probes::Health;
+use super::takeover::Line;
 use super::{Door, Effect, Parting, PeerAddress, Thing, octets_of_reference, weights};
 use crate::event::{want_for, want_for_pulling};
 use crate::exceptions::{Raised, UserException};
@@ -12,10 +13,8 @@ use crate::remarks::remark;
 use crate::table::{Target, client_has};
 use engine::{ChannelId, FilterTarget, Peer, ProxyKey, ProxyState, Removed, Side, Time, Want};
 use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A client that gave a reference when it connected.
 #[derive(Clone, Debug)]
@@ -27,6 +26,12 @@ pub(super) struct Client {
     pub(super) told: Told,
     /// Whether it is alive, as far as is known.
     pub(super) health: Health,
+    /// The connection on which it connected, if that is known.
+    pub(super) line: Option<Arc<Line>>,
+    /// When it connected.
+    pub(super) connected: Time,
+    /// Since when deliveries to it fail, or questions to it, if they do.
+    pub(super) failing_since: Option<Time>,
     /// Where it is a proxy of this service: from which channel to which its events go.
     link: Option<Link>,
 }
@@ -48,40 +53,6 @@ pub(super) enum Tell {
     AndWait(Farewell),
 }
 
-/// Clients that were restored after a restart, by whom they are known: their channel, their side and a hash of their reference.
-///
-/// Many programs connect anew when their service has been away, to a proxy that they make for that: they would get each event twice. They do so
-/// within [`ANEW_WITHIN`] of the start. Whoever connects later wants another connection beside the one that it has.
-#[derive(Debug, Default)]
-pub(super) struct Restored(HashMap<(ChannelId, Side, u64), BTreeSet<ProxyKey>>);
-
-/// So long after the start a client that connects with a reference of a former one is taken for that. That the former one takes events does
-/// not say that its client will not connect anew: its object is the same.
-const ANEW_WITHIN: Duration = Duration::from_secs(3_600);
-
-impl Restored {
-    fn known(channel: ChannelId, side: Side, reference: &Ior) -> (ChannelId, Side, u64) {
-        let mut hasher = DefaultHasher::new();
-        reference.hash(&mut hasher);
-        (channel, side, hasher.finish())
-    }
-
-    /// One was restored.
-    pub(super) fn note(&mut self, key: ProxyKey, side: Side, reference: &Ior) {
-        if reference.iiop().is_some() {
-            self.0.entry(Self::known(key.channel, side, reference)).or_default().insert(key);
-        }
-    }
-
-    /// A proxy of one that connects anew: of several with its reference the last that was made.
-    fn take(&mut self, channel: ChannelId, side: Side, reference: &Ior) -> Option<ProxyKey> {
-        if self.0.is_empty() {
-            return None;
-        }
-        self.0.get_mut(&Self::known(channel, side, reference))?.pop_last()
-    }
-}
-
 impl Door {
     pub(crate) fn is_connected(&self, key: ProxyKey) -> Result<bool, Raised> {
         Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
@@ -98,6 +69,9 @@ impl Door {
     }
 
     fn connect_as(&mut self, key: ProxyKey, client: Ior, anew: bool) -> Result<(), Raised> {
+        if anew && self.succeed(key, &client)? {
+            return Ok(());
+        }
         let octets = weights::CLIENT + octets_of_reference(&client);
         self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client))?;
         if self.hierarchy.proxy(key)?.side == Side::Consumers {
@@ -123,7 +97,7 @@ impl Door {
         self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
         self.note_owner(Thing::Proxy(key));
         self.permit_connected(key);
-        self.have_former_give_way(key, side, &client);
+        self.take_over(key, side, &client);
         self.have_namesake_give_way(key);
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
             self.hierarchy.note_in_order(key)?;
@@ -144,8 +118,10 @@ impl Door {
                 self.peers.insert(peer, Arc::clone(&address));
                 self.peers_changed = true;
             }
-            let health = Health::default();
-            self.clients.insert(peer, Client { proxy: key, side, address, told, health, link });
+            self.known.note(key, side, &address.ior);
+            let (health, line, connected) = (Health::default(), self.line.clone(), self.time);
+            let client = Client { proxy: key, side, address, told, health, line, connected, failing_since: None, link };
+            self.clients.insert(peer, client);
             self.tell_what_changed_since_it_asked(peer);
             self.begin_probes(peer);
         }
@@ -154,28 +130,6 @@ impl Door {
             format!("{} is connected{from}", door.name(side_name(side), key))
         });
         Ok(())
-    }
-
-    /// Drops the proxy that a client had before a restart and has not disconnected, now that it is connected to another one of the same
-    /// channel.
-    fn have_former_give_way(&mut self, key: ProxyKey, side: Side, client: &Ior) {
-        if self.time > Time::default() + ANEW_WITHIN {
-            self.restored = Restored::default();
-        }
-        let Some(former) = self.restored.take(key.channel, side, client) else { return };
-        // Its client supplies by it, or pulls from it.
-        if self.is_in_use(former) {
-            return;
-        }
-        let peer = self.hierarchy.proxy(former).ok().and_then(|proxy| proxy.peer);
-        let is_its = peer.and_then(|peer| self.clients.get(&peer)).is_some_and(|former| former.address.ior == *client);
-        if former != key
-            && is_its
-            && let Ok(removed) = self.hierarchy.destroy_proxy(former)
-        {
-            remark!(Info, "{} gives way to proxy {}, to which its client has connected anew", former, key.proxy.0);
-            self.forget(&removed, Tell::No);
-        }
     }
 
     pub(crate) fn suspend(&mut self, key: ProxyKey) -> Result<(), Raised> {
@@ -214,6 +168,7 @@ impl Door {
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
         self.callers_mut(removed.side).forget(removed.key);
         self.former.forget(removed.key);
+        self.aliases.forget(removed.key);
         self.forget_guest(removed, tell);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
@@ -224,6 +179,7 @@ impl Door {
         });
         let Some((peer, client)) = client else { return };
         self.probes.forget(peer, client.health);
+        self.known.forget(removed.key, removed.side, &client.address.ior);
         if tell != Tell::No {
             let to = client.address.ior.clone();
             let by = client.address.by.clone();
@@ -242,7 +198,7 @@ impl Door {
     }
 
     /// Refuses a client that is to be called and cannot be, or whose reference says that it has another interface.
-    fn check_called(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<(), Raised> {
+    pub(super) fn check_called(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<(), Raised> {
         if client.iiop().is_none() {
             // Nowhere to push to or to pull from: the IDL of the Event Service asks for this exception.
             return Err(Raised::bad_param());

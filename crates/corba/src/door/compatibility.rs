@@ -22,6 +22,9 @@ pub struct Compatibility {
     /// A client that disconnects its proxy has the reference with which it connected called by `disconnect_…`, as the Event Service has it
     /// (1.2, 2.1.1) and omniEvents and JacORB do; TAO's Notification Service does not. On by default.
     pub tell_on_disconnect: bool,
+    /// A client that connects its object anew, after its earlier life has ended, takes the place of that life's proxy, so that it gets each
+    /// event once. On by default.
+    pub take_over: bool,
     /// What the factory is called: in the naming service, as a bootstrap key, and in the names of statistics. Default
     /// `NotifyEventChannelFactory`.
     pub factory_name: String,
@@ -35,6 +38,7 @@ impl Default for Compatibility {
             default_admins_or: false,
             monitor_control: false,
             tell_on_disconnect: true,
+            take_over: true,
             factory_name: crate::keys::FACTORY_TAO.to_owned(),
         }
     }

@@ -65,6 +65,11 @@ impl Health {
         self.heard
     }
 
+    /// Since when it could not be reached, if it cannot.
+    pub(super) const fn unreachable_since(&self) -> Option<Time> {
+        self.unreachable_since
+    }
+
     /// Whether one that cannot be reached is dead: since it has to be called, or was reached before.
     pub(super) fn has_to_be_reached(&self, address: &PeerAddress) -> bool {
         self.was_reached || !address.operation.is_empty()

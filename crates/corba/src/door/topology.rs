@@ -159,8 +159,15 @@ impl Door {
             settings: self.exported_settings(Level::Proxy(key, proxy.side), &proxy.patch),
             selection: self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached),
             silenced: self.changes.is_silenced(key),
+            aliases: self.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),
             client,
         })
+    }
+
+    /// What a proxy subscribes to or offers, and its filters.
+    pub(super) fn exported_selection_of(&self, key: ProxyKey) -> Option<t::Selection> {
+        let proxy = self.hierarchy.proxy(key).ok()?;
+        Some(self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached))
     }
 
     fn exported_selection(&self, target: FilterTarget, types: &Subscription, attached: &Attached) -> t::Selection {

@@ -313,6 +313,27 @@ impl Hierarchy {
         Ok(id)
     }
 
+    /// Has two proxies have each other's filters and mapping filters, under the ids that they have.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn exchange_attached(&mut self, one: ProxyKey, other: ProxyKey) -> Result<(), Refusal> {
+        let targets = [FilterTarget::Proxy(one), FilterTarget::Proxy(other)];
+        let [first, second] = targets;
+        let had = [self.attached(first)?.clone(), self.attached(second)?.clone()];
+        for (target, attached) in targets.into_iter().zip(&had) {
+            self.filters.forget_all(attached, target);
+        }
+        for (target, attached) in targets.into_iter().zip(had.iter().rev()) {
+            self.change_attached(target, |place| *place = attached.clone())?;
+            for filter in attached.local() {
+                self.filters.note(filter, target);
+            }
+        }
+        Ok(())
+    }
+
     /// Detaches a filter; says which.
     ///
     /// # Errors

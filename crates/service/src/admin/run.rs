@@ -498,6 +498,7 @@ impl Administration {
             ToAdministration::Notice(notice, why) => self.note(&notice, why.as_deref()),
             ToAdministration::Supplier { key, news } => self.note_supplier(key, &news),
             ToAdministration::Returned { call, how } => self.objects.handle_returned(call, how),
+            ToAdministration::Died(host, port) => self.objects.note_death(host, port),
             ToAdministration::Pulse(lane, finding) => {
                 let (level, text) = finding.describe(&lane);
                 log::log!(level, "{text}");
@@ -600,6 +601,11 @@ impl Administration {
             }
             self.objects.handle_disconnected(*key, *reason);
         } else {
+            match notice {
+                Notice::ConsumerFailing { key, .. } => self.objects.note_failing(*key, true),
+                Notice::ConsumerRecovered { key, .. } => self.objects.note_failing(*key, false),
+                _ => {}
+            }
             if matches!(notice, Notice::WaitedOut { .. }) {
                 self.counters.add(Counter::ConsumersWaitedOut, 1);
             }
@@ -618,6 +624,7 @@ impl Administration {
             }
             self.objects.handle_disconnected(key, *reason);
         } else {
+            self.objects.note_failing(key, matches!(news, SupplierNews::Failing { .. }));
             // The lane has seen to it that they are not too many.
             log::log!(level, "{text}");
         }

@@ -12,16 +12,25 @@ use crate::lane::links::mail::NamedDrops;
 /// Consumers that are told of in one answer.
 const CONSUMERS_MAX: usize = 8_192;
 
+/// What is known of a consumer's client beside its deliveries.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfClient {
+    /// For how long it has been out of reach, if that is announced.
+    pub(super) unreachable_for: Option<Duration>,
+    /// Another proxy of the same channel to which the same object is connected.
+    pub(super) duplicate_of: Option<ProxyKey>,
+}
+
 /// How the consumers stand that are told of.
 pub(super) fn consumers(
     outboxes: Vec<OutboxStats>,
     now: Time,
     name: impl Fn(ProxyKey) -> String,
-    unreachable_for: impl Fn(ProxyKey) -> Option<Duration>,
+    of_client: impl Fn(ProxyKey) -> OfClient,
 ) -> Vec<ConsumerStanding> {
     let standing = |outbox: OutboxStats| ConsumerStanding {
         name: name(outbox.key),
-        state: standing((outbox.state, unreachable_for(outbox.key)), outbox.holds, now),
+        state: standing((outbox.state, of_client(outbox.key)), outbox.holds, now),
         outbox,
     };
     told_of(outboxes).into_iter().map(standing).collect()
@@ -121,12 +130,17 @@ pub fn reason_name(reason: DiscardReason) -> &'static str {
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
-/// What a consumer is doing, for how long it has been out of reach if it is and, if suppliers wait for it, since when and until when at most.
-fn standing((state, unreachable_for): (OutboxState, Option<Duration>), holds: Option<Holding>, now: Time) -> String {
-    let state = match unreachable_for {
-        Some(time) => format!("{}, UNREACHABLE for {} s", state_name(state), time.as_secs()),
-        None => state_name(state).to_owned(),
-    };
+/// What a consumer is doing, whether its object is connected to another proxy as well, for how long it has been out of reach if it is and, if
+/// suppliers wait for it, since when and until when at most.
+fn standing((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
+    let mut text = state_name(state).to_owned();
+    if let Some(other) = client.duplicate_of {
+        text.push_str(&format!(", SAME REFERENCE as proxy {}", other.proxy.0));
+    }
+    if let Some(time) = client.unreachable_for {
+        text.push_str(&format!(", UNREACHABLE for {} s", time.as_secs()));
+    }
+    let state = text;
     let Some(Holding { since, until }) = holds else { return state };
     let held = now.since(since).as_secs();
     let left = match until {
@@ -187,14 +201,18 @@ mod tests {
     fn who_holds_suppliers_is_told_with_since_when_and_until_when() {
         let since = Time(0) + Duration::from_secs(5);
         let now = since + Duration::from_secs(12);
-        assert_eq!(standing((OutboxState::Active, None), None, now), "active");
-        let unreachable = (OutboxState::BackingOff, Some(Duration::from_secs(75)));
-        assert_eq!(standing(unreachable, None, now), "failing, UNREACHABLE for 75 s");
+        assert_eq!(standing((OutboxState::Active, OfClient::default()), None, now), "active");
+        let gone = OfClient { unreachable_for: Some(Duration::from_secs(75)), ..OfClient::default() };
+        assert_eq!(standing((OutboxState::BackingOff, gone), None, now), "failing, UNREACHABLE for 75 s");
+        let twice = ProxyKey { channel: ChannelId(0), proxy: ProxyId(12) };
+        let both = OfClient { duplicate_of: Some(twice), ..gone };
+        let text = "failing, SAME REFERENCE as proxy 12, UNREACHABLE for 75 s";
+        assert_eq!(standing((OutboxState::BackingOff, both), None, now), text);
         let holds = Holding { since, until: Some(since + Duration::from_secs(30)) };
         let text = "active, HOLDS SUPPLIERS for 12 s, for 18 s more at most";
-        assert_eq!(standing((OutboxState::Active, None), Some(holds), now), text);
+        assert_eq!(standing((OutboxState::Active, OfClient::default()), Some(holds), now), text);
         let holds = Holding { since, until: None };
         let text = "suspended, HOLDS SUPPLIERS for 12 s, and it is not disconnected for that";
-        assert_eq!(standing((OutboxState::Suspended, None), Some(holds), now), text);
+        assert_eq!(standing((OutboxState::Suspended, OfClient::default()), Some(holds), now), text);
     }
 }

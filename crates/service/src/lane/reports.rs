@@ -100,6 +100,13 @@ impl Reports {
         may
     }
 
+    /// Tells that a connection to clients at an address has ended as that of a process which dies; nothing, while very much waits to be told.
+    pub(crate) fn died(&mut self, host: &str, port: u16) {
+        if self.waiting.len() < LINES_WAITING_MAX {
+            self.waiting.push_back(ToAdministration::Died(host.to_owned(), port));
+        }
+    }
+
     /// Hands over as much as there is room for.
     pub(crate) fn hand_over(&mut self, administration: &mut Post<ToAdministration>, now: Time) {
         for allowance in [&mut self.connections, &mut self.consumers, &mut self.remarks, &mut self.denied] {

@@ -30,6 +30,7 @@ mod priorities;
 mod publishing;
 mod pulling;
 mod remote_filters;
+mod returning;
 mod sequences;
 mod stopping;
 mod telling;

@@ -181,6 +181,9 @@ impl Door {
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
             let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
+            for alias in &proxy.aliases {
+                self.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
+            }
             let settings = self.with_former_expiry(channel, proxy);
             self.restore_settings(Level::Proxy(made, admin.side), &settings)?;
         }

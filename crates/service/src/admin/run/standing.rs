@@ -3,7 +3,7 @@
 use engine::{ChannelId, OutboxStats, Undelivered};
 
 use crate::admin::run::{Administration, Answers};
-use crate::admin::statistics;
+use crate::admin::statistics::{self, OfClient};
 use crate::admin::values::{Answer, ChannelStanding, Figures, Query};
 use crate::admin::waiting::Waiting;
 use crate::lane::draining::LookedAt;
@@ -43,12 +43,11 @@ impl Administration {
         if waiting.is_empty() {
             return self.survey();
         }
-        let consumers = statistics::consumers(
-            survey.outboxes,
-            self.now(),
-            |key| self.name(key),
-            |key| self.objects.unreachable_for(key),
-        );
+        let of_client = |key| OfClient {
+            unreachable_for: self.objects.unreachable_for(key),
+            duplicate_of: self.objects.duplicate_of(key),
+        };
+        let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key), of_client);
         let drops = statistics::drops(survey.drops, |key| self.name(key));
         let beyond = survey.drops_beyond;
         for (query, waiting) in waiting {

@@ -22,6 +22,7 @@ use crate::lane::io::system::Interest;
 use crate::lane::io::unfinished::{Claim, ReadingTime, Unfinished};
 use crate::lane::run::Common;
 use accounts::{Account, Charge, Spent};
+use corba::Line;
 
 /// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
 /// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
@@ -46,6 +47,8 @@ pub(crate) struct Incoming {
 /// The peer of an [`Incoming`], apart from its input so that a message can be borrowed while it is answered.
 pub(crate) struct Caller {
     pub(crate) stream: Stream,
+    /// What administration knows of it as a sign of life.
+    pub(crate) line: Arc<Line>,
     pub(crate) address: SocketAddr,
     /// Its place among the connections, and with that who it is.
     pub(crate) place: Charge,
@@ -168,6 +171,7 @@ impl Incoming {
             inbound: Inbound::new(limits),
             caller: Caller {
                 stream,
+                line: Arc::default(),
                 address,
                 place,
                 output: Output::default(),

@@ -88,7 +88,7 @@ impl Worker {
                 self.read(token);
             }
         } else if ready.broken {
-            return self.close(token);
+            return self.close_broken(token);
         } else if ready.ended {
             // It is gone, or will be once it has been heard out. What it sent before may be events that nobody
             // answers, so they are not thrown away.
@@ -133,7 +133,7 @@ impl Worker {
                     self.core.io.buffers.settle(&mut entry.inbound);
                     break;
                 }
-                Err(_) => return self.close(token),
+                Err(_) => return self.close_broken(token),
             }
         }
         self.settle_later(token);
@@ -358,6 +358,15 @@ impl Worker {
                 self.close(token);
             }
         }
+    }
+
+    /// Closes a connection that the system says was cut off. One that its client has just closed says nothing of the client: ORBs close idle
+    /// ones so, without a word.
+    fn close_broken(&mut self, token: Token) {
+        if let Some(entry) = self.clients.giop.incoming.get(token).filter(|entry| entry.caller.closing.is_none()) {
+            entry.caller.line.note_death(self.core.clock.now);
+        }
+        self.close(token);
     }
 
     pub(crate) fn close(&mut self, token: Token) {

@@ -21,6 +21,8 @@ pub(crate) struct Request {
     pub(crate) lane: LaneThread,
     /// The connection it came on and to which the reply goes.
     pub(crate) connection: Token,
+    /// The same connection as a sign of life.
+    pub(crate) line: Arc<corba::Line>,
     /// The whole GIOP message.
     pub(crate) message: Vec<u8>,
     /// Code set of the connection's narrow strings.

@@ -118,6 +118,7 @@ impl Objects {
     /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
     pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, Remarks) {
         self.door.handle_utc(utc_now());
+        self.door.on_line(Some(&request.line));
         with_lines(lines, || self.answer_own(request))
     }
 
@@ -287,6 +288,21 @@ impl Objects {
     /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
     pub(crate) fn name(&self, what: &str, key: ProxyKey) -> String {
         self.door.name(what, key)
+    }
+
+    /// A connection to clients at an address has ended as that of a process which dies.
+    pub(crate) fn note_death(&mut self, host: String, port: u16) {
+        self.door.note_death(host, port);
+    }
+
+    /// Deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
+    pub(crate) fn note_failing(&mut self, key: ProxyKey, fails: bool) {
+        self.door.note_failing(key, fails);
+    }
+
+    /// Another proxy of the same channel and side to which the same object is connected.
+    pub(crate) fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
+        self.door.duplicate_of(key)
     }
 
     /// How many clients are announced to be out of reach.

@@ -661,6 +661,17 @@ impl Core {
         touched
     }
 
+    /// Gives a connection up that its peer has ended without a word, as the connections of a process end that dies: a server that closes one
+    /// says so before (`CloseConnection`, CORBA 3.3 part 2, 9.4.7).
+    pub(crate) fn lose_to_death(&mut self, token: Token, why: &str) {
+        if let Some(Outgoing { endpoint: Endpoint { host, port, .. }, .. }) =
+            self.doors.giop.outgoing.connections.get(token)
+        {
+            self.office.reports.died(host, *port);
+        }
+        self.lose(token, why);
+    }
+
     /// Gives a connection up. Everybody who waits for a reply on it is told before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.doors.giop.outgoing.connections.remove(token) else { return };

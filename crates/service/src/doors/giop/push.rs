@@ -362,7 +362,8 @@ impl Core {
         let posted = match charged {
             Ok(charge) => {
                 let (lane, chars, message) = (self.identity.thread, caller.speech.chars, message.bytes.to_vec());
-                let request = mail::Request { lane, connection, message, chars, charge, may_be_large };
+                let line = Arc::clone(&caller.line);
+                let request = mail::Request { lane, connection, line, message, chars, charge, may_be_large };
                 self.tally();
                 self.office.administration.post(ToAdministration::Request(doors::Request::Giop(request))).is_ok()
             }

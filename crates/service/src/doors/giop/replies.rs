@@ -75,7 +75,7 @@ impl Core {
             self.io.buffers.lend(inbound);
             match stream.receive(inbound.vacant()) {
                 Ok(0) => {
-                    self.lose(token, "the consumer closed the connection");
+                    self.lose_to_death(token, "the consumer closed the connection");
                     return false;
                 }
                 Ok(count) => {
@@ -87,7 +87,7 @@ impl Core {
                     return true;
                 }
                 Err(error) => {
-                    self.lose(token, &error.to_string());
+                    self.lose_to_death(token, &error.to_string());
                     return false;
                 }
             }

@@ -55,6 +55,8 @@ pub(crate) enum ToAdministration {
         key: ProxyKey,
         news: SupplierNews,
     },
+    /// A connection to clients at this host and port has ended as that of a process which dies.
+    Died(String, u16),
     /// Whether the lane of that name ever waits.
     Pulse(Arc<str>, Finding),
     /// Something to log, which a lane does not do itself because a log can block.

@@ -1,0 +1,251 @@
+//! Take-over: a program that comes back, and connects its object anew, is served once.
+
+use super::dialogue::{Dialogue, Expect, STYLES, client, key_of, settings, write_types};
+use super::idle::proxy_key;
+use super::proxies::new_channel;
+use crate::DoorSettings;
+use engine::Time;
+use giop::ior::Ior;
+use std::time::Duration;
+
+struct Scene {
+    d: Dialogue,
+    channel: Ior,
+    now: Time,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self::of(settings(1))
+    }
+
+    fn of(settings: DoorSettings) -> Self {
+        let mut d = Dialogue::with(STYLES[5], settings);
+        let channel = new_channel(&mut d);
+        let now = Time(1_000);
+        d.door.handle_time(now);
+        Self { d, channel, now }
+    }
+
+    fn admin(&mut self) -> Ior {
+        let channel = self.channel.clone();
+        self.d.object(&channel, "for_consumers")
+    }
+
+    /// A proxy to which nobody is connected.
+    fn proxy(&mut self) -> (Ior, i32) {
+        let admin = self.admin();
+        self.d.made(&admin, "obtain_notification_push_supplier", 1)
+    }
+
+    fn connect(&mut self, proxy: &Ior) {
+        self.d.give(proxy, "connect_structured_push_consumer", &client("one")).unwrap();
+    }
+
+    fn filter(&mut self, proxy: &Ior, constraint: &str) {
+        let channel = self.channel.clone();
+        let factory = self.d.object(&channel, "_get_default_filter_factory");
+        let made = self.d.call(&factory, "create_filter", |w| w.string("EXTENDED_TCL")).unwrap();
+        let filter = made.read(|r| Ior::read(r).unwrap());
+        let write = |w: &mut giop::cdr::Writer<'_>| {
+            w.u32(1);
+            write_types(&[], w);
+            w.string(constraint);
+        };
+        self.d.call(&filter, "add_constraints", write).unwrap();
+        self.d.give(proxy, "add_filter", &filter).unwrap();
+    }
+
+    /// The client's process dies: the connection on which it is called ends.
+    fn dies(&mut self) {
+        self.passes(1);
+        self.d.door.note_death("client.example".into(), 4711);
+        self.passes(1);
+    }
+
+    fn passes(&mut self, seconds: u64) {
+        self.now = self.now + Duration::from_secs(seconds);
+        self.d.door.handle_time(self.now);
+    }
+
+    /// The numbers of the channel's proxies that have a client.
+    fn connected(&self) -> Vec<u32> {
+        let topology = self.d.door.topology();
+        let proxies = topology.channels.iter().flat_map(|channel| &channel.proxies);
+        proxies.filter(|proxy| proxy.client.is_some()).map(|proxy| proxy.id).collect()
+    }
+}
+
+/// A consumer that died and came back four times got each event five times: once for each life, since each life's proxy called the same object.
+#[test]
+fn a_program_that_comes_back_is_served_once_whichever_of_its_keys_is_used() {
+    let mut scene = Scene::new();
+    let (first, _) = scene.proxy();
+    scene.connect(&first);
+    let mut keys = vec![first.clone()];
+    for _ in 0..4 {
+        scene.dies();
+        let (proxy, id) = scene.proxy();
+        scene.connect(&proxy);
+        assert_eq!(scene.connected(), [0], "what waits there is not lost");
+        let admin = scene.admin();
+        let found = scene.d.look_up(&admin, "get_proxy_supplier", id).unwrap();
+        assert_eq!(proxy_key(&found), proxy_key(&first));
+        keys.push(proxy);
+    }
+    let published = scene.d.door.publish().unwrap().directory;
+    for key in &keys {
+        assert_eq!(published.proxy(&key_of(key)), Some(proxy_key(&first)), "on the event path");
+        assert_eq!(scene.d.number(key, "_get_MyType"), 2);
+        scene.d.call(key, "connect_structured_push_consumer", |w| client("one").write(w)).raises("AlreadyConnected");
+    }
+    // They are kept with the proxy, and end with it.
+    let mut after = Dialogue::with(STYLES[5], settings(7));
+    after.door.restore(&scene.d.door.topology()).unwrap();
+    for d in [&mut scene.d, &mut after] {
+        d.get(&keys[2], "disconnect_structured_push_supplier");
+        for key in &keys {
+            d.call(key, "_get_MyType", |_| {}).raises("OBJECT_NOT_EXIST");
+        }
+    }
+}
+
+/// The new life's own settings and filters count, under the numbers that it was given.
+#[test]
+fn what_the_new_life_has_set_is_what_counts() {
+    let mut scene = Scene::new();
+    let (first, _) = scene.proxy();
+    scene.filter(&first, "$x > 1");
+    scene.connect(&first);
+    scene.d.get(&first, "suspend_connection");
+    scene.dies();
+    let (second, _) = scene.proxy();
+    scene.filter(&second, "$x > 1");
+    let write = |w: &mut giop::cdr::Writer<'_>| {
+        w.u32(1);
+        w.string("PushWindow");
+        w.u32(4); // tk_ushort
+        w.u16(9);
+    };
+    scene.d.call(&second, "set_qos", write).unwrap();
+    scene.connect(&second);
+    assert_eq!(scene.connected(), [0]);
+    let topology = scene.d.door.topology();
+    let proxy = &topology.channels[1].proxies[0];
+    assert_eq!(proxy.settings.push_window, Some(9));
+    assert!(!proxy.client.as_ref().unwrap().suspended);
+    let attached: Vec<u32> = proxy.selection.attached.iter().map(|attached| attached.id).collect();
+    let filters = scene.d.get(&second, "get_all_filters").read(|r| (r.u32().unwrap(), r.u32().unwrap()));
+    assert_eq!((attached, filters.0), (vec![filters.1], 1));
+    scene.d.call(&second, "remove_filter", |w| w.u32(filters.1)).unwrap();
+}
+
+/// Whoever is alive, or wants something else, keeps what there is.
+#[test]
+fn a_second_connection_that_is_meant_stays_beside_the_first() {
+    // Nothing says that the first life is over; ORBs close idle connections.
+    let mut scene = Scene::new();
+    for _ in 0..2 {
+        let (proxy, _) = scene.proxy();
+        scene.connect(&proxy);
+        scene.passes(1_000);
+    }
+    assert_eq!(scene.connected(), [0, 1]);
+    let key = proxy_key(&scene.proxy().0);
+    let of = |number: u32| engine::ProxyKey { proxy: engine::ProxyId(number), ..key };
+    assert_eq!(scene.d.door.duplicate_of(of(0)), Some(of(1)), "but it is told");
+    assert_eq!(scene.d.door.duplicate_of(of(1)), Some(of(0)));
+
+    let differs = |change: &dyn Fn(&mut Scene, &Ior) -> Ior| {
+        let mut scene = Scene::new();
+        let (first, _) = scene.proxy();
+        scene.connect(&first);
+        scene.dies();
+        let (second, _) = scene.proxy();
+        let second = change(&mut scene, &second);
+        scene.connect(&second);
+        scene.connected().len()
+    };
+    assert_eq!(differs(&|_, second| second.clone()), 1);
+    assert_eq!(
+        differs(&|scene, second| {
+            scene.filter(second, "$x > 1");
+            second.clone()
+        }),
+        2,
+        "another filter"
+    );
+    assert_eq!(
+        differs(&|scene, second| {
+            let write = |w: &mut giop::cdr::Writer<'_>| {
+                write_types(&[("A", "B")], w);
+                write_types(&[("*", "*")], w);
+            };
+            scene.d.call(second, "subscription_change", write).unwrap();
+            second.clone()
+        }),
+        2,
+        "other types"
+    );
+    assert_eq!(
+        differs(&|scene, _| {
+            let channel = scene.channel.clone();
+            let admin = scene.d.made(&channel, "new_for_consumers", 0).0;
+            scene.d.made(&admin, "obtain_notification_push_supplier", 1).0
+        }),
+        2,
+        "another admin"
+    );
+
+    let mut settings = settings(1);
+    settings.compatibility.take_over = false;
+    let mut scene = Scene::of(settings);
+    for _ in 0..2 {
+        let (proxy, _) = scene.proxy();
+        scene.connect(&proxy);
+        scene.dies();
+    }
+    assert_eq!(scene.connected(), [0, 1], "switched off");
+}
+
+/// Deliveries that fail say as much as a connection, as long as they fail.
+#[test]
+fn deliveries_that_fail_are_evidence_until_they_go_on() {
+    for (goes_on, left) in [(false, 1), (true, 2)] {
+        let mut scene = Scene::new();
+        let (first, _) = scene.proxy();
+        scene.connect(&first);
+        scene.passes(1);
+        scene.d.door.note_failing(proxy_key(&first), true);
+        if goes_on {
+            scene.d.door.note_failing(proxy_key(&first), false);
+        }
+        let (second, _) = scene.proxy();
+        scene.connect(&second);
+        assert_eq!(scene.connected().len(), left);
+    }
+}
+
+/// A supplier whose proxy is used goes on by it, whatever has become of a connection.
+#[test]
+fn a_proxy_that_was_used_since_is_left_alone() {
+    for (used, left) in [(false, 1), (true, 2)] {
+        let mut scene = Scene::new();
+        let channel = scene.channel.clone();
+        let admin = scene.d.object(&channel, "for_suppliers");
+        let mut proxies = Vec::new();
+        for _ in 0..2 {
+            let proxy = scene.d.made(&admin, "obtain_notification_push_consumer", 1).0;
+            proxies.push(proxy);
+        }
+        scene.d.give(&proxies[0], "connect_structured_push_supplier", &client("one")).unwrap();
+        scene.dies();
+        if used {
+            scene.passes(1);
+            let proxy = scene.d.door.hierarchy.proxy(proxy_key(&proxies[0])).unwrap();
+            proxy.activity.as_ref().unwrap().note(scene.now);
+        }
+        scene.d.give(&proxies[1], "connect_structured_push_supplier", &client("one")).unwrap();
+        assert_eq!(scene.connected().len(), left);
+    }
+}
