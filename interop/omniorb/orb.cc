@@ -80,8 +80,10 @@ Orb::Orb(const Args& args)
   const PortableServer::POAManager_var manager = root->the_POAManager();
   manager->activate();
   CORBA::PolicyList policies;
-  policies.length(1);
+  // With --persistent its references are the same when it is started again, if its end point is.
+  policies.length(args.has("persistent") ? 2 : 1);
   policies[0] = root->create_id_assignment_policy(PortableServer::USER_ID);
+  if (args.has("persistent")) policies[1] = root->create_lifespan_policy(PortableServer::PERSISTENT);
   poa_ = root->create_POA("peer", manager, policies);
 }
 

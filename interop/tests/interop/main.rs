@@ -31,6 +31,8 @@ mod prometheus;
 #[cfg(test)]
 mod restarts;
 #[cfg(test)]
+mod returning;
+#[cfg(test)]
 mod simple;
 #[cfg(test)]
 mod slow_consumers;

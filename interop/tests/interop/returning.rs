@@ -1,0 +1,60 @@
+//! Consumers of another ORB that die and are started again, and whose proxies are disconnected by others.
+
+use std::net::TcpListener;
+
+use client::notify::{ConsumerAdmin, StructuredProxyPushSupplier, find_channel};
+use client::{Orb as Client, OrbOptions};
+use interop::{Orb, first_consumer, further_consumer, service, supplier};
+use service::Service;
+
+const WORDS: &str = "--form structured --scenario small";
+
+/// The proxies of a channel's consumers.
+fn proxies(service: &Service, channel: &str) -> Vec<StructuredProxyPushSupplier> {
+    let found =
+        Client::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).expect("the factory");
+    let (channel, _) = find_channel(&found, channel.parse().ok()).expect("the channel");
+    let admins = channel.get_all_consumeradmins().expect("admins");
+    let admins = admins.into_iter().map(|id| channel.get_consumeradmin(id).expect("an admin"));
+    let of = |admin: ConsumerAdmin| -> Vec<_> {
+        let ids = admin.push_suppliers().expect("proxies");
+        ids.into_iter().map(|id| admin.get_proxy_supplier(id).expect("a proxy").object().clone()).collect()
+    };
+    admins.flat_map(of).map(StructuredProxyPushSupplier::unchecked).collect()
+}
+
+/// omniORB's programs keep their references when they are started again (`PERSISTENT`, a port of their own): each life connected to a proxy
+/// of its own, and each event came once for each.
+#[test]
+fn a_consumer_that_is_killed_and_started_again_gets_each_event_once() {
+    let service = service();
+    let place = TcpListener::bind((testing::own_loopback(), 0)).expect("a port").local_addr().expect("its address");
+    let words = format!("{WORDS} --persistent --endpoint {place}");
+    let (mut consumer, channel) = first_consumer(Orb::OmniOrb, &service, &words);
+    let mut supplier = supplier(Orb::OmniOrb, &service, &channel, &format!("{WORDS} --step"));
+    supplier.tell("push 10");
+    consumer.wait_for("ok 9");
+    for life in 1..4 {
+        consumer.kill();
+        consumer = further_consumer(Orb::OmniOrb, &service, &channel, &words);
+        supplier.tell("push 10");
+        consumer.wait_for(&format!("ok {}", life * 10 + 9));
+    }
+    assert_eq!(proxies(&service, &channel).len(), 1, "its reference was the same each time");
+    let (last, all) = (consumer.quit(), (30..40).collect::<Vec<_>>());
+    assert_eq!(last.numbers(), all);
+    supplier.quit().well();
+}
+
+/// A supervisor disconnects a program's proxy, and the program is told.
+#[test]
+fn a_consumer_whose_proxy_another_one_disconnects_is_told() {
+    for orb in Orb::ALL {
+        let service = service();
+        let (mut consumer, channel) = first_consumer(orb, &service, WORDS);
+        for proxy in proxies(&service, &channel) {
+            proxy.disconnect_structured_push_supplier().expect("it is disconnected");
+        }
+        consumer.wait_for("disconnected");
+    }
+}
