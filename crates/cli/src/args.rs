@@ -576,7 +576,7 @@ pub(crate) struct FilterTestOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct DoctorOptions {
-    /// Look at an object instead: HOST:PORT of a service, corbaloc:…, corbaname:…, IOR:… or an IOR file
+    /// Look at an object instead: HOST:PORT of a service, corbaloc:…, corbaname:…, IOR:…, or an IOR file (also as file:PATH)
     #[arg(value_name = "REFERENCE", conflicts_with_all = ["seconds", "no_latency"])]
     pub(crate) reference: Option<String>,
     /// Seconds to wait for the object

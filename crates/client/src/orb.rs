@@ -177,7 +177,8 @@ impl Orb {
         &self.inner.options
     }
 
-    /// Makes an object of `IOR:…`, `corbaloc:…`, `corbaname:…`, or the path of a file that holds one of those.
+    /// Makes an object of `IOR:…`, `corbaloc:…`, `corbaname:…`, or the path of a file that holds one of those, as it is or
+    /// behind `file:` or `file://`.
     ///
     /// `corbaloc:rir:/KEY` means the local service: `corbaloc::127.0.0.1:2809/KEY`.
     ///
@@ -188,7 +189,8 @@ impl Orb {
         if is_url(text) {
             return self.resolve_url(text);
         }
-        match std::fs::read_to_string(Path::new(text)) {
+        let path = text.strip_prefix("file://").or_else(|| text.strip_prefix(FILE)).unwrap_or(text);
+        match std::fs::read_to_string(Path::new(path)) {
             Ok(contents) if is_url(contents.trim()) => self.resolve_url(contents.trim()),
             Ok(_) => Err(bad_address(text, "the file holds no IOR:…, corbaloc:… or corbaname:…")),
             Err(error) => Err(bad_address(
@@ -208,7 +210,7 @@ impl Orb {
     /// As [`resolve`](Self::resolve).
     pub fn resolve_service(&self, text: &str) -> Result<ObjectRef, InvokeError> {
         let text = text.trim();
-        if is_url(text) || Path::new(text).exists() || text.contains(['/', '\\']) || text.is_empty() {
+        if is_url(text) || text.starts_with(FILE) || Path::new(text).exists() || text.contains(['/', '\\']) || text.is_empty() {
             return self.resolve(text);
         }
         self.resolve_at(text, "NotificationService").map_err(|_| {
@@ -506,6 +508,9 @@ fn corbaloc_ior(location: &Corbaloc) -> Ior {
     }
     location.to_ior("")
 }
+
+/// What may stand before the path of a file with a reference.
+const FILE: &str = "file:";
 
 fn is_url(text: &str) -> bool {
     let lower = text.get(..9).unwrap_or(text).to_ascii_lowercase();

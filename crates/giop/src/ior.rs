@@ -80,7 +80,12 @@ impl Ior {
     /// The first IIOP profile.
     #[must_use]
     pub fn iiop(&self) -> Option<&IiopProfile> {
-        self.profiles.iter().find_map(|profile| match profile {
+        self.iiop_profiles().next()
+    }
+
+    /// All IIOP profiles, best first.
+    pub fn iiop_profiles(&self) -> impl Iterator<Item = &IiopProfile> {
+        self.profiles.iter().filter_map(|profile| match profile {
             Profile::Iiop(iiop) => Some(iiop),
             Profile::Components(_) | Profile::Other { .. } => None,
         })

@@ -132,6 +132,10 @@ counters! {
     AuditLeftOut = "audit_left_out",
     /// Times that a client was not called because of the address at which it is (`outgoing.allow`).
     OutgoingRefused = "outgoing_refused",
+    /// Times that another address of a reference was tried because one could not be reached.
+    AlternativeAddresses = "outgoing_alternatives",
+    /// Addresses of references that were not tried because a reference had too many.
+    ReferenceAddressesLeftOut = "outgoing_addresses_left_out",
     /// Connections accepted.
     ConnectionsAccepted = "connections_accepted",
     /// Connections closed at once, or not accepted yet, because `limits.connections_max` or the number of descriptors was

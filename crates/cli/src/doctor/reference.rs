@@ -8,7 +8,7 @@ use crate::show::{clean, short_time};
 use client::notify::find_channel;
 use client::{InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
-use giop::ior::{IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile};
+use giop::ior::{Component, IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile, tag};
 use serde_json::{Value as Json, json};
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -55,10 +55,9 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
         let why = "whoever wrote it had no object to refer to";
         return vec![Finding::new("reference", State::InTheWay, "nil: it refers to nothing", why, "see who made it")];
     }
-    let addresses: Vec<(String, u16)> = iiop(ior)
-        .flat_map(|profile| profile.addresses().map(|(host, port)| (host.to_string(), port)))
-        .take(ADDRESSES_MAX)
-        .collect();
+    let places = iiop(ior).flat_map(|profile| profile.addresses().map(move |address| (profile, address)));
+    let places: Vec<(&IiopProfile, (String, u16))> = places.take(ADDRESSES_MAX).collect();
+    let addresses: Vec<(String, u16)> = places.iter().map(|(_, address)| address.clone()).collect();
     if addresses.is_empty() {
         let why = "Campanile, and most ORBs, speak IIOP over TCP and nothing else";
         findings.push(Finding::new(
@@ -69,12 +68,21 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
             "have the server listen for IIOP",
         ));
     }
-    for (host, port) in &addresses {
+    for (profile, (host, port)) in &places {
         let resolved = resolve(host, *port);
         findings.push(address(host, *port, &resolved));
-        findings.push(reach(host, *port, &resolved, timeout));
+        let reached = reach(host, *port, &resolved, timeout);
+        let is_reached = reached.state == State::Well;
+        findings.push(reached);
+        if is_reached {
+            findings.push(asked(&at_address(object, profile, host, *port), host, *port));
+        }
     }
     let is_reached = findings.iter().any(|finding| finding.name == "connection" && finding.state == State::Well);
+    let is_there = findings.iter().any(|finding| finding.name == "object" && finding.state == State::Well);
+    if is_there {
+        excuse_others(&mut findings);
+    }
     // A corbaloc says little; what the service itself writes into references says the rest.
     let of_service = if is_reached && ior.type_id.is_empty() { channel_of(object) } else { None };
     if let Some(profile) = ior.iiop().filter(|_| of_service.is_none()) {
@@ -82,8 +90,8 @@ fn examine(object: &ObjectRef, timeout: Duration) -> Vec<Finding> {
         findings.push(code_sets(profile));
         findings.extend(tls(profile));
     }
-    if is_reached {
-        findings.extend(answers(object));
+    if is_there {
+        findings.extend(has_type(object));
     }
     if let Some(profile) = of_service.as_ref().and_then(Ior::iiop) {
         findings.extend(of_channel(profile, &addresses, timeout));
@@ -269,28 +277,35 @@ fn tls(profile: &IiopProfile) -> Option<Finding> {
     Some(Finding::new("TLS", State::Well, "it can be reached by TLS, too (SSL_SEC_TRANS)", "", ""))
 }
 
-/// What the object itself says.
-fn answers(object: &ObjectRef) -> Vec<Finding> {
-    let new = |state, found: String, why, mend| Finding::new("object", state, found, why, mend);
+/// The object as it is reached at one of its addresses alone.
+fn at_address(object: &ObjectRef, profile: &IiopProfile, host: &str, port: u16) -> ObjectRef {
+    let others = |component: &&Component| component.tag != tag::ALTERNATE_IIOP_ADDRESS;
+    let components = profile.components.iter().filter(others).cloned().collect();
+    let there = IiopProfile { host: host.to_owned(), port, components, ..profile.clone() };
+    // Without a type, which the client would answer for itself.
+    object.orb().object(Ior::new("", there))
+}
+
+/// What the object says of itself at one address: whether it exists (`_non_existent`; CORBA 3.3 part 1, 8.3.4).
+fn asked(there: &ObjectRef, host: &str, port: u16) -> Finding {
+    let shown = format!("{}:{port}", clean(host));
+    let new = |state, found: String, why, mend| Finding::new("object", state, format!("{shown}: {found}"), why, mend);
     let began = Instant::now();
-    let type_id = object.type_id();
-    let asked = if type_id.is_empty() { "IDL:omg.org/CORBA/Object:1.0" } else { type_id };
-    let said = object.is_a(asked);
+    let said = there.non_existent();
     let took = short_time(began.elapsed());
-    vec![match said {
-        Ok(true) if type_id.is_empty() => new(State::Well, format!("answers in {took}"), "", ""),
-        Ok(true) => new(State::Well, format!("answers in {took}, and is of the type {}", clean(type_id)), "", ""),
-        Ok(false) => new(
-            State::Note,
-            format!("answers in {took}, and says that it is not of the type {}", clean(type_id)),
-            "clients that check the type, as narrowing does, will refuse it",
-            "see whether the port is another server's by now",
-        ),
-        Err(error) if error.object_is_gone() => new(
+    match said {
+        Ok(false) => new(State::Well, format!("the object is there, and answers in {took}"), "", ""),
+        Ok(true) => new(
             State::InTheWay,
-            format!("the server answers: {error}"),
-            "the object is gone, or the server was restarted and gives its objects other keys",
+            "the server answers that there is no such object".to_owned(),
+            "the object is gone, or the server was restarted and gives its objects other keys, or the port is another server's by now",
             "get a new reference, from the naming service or the server's IOR file",
+        ),
+        Err(error @ InvokeError::System { .. }) => new(
+            State::Note,
+            format!("the server answers: {error}"),
+            "whether there is such an object is not known: the server does not say so",
+            "see what its log says of it",
         ),
         Err(error) => new(
             State::InTheWay,
@@ -298,7 +313,41 @@ fn answers(object: &ObjectRef) -> Vec<Finding> {
             "somebody listens there, and does not answer as an ORB does",
             "see who it is",
         ),
-    }]
+    }
+}
+
+/// Has what stands in the way at one address be noted only, since the object answers at another.
+fn excuse_others(findings: &mut [Finding]) {
+    for finding in findings.iter_mut().filter(|finding| matches!(finding.name, "address" | "connection" | "object")) {
+        if finding.state == State::InTheWay {
+            finding.state = State::Note;
+            finding.why = "the object answers at another address of the reference; programs that try the first one only, and this is \
+                           the first, do not find it";
+        }
+    }
+}
+
+/// What the object says when it is asked for the type that its reference has.
+fn has_type(object: &ObjectRef) -> Option<Finding> {
+    let type_id = object.type_id();
+    let untyped = Ior { type_id: String::new(), ..object.ior().clone() };
+    let said = if type_id.is_empty() { return None } else { object.orb().object(untyped).is_a(type_id) };
+    let new = |state, found: String, why, mend| Some(Finding::new("type", state, found, why, mend));
+    match said {
+        Ok(true) => new(State::Well, format!("it is of the type {}", clean(type_id)), "", ""),
+        Ok(false) => new(
+            State::Note,
+            format!("it says that it is not of the type {}", clean(type_id)),
+            "clients that check the type, as narrowing does, will refuse it",
+            "see whether the port is another server's by now",
+        ),
+        Err(error) => new(
+            State::Note,
+            format!("asked whether it is of the type {}: {error}", clean(type_id)),
+            "clients that check the type, as narrowing does, may refuse it",
+            "see what the server's log says of it",
+        ),
+    }
 }
 
 // ---- what it says ----

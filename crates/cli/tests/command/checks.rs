@@ -2,6 +2,7 @@
 
 use super::{campanile, json, refusal};
 use crate::support::{File, Serve, nobodys_address, serve, text};
+use giop::ior::{Component, IiopProfile, Ior, Profile};
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::Stdio;
@@ -174,12 +175,71 @@ fn a_reference_is_decoded_and_tried() {
     let output = campanile(&["doctor", &format!("corbaloc::{}/Nothing", serve.address)]);
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("the object is gone"), "{said}");
+    assert!(said.contains("the object is gone") && said.contains("there is no such object"), "{said}");
     let output = campanile(&["doctor", "corbaloc::nowhere.invalid:1/X", "--json"]);
     let told = json(&text(&output.stdout));
     assert_eq!(state(&told, "address"), Some("in the way".into()), "{told}");
     let output = campanile(&["doctor", "IOR:nonsense"]);
     assert_eq!(output.status.code(), Some(2));
+}
+
+/// Whether an object has the type that its reference names was answered by `doctor` itself: a reference to nothing, of a server that
+/// runs, was well.
+#[test]
+fn doctor_asks_the_object_at_each_address_and_says_which_answers() {
+    let serve = Serve::start();
+    let orb = client::Orb::new(client::OrbOptions::default());
+    let real = orb.resolve_service(&serve.address).unwrap().ior().clone();
+    let typed = Ior { type_id: "IDL:omg.org/CosNotifyChannelAdmin/EventChannelFactory:1.0".into(), ..real };
+    let with_profile = |change: &dyn Fn(&mut IiopProfile)| {
+        let mut ior = typed.clone();
+        if let Some(Profile::Iiop(profile)) = ior.profiles.first_mut() {
+            change(profile);
+        }
+        ior
+    };
+    let examined = |reference: &str| {
+        let output = campanile(&["doctor", reference, "--json"]);
+        let told = json(&text(&output.stdout));
+        let findings = told["findings"].as_array().unwrap().clone();
+        let of = |name: &str| -> Vec<(String, String)> {
+            let named = findings.iter().filter(|finding| finding["name"] == name);
+            let both = |finding: &serde_json::Value| ["state", "found"].map(|key| finding[key].as_str().unwrap().to_owned());
+            named.map(both).map(|[state, found]| (state, found)).collect()
+        };
+        (output.status.code(), of("connection"), of("object"), of("type"))
+    };
+
+    // A key that the server does not know, under the type that it has.
+    let (code, _, object, asked) = examined(&with_profile(&|profile| profile.key = b"Nothing".to_vec()).to_string());
+    assert_eq!((code, object.len(), asked.len()), (Some(1), 1, 0), "{object:?}");
+    assert!(object[0].0 == "in the way" && object[0].1.contains("there is no such object"), "{object:?}");
+
+    // The first address is dead, an alternate one and another profile lead there.
+    let nobody: std::net::SocketAddr = nobodys_address().parse().unwrap();
+    let alive: std::net::SocketAddr = serve.address.parse().unwrap();
+    let mut ior = with_profile(&|profile| {
+        (profile.host, profile.port) = (nobody.ip().to_string(), nobody.port());
+        (profile.version, profile.components) = (giop::cdr::Version::V1_2, Vec::new());
+        profile.components.push(Component::alternate_address(&alive.ip().to_string(), alive.port()));
+    });
+    ior.profiles.extend(typed.profiles.clone());
+    let folder = std::env::temp_dir().join(format!("campanile-doctor-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("several.ior");
+    std::fs::write(&file, format!("{ior}\n")).unwrap();
+    for reference in [ior.to_string(), format!("file:{}", file.display()), format!("file://{}", file.display())] {
+        let (code, connection, object, asked) = examined(&reference);
+        assert_eq!(code, Some(0), "{connection:?} {object:?}");
+        let states: Vec<&str> = connection.iter().map(|(state, _)| state.as_str()).collect();
+        assert_eq!(states, ["note", "well", "well"], "{connection:?}");
+        assert_eq!((object.len(), asked.len()), (2, 1), "{object:?} {asked:?}");
+        let at = |found: &str| found.starts_with(&format!("{alive}: the object is there"));
+        assert!(object.iter().all(|(state, found)| state == "well" && at(found)), "{object:?}");
+    }
+    std::fs::remove_dir_all(&folder).unwrap();
+    let output = campanile(&["doctor", &format!("file:{}", file.display())]);
+    assert_eq!(output.status.code(), Some(2), "there is no such file");
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::table::{AdminKey, Target};
 use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
 use engine::{ChannelId, EventType, Permitted, ProxyKey, ProxyState, Side};
-use giop::ior::Ior;
+use giop::ior::{IiopProfile, Ior};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -221,15 +221,22 @@ impl Door {
         self.guard.outgoing = policy;
     }
 
-    /// Refuses a client that is to be called where nobody is. Where its reference has a name, that is found out when it is called.
+    /// Refuses a client all of whose addresses are such that nobody is called there. Of a reference that has others, too, such an
+    /// address is passed over; where a reference has a name, that is found out when it is called.
     pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
-        let Some(profile) = reference.iiop() else { return Ok(()) };
-        let Ok(ip) = profile.host.parse::<IpAddr>() else { return Ok(()) };
         let here = self.settings.host.parse::<IpAddr>().ok();
-        let address = SocketAddr::new(ip, profile.port);
-        match (self.guard.outgoing.refuses(address, |ip| Some(ip) == here), &self.principal) {
+        let refused = |(host, port): (String, u16)| {
+            let address = SocketAddr::new(host.parse().ok()?, port);
+            let why = self.guard.outgoing.refuses(address, |ip| Some(ip) == here)?;
+            Some(format!("{address} is not called: {why}"))
+        };
+        let mut first = None;
+        for address in reference.iiop_profiles().flat_map(IiopProfile::addresses) {
+            let Some(why) = refused(address) else { return Ok(()) };
+            first.get_or_insert(why);
+        }
+        match (first, &self.principal) {
             (Some(why), Some(account)) => {
-                let why = format!("{address} is not called: {why}");
                 let text = format!("denied {}: {why}", Who::of(account));
                 let ip = account.ip();
                 Err(self.deny(Denied { right: None, ip, text }, why))

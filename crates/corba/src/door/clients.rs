@@ -219,17 +219,24 @@ impl Door {
     /// Where a client is in this service itself: only as a proxy of another channel, so that the one channel supplies the
     /// other, and only where events can never come back to the channel that they came from.
     fn link(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<Option<Link>, Raised> {
-        let Some(profile) = client.iiop() else { return Ok(None) };
         let refused = |why: &str| {
             remark!(Warn, "a client cannot connect to {key}: its reference {why}");
             Err(Raised::bad_param())
         };
-        let Some(Target::Proxy(other, other_side)) = self.target(&profile.key) else {
-            if self.references.is_here(profile) {
+        let mut proxies = client.iiop_profiles().filter_map(|profile| match self.target(&profile.key) {
+            Some(Target::Proxy(other, side)) => Some((other, side)),
+            _ => None,
+        });
+        let Some((other, other_side)) = proxies.next() else {
+            if client.iiop_profiles().any(|profile| self.references.is_here(profile)) {
                 return refused("points at this service, and at no proxy of it");
             }
             return Ok(None);
         };
+        // Any of its profiles may be the one that is called, and events may come back from each.
+        if proxies.any(|proxy| proxy != (other, other_side)) {
+            return refused("points at several proxies of this service");
+        }
         let wanted = kind.client_interface(side);
         let servant = self.proxy_kind(other)?.servant(other_side);
         if !servant.iter().any(|interface| interface.id == wanted.id) {

@@ -5,6 +5,7 @@
 mod access;
 mod access_matrix;
 mod acknowledgements;
+mod addresses;
 mod administering;
 mod audit;
 mod clients;

@@ -13,7 +13,7 @@ use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply};
 use crate::doors::giop::outgoing::Outgoings;
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::replies::Verdict;
-use crate::doors::giop::routes::{FORWARDS_MAX, Target};
+use crate::doors::giop::routes::{ADDRESSES_MAX, FORWARDS_MAX, Target};
 use crate::lane::io::slots::Token;
 use crate::lane::links::mail::ToAdministration;
 use crate::lane::run::Core;
@@ -25,6 +25,11 @@ pub(crate) const UNREAD_MAX: usize = 1 << 20;
 /// A call, kept whole so that it can follow a forward.
 pub(crate) struct PendingCall {
     pub(crate) id: u64,
+    to: Ior,
+    /// The address that was called last.
+    target: Option<Target>,
+    /// When it began.
+    since: Time,
     by: Option<Arc<Account>>,
     operation: &'static str,
     body: Vec<u8>,
@@ -43,18 +48,52 @@ impl Core {
     /// Begins a call.
     pub(crate) fn begin_call(&mut self, id: u64, call: mail::Call) {
         let mail::Call { to, by, operation, body, timeout } = call;
-        let call = PendingCall { id, by, operation, body, deadline: self.clock.now + timeout, forwards: 0 };
-        self.send_call(&to, call);
+        let deadline = self.clock.now + timeout;
+        let since = self.clock.now;
+        self.send_call(PendingCall { id, to, target: None, since, by, operation, body, deadline, forwards: 0 });
     }
 
-    /// Sends a call, for the first time or to where it was forwarded.
-    fn send_call(&mut self, to: &Ior, call: PendingCall) {
-        let Some(target) = Target::of(to) else {
-            return self.finish_call(&call, Err(CallFailure::Unreachable("the reference has no IIOP profile".into())));
-        };
-        let timeout = self.doors.giop.outgoing.limits.connect_timeout;
-        let token = match self.connect(target.endpoint(target.version, target.chars), timeout, call.by.as_ref()) {
-            Ok(token) => token,
+    /// The connection for a call: to the first address of its reference that can be called, beginning with one that answered
+    /// before.
+    ///
+    /// # Errors
+    /// Says why none can.
+    fn connect_for(&mut self, call: &mut PendingCall) -> Result<(Token, Target), String> {
+        let mut failure = "the reference has no IIOP profile".to_owned();
+        for _ in 0..ADDRESSES_MAX {
+            let Outgoings { reachability, limits, .. } = &self.doors.giop.outgoing;
+            let Some((target, left_out)) = reachability.choose(&call.to, self.clock.now) else { break };
+            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            let timeout = match target.alternatives {
+                1 => limits.connect_timeout,
+                // Else the call is over before the next one's turn.
+                _ => target.share_of(limits.connect_timeout.min(call.deadline.since(self.clock.now))),
+            };
+            call.target = Some(target.clone());
+            match self.connect(target.endpoint(target.version, target.chars), timeout, call.by.as_ref()) {
+                Ok(token) => return Ok((token, target)),
+                Err(why) => failure = why,
+            }
+            if !self.has_other_address(call) {
+                break;
+            }
+        }
+        Err(failure)
+    }
+
+    /// Whether the address that was called last failed, and the reference has another that did not.
+    fn has_other_address(&self, call: &PendingCall) -> bool {
+        let reachability = &self.doors.giop.outgoing.reachability;
+        let other = |last: &Target| reachability.other_than(last, &call.to, call.since, self.clock.now);
+        let other = call.target.as_ref().and_then(other);
+        self.counters.add(Counter::AlternativeAddresses, u64::from(other.is_some()));
+        other.is_some()
+    }
+
+    /// Sends a call: for the first time, to where it was forwarded, or to another address.
+    fn send_call(&mut self, mut call: PendingCall) {
+        let (token, target) = match self.connect_for(&mut call) {
+            Ok(found) => found,
             Err(why) => return self.finish_call(&call, Err(CallFailure::Unreachable(why))),
         };
         let spares = &mut self.io.spares;
@@ -99,7 +138,11 @@ impl Core {
             Verdict::Done => Ok(core::mem::take(&mut self.doors.giop.outgoing.scratch.answer)),
             Verdict::Forward(to) if call.forwards < FORWARDS_MAX => {
                 call.forwards += 1;
-                return self.send_call(&to, call);
+                call.to = to;
+                return self.send_call(call);
+            }
+            Verdict::Lost(_) if call.deadline > self.clock.now && self.has_other_address(&call) => {
+                return self.send_call(call);
             }
             Verdict::Forward(_) | Verdict::ForwardHere => Err(CallFailure::Unreachable(verdict.to_string())),
             Verdict::System(exception) => Err(CallFailure::System(exception)),

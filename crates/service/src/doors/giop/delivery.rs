@@ -11,7 +11,7 @@ use crate::counters::Counter;
 use crate::doors::giop::body;
 use crate::doors::giop::outgoing::{Limits, Outgoings};
 use crate::doors::giop::pending::Pending;
-use crate::doors::giop::routes::{Head, PushPriority, Route, Sent};
+use crate::doors::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 
@@ -140,14 +140,54 @@ impl Core {
         {
             return Ok(token);
         }
-        let endpoint = route.target.endpoint(version, chars);
         let by = route.address.by.clone();
         let timeout = self.connect_timeout_of(key);
-        let token = self.connect(endpoint, timeout, by.as_ref())?;
-        if let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) {
-            route.set_connection(version, chars, token);
+        self.aim_again(outbox);
+        for _ in 0..ADDRESSES_MAX {
+            let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) else { break };
+            let (endpoint, timeout) = (route.target.endpoint(version, chars), route.target.share_of(timeout));
+            match self.connect(endpoint, timeout, by.as_ref()) {
+                Ok(token) => {
+                    if let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) {
+                        route.set_connection(version, chars, token);
+                    }
+                    return Ok(token);
+                }
+                Err(why) if !self.aim_elsewhere(outbox) => return Err(why),
+                Err(_) => {}
+            }
         }
-        Ok(token)
+        Err("none of its addresses can be called".to_owned())
+    }
+
+    /// Before a new connection: has a consumer that was not reached where it was tried last be tried at another address, if its
+    /// reference has several.
+    fn aim_again(&mut self, outbox: OutboxId) {
+        let Outgoings { routes, reachability, .. } = &mut self.doors.giop.outgoing;
+        if let Some(route) = routes.get_mut(outbox)
+            && !route.is_forwarded
+            && route.target.alternatives > 1
+            && let Some((target, left_out)) = reachability.choose(&route.address.ior, self.clock.now)
+        {
+            route.tried_since.get_or_insert(self.clock.now);
+            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            route.aim(target, false);
+        }
+    }
+
+    /// Turns to another address of a consumer's reference, where the one in use could not be reached. False where all have failed:
+    /// they are tried anew with the next push.
+    pub(crate) fn aim_elsewhere(&mut self, outbox: OutboxId) -> bool {
+        let Outgoings { routes, reachability, upkeep, .. } = &mut self.doors.giop.outgoing;
+        let Some(route) = routes.get_mut(outbox).filter(|route| !route.is_forwarded) else { return false };
+        let (now, since) = (self.clock.now, route.tried_since.take());
+        let other = since.and_then(|since| reachability.other_than(&route.target, &route.address.ior, since, now));
+        let Some(target) = other else { return false };
+        route.tried_since = since;
+        route.aim(target, false);
+        upkeep.stale = true;
+        self.counters.add(Counter::AlternativeAddresses, 1);
+        true
     }
 
     /// Learns the way to a consumer that has not been pushed to before.

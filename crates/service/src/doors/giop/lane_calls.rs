@@ -6,7 +6,7 @@
 use core::time::Duration;
 use std::sync::Arc;
 
-use engine::Peer;
+use engine::{Peer, Time};
 use giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
 use giop::codeset;
 use giop::ior::Ior;
@@ -18,7 +18,7 @@ use crate::doors::giop::admin_calls::UNREAD_MAX;
 use crate::doors::giop::outgoing::{Outgoings, Scratch};
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::replies::Verdict;
-use crate::doors::giop::routes::{FORWARDS_MAX, Target};
+use crate::doors::giop::routes::{ADDRESSES_MAX, FORWARDS_MAX, Target};
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 use corba::PeerAddress;
@@ -54,6 +54,8 @@ pub(crate) struct Way {
     address: Arc<PeerAddress>,
     target: Target,
     is_forwarded: bool,
+    /// Since when its addresses are tried one after the other, until one answers or all have failed.
+    tried_since: Option<Time>,
     /// Forwards in a row.
     forwards: u8,
     connection: Option<Token>,
@@ -134,27 +136,68 @@ impl Core {
 
     /// The connection to an object that is asked, and the encoding in which it is spoken to.
     fn way_to_asked(&mut self, peer: Peer, timeout: Duration) -> Result<(Token, Version, CharSet), String> {
-        let Outgoings { ways, connections, peers, .. } = &mut self.doors.giop.outgoing;
+        let Outgoings { ways, connections, peers, reachability, .. } = &mut self.doors.giop.outgoing;
         if !ways.by_peer.contains_key(&peer) {
             let address = peers.get(peer).map(Arc::clone).ok_or("the object has no address")?;
             let target = Target::of(&address.ior).ok_or("the object's reference has no IIOP profile")?;
-            let way = Way { address, target, is_forwarded: false, forwards: 0, connection: None, is_failing: false };
+            let way = Way {
+                address,
+                target,
+                is_forwarded: false,
+                tried_since: None,
+                forwards: 0,
+                connection: None,
+                is_failing: false,
+            };
             ways.by_peer.insert(peer, way);
         }
-        let way = ways.by_peer.get(&peer).ok_or("the object has no address")?;
+        let way = ways.by_peer.get_mut(&peer).ok_or("the object has no address")?;
         let (version, chars) = (way.target.version, way.target.chars);
         if let Some(token) = way.connection
             && connections.get(token).is_some()
         {
             return Ok((token, version, chars));
         }
-        let endpoint = way.target.endpoint(version, chars);
-        let by = way.address.by.clone();
-        let token = self.connect(endpoint, timeout, by.as_ref())?;
-        if let Some(way) = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer) {
-            way.connection = Some(token);
+        if !way.is_forwarded
+            && way.target.alternatives > 1
+            && let Some((target, left_out)) = reachability.choose(&way.address.ior, self.clock.now)
+        {
+            self.counters.add(Counter::ReferenceAddressesLeftOut, left_out as u64);
+            way.target = target;
+            way.tried_since.get_or_insert(self.clock.now);
         }
-        Ok((token, version, chars))
+        let by = way.address.by.clone();
+        for _ in 0..ADDRESSES_MAX {
+            let Some(way) = self.doors.giop.outgoing.ways.by_peer.get(&peer) else { break };
+            let (endpoint, timeout) = (way.target.endpoint(version, chars), way.target.share_of(timeout));
+            match self.connect(endpoint, timeout, by.as_ref()) {
+                Ok(token) => {
+                    if let Some(way) = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer) {
+                        way.connection = Some(token);
+                    }
+                    return Ok((token, version, chars));
+                }
+                Err(why) if !self.ask_elsewhere(peer) => return Err(why),
+                Err(_) => {}
+            }
+        }
+        Err("none of its addresses can be called".to_owned())
+    }
+
+    /// Has an object asked at another address of its reference, where the one in use could not be reached. False where there is
+    /// none that has not failed, too.
+    pub(crate) fn ask_elsewhere(&mut self, peer: Peer) -> bool {
+        let Outgoings { ways, reachability, upkeep, .. } = &mut self.doors.giop.outgoing;
+        let Some(way) = ways.by_peer.get_mut(&peer).filter(|way| !way.is_forwarded) else { return false };
+        let (now, since) = (self.clock.now, way.tried_since.take());
+        let other = since.and_then(|since| reachability.other_than(&way.target, &way.address.ior, since, now));
+        let Some(target) = other else { return false };
+        way.tried_since = since;
+        way.target = target;
+        way.connection = None;
+        upkeep.stale = true;
+        self.counters.add(Counter::AlternativeAddresses, 1);
+        true
     }
 
     /// An answer is not waited for any more.
@@ -179,6 +222,7 @@ impl Core {
     pub(crate) fn note_heard(&mut self, peer: Peer) -> Option<Arc<PeerAddress>> {
         let way = self.doors.giop.outgoing.ways.by_peer.get_mut(&peer)?;
         way.forwards = 0;
+        way.tried_since = None;
         core::mem::take(&mut way.is_failing).then(|| Arc::clone(&way.address))
     }
 

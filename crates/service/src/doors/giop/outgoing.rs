@@ -6,6 +6,7 @@
 //! bounded by the consumers' windows.
 
 mod connecting;
+mod reachability;
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -16,6 +17,7 @@ use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
 use hashbrown::HashMap;
 
+use self::reachability::Reachability;
 use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::doors::giop::admin_calls::AwaitedReply;
@@ -59,11 +61,8 @@ enum State {
     Resolving,
     /// Waiting for its turn to connect to one of these addresses, the last one first.
     Found(Vec<SocketAddr>),
-    /// Connecting to one address; the others are tried after it, the last one first.
-    Connecting {
-        stream: Tcp,
-        others: Vec<SocketAddr>,
-    },
+    /// Connecting to one address.
+    Connecting(Tcp),
     /// Connected, and handed over for the TLS handshake.
     Shaking,
     Open(Stream),
@@ -87,6 +86,11 @@ pub(crate) struct Outgoing {
     next_request: u32,
     told_code_sets: bool,
     pub(crate) connect_deadline: Option<Time>,
+    /// The address that is tried, and those that are tried after it, the last one first.
+    tried: Option<SocketAddr>,
+    others: Vec<SocketAddr>,
+    /// Until when all addresses of its host together may be tried.
+    connects_until: Time,
     /// Since when it has owed replies without sending a byte.
     pub(crate) silent_since: Time,
     /// Outboxes that wait for room in the socket; and some that do not any more, which their routes know.
@@ -128,6 +132,9 @@ impl Outgoing {
             next_request: 1,
             told_code_sets: false,
             connect_deadline: Some(now + timeout),
+            tried: None,
+            others: Vec::new(),
+            connects_until: now + timeout,
             silent_since: now,
             blocked: Vec::new(),
             blocked_no_more: 0,
@@ -144,14 +151,14 @@ impl Outgoing {
     fn stream(&self) -> Option<&Stream> {
         match &self.state {
             State::Open(stream) => Some(stream),
-            State::Resolving | State::Found(_) | State::Connecting { .. } | State::Shaking => None,
+            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking => None,
         }
     }
 
     /// Whether connecting has begun.
     #[cfg(test)]
     pub(crate) const fn is_begun(&self) -> bool {
-        matches!(self.state, State::Connecting { .. } | State::Shaking | State::Open(_))
+        matches!(self.state, State::Connecting(_) | State::Shaking | State::Open(_))
     }
 
     /// Whether it is connected.
@@ -163,7 +170,7 @@ impl Outgoing {
     pub(crate) fn stream_and_inbound(&mut self) -> Option<(&mut Stream, &mut Inbound)> {
         match &mut self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
-            State::Resolving | State::Found(_) | State::Connecting { .. } | State::Shaking => None,
+            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking => None,
         }
     }
 
@@ -224,6 +231,8 @@ pub(crate) struct Outgoings {
     by_endpoint: HashMap<Endpoint, Token>,
     pub(crate) routes: Routes,
     pub(crate) ways: Ways,
+    /// Which addresses were reached last, and which failed.
+    pub(crate) reachability: Reachability,
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
     resolver: Resolver,
@@ -313,6 +322,7 @@ impl Outgoings {
             by_endpoint: HashMap::new(),
             routes: Routes::default(),
             ways: Ways::default(),
+            reachability: Reachability::default(),
             peers: Arc::default(),
             resolver,
             policy,
@@ -630,8 +640,12 @@ impl Core {
         let waits = |route: &&mut Route| route.waits_for == Some(token);
         let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox).filter(waits) else { return };
         route.waits_for = None;
-        // What was put back is tried once more, and that is told to have failed.
-        route.trouble.lost = lost.map(str::to_owned);
+        route.trouble.lost = None;
+        // What was put back is tried once more, and that is told to have failed, unless there is another address to try.
+        let lost = lost.filter(|_| !self.aim_elsewhere(outbox));
+        if let (Some(why), Some(route)) = (lost, self.doors.giop.outgoing.routes.get_mut(outbox)) {
+            route.trouble.lost = Some(why.to_owned());
+        }
         self.lane.resume_outbox(outbox, self.clock.now);
         self.deliveries.undelivered = true;
     }
@@ -668,6 +682,15 @@ impl Core {
             self.doors.giop.outgoing.connections.get(token)
         {
             self.office.reports.died(host, *port);
+        }
+        self.lose(token, why);
+    }
+
+    /// Gives a connection up that could not be made: its address comes after others for a while.
+    pub(crate) fn fail_connecting(&mut self, token: Token, why: &str) {
+        let Outgoings { connections, reachability, .. } = &mut self.doors.giop.outgoing;
+        if let Some(connection) = connections.get_mut(token) {
+            reachability.note_failed(&connection.endpoint.host, connection.endpoint.port, self.clock.now);
         }
         self.lose(token, why);
     }

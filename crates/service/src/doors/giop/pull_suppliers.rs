@@ -276,6 +276,7 @@ impl Core {
                 }
             }
             Verdict::Forward(to) if self.follow(peer, &to) => self.poll_supplier(token),
+            Verdict::Lost(_) if self.ask_elsewhere(peer) => self.poll_supplier(token),
             Verdict::User(id) if id == DISCONNECTED => self.end_polling(token, DisconnectReason::Gone),
             Verdict::System(exception) if exception.kind == Kind::ObjectNotExist && !self.return_home(peer) => {
                 self.end_polling(token, DisconnectReason::Gone);

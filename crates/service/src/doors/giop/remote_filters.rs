@@ -284,12 +284,17 @@ impl Core {
         let Some(question) = self.doors.giop.questions.all.get_mut(token) else { return };
         question.under_way = None;
         let Some(peer) = question.peer() else { return };
+        let goes_on = match &verdict {
+            Verdict::Forward(to) => self.follow(peer, to),
+            Verdict::Lost(_) => self.ask_elsewhere(peer),
+            _ => false,
+        };
+        if goes_on {
+            let ruling = self.ask_filters(token);
+            return ruling.map_or((), |ruling| self.rule(token, ruling));
+        }
         let answer = match verdict {
             Verdict::Done => self.doors.giop.outgoing.scratch.answer.reader().bool().map_err(|error| error.to_string()),
-            Verdict::Forward(to) if self.follow(peer, &to) => {
-                let ruling = self.ask_filters(token);
-                return ruling.map_or((), |ruling| self.rule(token, ruling));
-            }
             verdict => Err(verdict.to_string()),
         };
         match &answer {

@@ -167,8 +167,8 @@ impl Core {
     /// Whether a reference leads to a proxy of this service, by whatever address: the number in its key was drawn by this
     /// service. That a client may supply one channel from another is looked at where it connects, and only there.
     fn leads_to_proxy(&mut self, reference: &Ior) -> bool {
-        let key = reference.iiop().and_then(|profile| ObjectKey::parse(&profile.key));
-        key.is_some_and(|key| self.published.load().giop.proxy(&key).is_some())
+        let mut keys = reference.iiop_profiles().filter_map(|profile| ObjectKey::parse(&profile.key));
+        keys.any(|key| self.published.load().giop.proxy(&key).is_some())
     }
 
     fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
@@ -185,6 +185,13 @@ impl Core {
             self.lane.resume_outbox(outbox, self.clock.now);
             return;
         }
+        if matches!(verdict, Verdict::Lost(_)) && self.aim_elsewhere(outbox) {
+            self.withdraw(outbox, before);
+            self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
+            self.lane.resume_outbox(outbox, self.clock.now);
+            return;
+        }
+        let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) else { return };
         let outcome = match outcome_of(&verdict) {
             // That there is nothing where it was forwarded to does not mean that there is nothing at its own address.
             Outcome::Gone if route.is_forwarded => Outcome::Refused,

@@ -1,13 +1,14 @@
 //! Where consumers are, and what was pushed to each and is unanswered.
 
 use core::ops::Range;
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use engine::{Event, OutboxId, Peer, ProxyKey, Want};
+use engine::{Event, OutboxId, Peer, ProxyKey, Time, Want};
 use giop::cdr::{CharSet, Encoding, Version};
 use giop::codeset;
-use giop::ior::{Ior, ORB_TYPE_CAMPANILE};
+use giop::ior::{IiopProfile, Ior, ORB_TYPE_CAMPANILE};
 use giop::message::{RequestHead, RequestTemplate, Response, ServiceContexts};
 use giop::realtime;
 use hashbrown::HashMap;
@@ -34,31 +35,76 @@ pub(crate) struct Endpoint {
     pub(crate) negotiates: bool,
 }
 
-/// What of a reference is needed to send to it.
+/// Most addresses of one reference that are tried; further ones are passed over.
+pub(crate) const ADDRESSES_MAX: usize = 8;
+/// Shortest share of `ConnectTimeout` that one of several addresses gets.
+const ADDRESS_TIME_MIN: Duration = Duration::from_millis(250);
+
+/// What of a reference is needed to send to one of its addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
-    host: String,
-    port: u16,
+    pub(crate) host: String,
+    pub(crate) port: u16,
     tls_port: Option<u16>,
     pub(crate) version: Version,
     pub(crate) key: Vec<u8>,
     negotiates: bool,
     pub(crate) chars: CharSet,
+    /// Addresses of the reference, this one included.
+    pub(crate) alternatives: u32,
 }
 
 impl Target {
-    /// Reads the first IIOP profile of a reference.
+    /// The first address of a reference.
     pub(crate) fn of(reference: &Ior) -> Option<Self> {
-        let profile = reference.iiop()?;
+        Self::all(reference).0.into_iter().next()
+    }
+
+    /// Addresses of a reference in its order: of each IIOP profile its own and then its alternates, without repetitions; and
+    /// how many beyond [`ADDRESSES_MAX`] were passed over.
+    ///
+    /// What is sent was made for the first profile's GIOP version and code set, so a further profile counts where the object
+    /// takes both there, too.
+    pub(crate) fn all(reference: &Ior) -> (Vec<Self>, usize) {
+        let (mut all, mut left_out) = (Vec::<Self>::new(), 0);
+        for profile in reference.iiop_profiles() {
+            let mut target = Self::of_profile(profile);
+            if let Some(first) = all.first() {
+                if target.version < first.version || target.chars != first.chars {
+                    continue;
+                }
+                target.version = first.version;
+            }
+            for (host, port) in profile.addresses() {
+                let target = Self { host, port, ..target.clone() };
+                if all.contains(&target) {
+                    continue;
+                }
+                if all.len() < ADDRESSES_MAX { all.push(target) } else { left_out += 1 }
+            }
+        }
+        let alternatives = u32::try_from(all.len()).unwrap_or(u32::MAX);
+        all.iter_mut().for_each(|target| target.alternatives = alternatives);
+        (all, left_out)
+    }
+
+    fn of_profile(profile: &IiopProfile) -> Self {
         let code_sets = profile.code_sets();
-        Some(Self {
-            host: profile.host.clone(),
-            port: profile.port,
+        Self {
+            host: String::new(),
+            port: 0,
             tls_port: profile.secure_transport().map(|secure| secure.port),
             version: profile.version.min(OWN_VERSION),
             key: profile.key.clone(),
             negotiates: code_sets.is_some(),
             chars: codeset::negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1),
-        })
+            alternatives: 1,
+        }
+    }
+
+    /// How long connecting to this address may take, of what the reference may take as a whole.
+    pub(crate) fn share_of(&self, timeout: Duration) -> Duration {
+        (timeout / self.alternatives.max(1)).max(timeout.min(ADDRESS_TIME_MIN))
     }
 
     pub(crate) fn endpoint(&self, version: Version, chars: CharSet) -> Endpoint {
@@ -76,6 +122,8 @@ pub(crate) struct Route {
     /// Where its pushes go: what its own reference says, or where that forwarded to.
     pub(crate) target: Target,
     pub(crate) is_forwarded: bool,
+    /// Since when its addresses are tried one after the other, until one answers or all have failed.
+    pub(crate) tried_since: Option<Time>,
     /// Its own reference says that it is told when nothing is unanswered ([`ServiceContexts::FLOW_START`]).
     ///
     /// [`ServiceContexts::FLOW_START`]: giop::message::ServiceContexts::FLOW_START
@@ -210,6 +258,7 @@ impl Route {
             in_order: address.ior.orb_type() == Some(ORB_TYPE_CAMPANILE),
             address,
             is_forwarded: false,
+            tried_since: None,
             priority: None,
             forwards: 0,
             connections: [None; CONNECTIONS],
@@ -258,7 +307,8 @@ impl Route {
         home.map(|target| self.aim(target, false)).is_some()
     }
 
-    fn aim(&mut self, target: Target, is_forwarded: bool) {
+    /// Sends what follows to a place.
+    pub(crate) fn aim(&mut self, target: Target, is_forwarded: bool) {
         self.target = target;
         self.is_forwarded = is_forwarded;
         self.connections = [None; CONNECTIONS];
@@ -315,6 +365,7 @@ impl Route {
     /// A push of its has been taken, or been refused for its own sake.
     pub(crate) fn succeed(&mut self) {
         self.forwards = 0;
+        self.tried_since = None;
         self.trouble.given_up = None;
         self.trouble.is_failing = false;
     }

@@ -39,7 +39,7 @@ impl Core {
         let late = connections.piece_mut(places).filter(|(_, connection)| is_late(connection));
         let late: Vec<Token> = late.map(|(token, _)| token).collect();
         for token in late {
-            self.lose(token, "no connection within the time limit");
+            self.connect_late(token);
         }
     }
 

@@ -4,8 +4,6 @@ use core::time::Duration;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use engine::Time;
-
 use super::{Outgoing, Outgoings, Resolver, State, Upkeep};
 use crate::counters::Counter;
 use crate::doors::Tag;
@@ -42,7 +40,10 @@ impl Core {
             }
             return Ok(*token);
         }
-        let (port, is_secure) = self.doors.giop.outgoing.limits.tls.way_to(&endpoint)?;
+        let (port, is_secure) = self.doors.giop.outgoing.limits.tls.way_to(&endpoint).inspect_err(|_| {
+            let Outgoings { reachability, .. } = &mut self.doors.giop.outgoing;
+            reachability.note_failed(&endpoint.host, endpoint.port, self.clock.now);
+        })?;
         let place = self.place_for_outgoing(by)?;
         self.counters.add(Counter::ConnectsBegun, 1);
         let host = endpoint.host.clone();
@@ -63,16 +64,13 @@ impl Core {
         self.doors.giop.outgoing.by_endpoint.insert(endpoint, token);
         self.doors.giop.outgoing.upkeep.connecting += 1;
         let begun = match resolver::known_without_asking(&host) {
-            Some(ips) => self.connect_in_turn(token, ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect()),
-            None => self.look_up(token, host, port, timeout, by),
-        };
-        match begun {
-            Ok(()) => Ok(token),
-            Err(why) => {
-                self.lose(token, &why);
-                Err(why)
+            Some(ips) => {
+                let addresses = ips.into_iter().map(|ip| SocketAddr::new(ip, port)).collect();
+                self.connect_in_turn(token, addresses).inspect_err(|why| self.fail_connecting(token, why))
             }
-        }
+            None => self.look_up(token, host, port, timeout, by).inspect_err(|why| self.lose(token, why)),
+        };
+        begun.map(|()| token)
     }
 
     /// Has a host name looked up, which its client is charged for until it is answered.
@@ -134,14 +132,44 @@ impl Core {
         let State::Found(addresses) = &mut connection.state else { return };
         let addresses = core::mem::take(addresses);
         if let Err(why) = self.begin_connect(token, addresses) {
-            self.lose(token, &why);
+            self.fail_connecting(token, &why);
         }
     }
 
-    /// Begins to connect to one of these addresses, from the last to the first.
+    /// Connecting to an address has taken its time.
+    pub(crate) fn connect_late(&mut self, token: Token) {
+        let why = "no connection within the time limit";
+        match self.doors.giop.outgoing.connections.get(token).map(|connection| &connection.state) {
+            // The thread of handshakes has it, and might answer for this address when the next one is tried.
+            Some(State::Shaking) => self.fail_connecting(token, why),
+            _ => self.connect_elsewhere(token, why),
+        }
+    }
+
+    /// Goes on to the next address of a host, for the reason given.
+    fn connect_elsewhere(&mut self, token: Token, why: &str) {
+        let Outgoings { connections, reachability, .. } = &mut self.doors.giop.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
+        if let Some(address) = connection.tried {
+            reachability.note_failed(&address.ip().to_string(), address.port(), self.clock.now);
+        }
+        connection.state = State::Resolving;
+        let others = core::mem::take(&mut connection.others);
+        let begun = if others.is_empty() { Err(why.to_owned()) } else { self.begin_connect(token, others) };
+        if let Err(why) = begun {
+            self.fail_connecting(token, &why);
+        }
+    }
+
+    /// Begins to connect to one of these addresses, from the last to the first, but to those last that failed a short while ago.
     fn begin_connect(&mut self, token: Token, mut others: Vec<SocketAddr>) -> Result<(), String> {
         if self.doors.giop.outgoing.connections.get(token).is_none() {
             return Ok(());
+        }
+        if others.len() > 1 {
+            let Outgoings { reachability, .. } = &self.doors.giop.outgoing;
+            let rank = |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), self.clock.now);
+            others.sort_by_cached_key(|address| core::cmp::Reverse(rank(address)));
         }
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
@@ -158,7 +186,11 @@ impl Core {
             match begun {
                 Ok(stream) => {
                     let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return Ok(()) };
-                    connection.state = State::Connecting { stream, others };
+                    let now = self.clock.now;
+                    let places = u32::try_from(others.len() + 1).unwrap_or(u32::MAX);
+                    connection.connect_deadline = Some(now + connection.connects_until.since(now) / places);
+                    connection.state = State::Connecting(stream);
+                    (connection.tried, connection.others) = (Some(address), others);
                     connection.rounds.interest = Interest::WRITE;
                     return Ok(());
                 }
@@ -178,15 +210,15 @@ impl Core {
             .get(token)
             .is_some_and(|entry| matches!(entry.state, State::Resolving));
         if waiting && let Err(why) = addresses.and_then(|addresses| self.connect_in_turn(token, addresses)) {
-            self.lose(token, &why);
+            self.fail_connecting(token, &why);
         }
     }
 
     /// An attempt to connect has ended. True if the connection is open.
     pub(super) fn go_on_connecting(&mut self, token: Token) -> bool {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
-        let (stream, others) = match core::mem::replace(&mut connection.state, State::Resolving) {
-            State::Connecting { stream, others } => (stream, others),
+        let stream = match core::mem::replace(&mut connection.state, State::Resolving) {
+            State::Connecting(stream) => stream,
             other => {
                 connection.state = other;
                 return false;
@@ -203,18 +235,29 @@ impl Core {
                     self.begin_handshake(token, stream);
                     return false;
                 }
-                connection.open(stream.into(), self.clock.now);
-                self.doors.giop.outgoing.upkeep.connecting -= 1;
+                self.note_open(token, stream.into());
                 return true;
             }
             Ok(Some(error)) | Err(error) => error.to_string(),
         };
         drop(stream);
-        let begun = if others.is_empty() { Err(why) } else { self.begin_connect(token, others) };
-        if let Err(why) = begun {
-            self.lose(token, &why);
-        }
+        self.connect_elsewhere(token, &why);
         false
+    }
+
+    /// Notes that a connection is made.
+    fn note_open(&mut self, token: Token, stream: Stream) {
+        let Outgoings { connections, reachability, upkeep, .. } = &mut self.doors.giop.outgoing;
+        let Some(connection) = connections.get_mut(token) else { return };
+        connection.state = State::Open(stream);
+        connection.connect_deadline = None;
+        connection.silent_since = self.clock.now;
+        connection.others = Vec::new();
+        reachability.note_answered(&connection.endpoint.host, connection.endpoint.port);
+        if let Some(address) = connection.tried {
+            reachability.note_answered(&address.ip().to_string(), address.port());
+        }
+        upkeep.connecting -= 1;
     }
 
     /// Hands a connection over for its TLS handshake.
@@ -253,22 +296,13 @@ impl Core {
         match opened {
             Ok(stream) => {
                 connection.rounds.interest = Interest::READ;
-                connection.open(stream, self.clock.now);
-                self.doors.giop.outgoing.upkeep.connecting -= 1;
+                self.note_open(token, stream);
                 self.read_on(token);
                 self.flush_outgoing(token);
                 self.deliver();
             }
-            Err(why) => self.lose(token, &why),
+            Err(why) => self.connect_elsewhere(token, &why),
         }
     }
 }
 
-impl Outgoing {
-    /// It is connected.
-    fn open(&mut self, stream: Stream, now: Time) {
-        self.state = State::Open(stream);
-        self.connect_deadline = None;
-        self.silent_since = now;
-    }
-}
