@@ -22,7 +22,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Settings of the orbs of suppliers and consumers.
 pub(crate) fn orb_options(settings: &Settings) -> OrbOptions {
-    OrbOptions { prefer_utf8: true, tls: settings.tls.of_orb(), ..OrbOptions::default() }
+    OrbOptions { tls: settings.tls.of_orb(), ..OrbOptions::default() }
 }
 
 /// Refuses what cannot be a channel's name.

@@ -38,7 +38,9 @@ impl EventLine {
     /// # Errors
     /// It is no event.
     pub(crate) fn parse(line: &str) -> Result<Self, String> {
-        let Json::Object(object) = serde_json::from_str(line)
+        // Some editors put a byte order mark in front of the first line.
+        let line = line.strip_prefix('\u{feff}').unwrap_or(line);
+        let Json::Object(object) = ::json::strict::parse(line)
             .map_err(|error| format!("not JSON, as `campanile sub --json` prints it: {error}"))?
         else {
             return Err("not an event: a JSON object is expected, as `campanile sub --json` prints it".to_owned());

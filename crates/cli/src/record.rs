@@ -190,7 +190,7 @@ fn is_of_the_service(property: &Property) -> bool {
 
 /// The event of a line, and when it came, in nanoseconds since 1970.
 pub(crate) fn read_line(text: &str) -> Result<(StructuredEvent, u64), String> {
-    let line: serde_json::Value = serde_json::from_str(text).map_err(|error| format!("is no JSON: {error}"))?;
+    let line: serde_json::Value = ::json::strict::parse(text).map_err(|error| format!("is no JSON: {error}"))?;
     let member = |name: &str| line.get(name).ok_or_else(|| format!("has no `{name}`: it is no recording"));
     let came = member("came_ns")?.as_u64().ok_or("`came_ns` is no number")?;
     let octets =

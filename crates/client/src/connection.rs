@@ -7,6 +7,7 @@
 //!
 //! Locks: `output` before `replies`; neither is held while reading.
 
+use crate::object::sayable;
 use crate::orb::Opened;
 use crate::wire::Wire;
 use crate::{OrbOptions, lock};
@@ -229,7 +230,8 @@ impl Connection {
         };
         let open = message::begin_request(buffer, &head);
         let mut writer = open.body(buffer, self.chars);
-        write(&mut writer).map_err(|reason| CallError::Arguments { reason })?;
+        let written = write(&mut writer);
+        sayable(written, &writer).map_err(|reason| CallError::Arguments { reason })?;
         open.finish(buffer);
         Ok(())
     }

@@ -19,7 +19,7 @@ use core::convert::Infallible;
 use giop::cdr::{CharSet, Endian, ReadError, Reader, Version, Writer};
 use giop::codeset;
 use giop::connection::{Connection, Event, Side};
-use giop::exception::{Completed, Kind, SystemException};
+use giop::exception::{Completed, Kind, OMG_MINOR, SystemException};
 use giop::framing::{Inbound, Message};
 use giop::message::{
     self, Header, LocateStatus, MessageKind, Open, ReplyHead, ReplyStatus, Request, Response, ServiceContexts,
@@ -254,6 +254,7 @@ impl Answers<'_> {
         let open = message::begin_reply(&mut self.output, &head);
         let mut reply = open.body(&mut self.output, chars);
         let outcome = called.servant.invoke_at(None, &memo.operation, &mut args, &mut reply);
+        let outcome = outcome.and_then(|()| sayable(&reply));
         let outcome = outcome.inspect_err(|error| called.flow.note(error));
         let (is_early, wants_reply) = (memo.is_early, memo.wants_reply);
         let is_answered = is_early && self.cross_off(head.request_id);
@@ -304,6 +305,7 @@ impl Answers<'_> {
                     Err(ServantError::system(Kind::Transient))
                 } else {
                     let outcome = invoke(&*called.servant, told.priority, request.operation, &mut args, &mut reply);
+                    let outcome = outcome.and_then(|()| sayable(&reply));
                     outcome.inspect_err(|error| called.flow.note(error))
                 }
             }
@@ -384,6 +386,12 @@ impl Answers<'_> {
         }
         open.finish(&mut self.output);
     }
+}
+
+/// A reply that was written, unless the caller's code set lacks one of its characters (CORBA 3.3 part 1, annex A.5: minor code 1).
+fn sayable(reply: &Writer<'_>) -> Result<(), ServantError> {
+    let exception = SystemException::new(Kind::DataConversion, OMG_MINOR | 1);
+    reply.lacking().map_or(Ok(()), |_| Err(ServantError::System(exception)))
 }
 
 /// Where size and number of a request are, and what follows them, in GIOP 1.2.

@@ -4,7 +4,7 @@ use crate::connection::{Call, CallError, RawReply, SharedConnection};
 use crate::error::{FORWARDS_MAX, InvokeError, UserException};
 use crate::{Orb, lock};
 use core::fmt;
-use giop::cdr::{CharSet, Encoding, Reader, Writer};
+use giop::cdr::{CharSet, Encoding, Lacking, Reader, Writer};
 use giop::exception::{Completed, SystemException};
 use giop::ior::Ior;
 use giop::message::{ReplyStatus, Response};
@@ -80,6 +80,12 @@ pub trait Arguments {
     /// # Errors
     /// The reason, as a sentence.
     fn outcome(self) -> Result<(), String>;
+}
+
+/// Arguments that were written, unless the connection's code set lacks one of their characters.
+pub(crate) fn sayable(written: Result<(), String>, writer: &Writer<'_>) -> Result<(), String> {
+    let lacking = |character| Err(Lacking::in_encoding(character).to_string());
+    written.and_then(|()| writer.lacking().map_or(Ok(()), lacking))
 }
 
 impl Arguments for () {

@@ -48,9 +48,6 @@ pub struct OrbOptions {
     pub message_bytes_max: usize,
     /// Connections to servants accepted at a time; further ones are closed at once. Default 256.
     pub connections_max: usize,
-    /// Whether strings travel in UTF-8 wherever the other side understands that: to servers that name ISO 8859-1 first, and to the
-    /// program's own servants. Default false: in the code set that the server names first.
-    pub prefer_utf8: bool,
     /// Has everybody called over TLS who is called, and servants served over nothing else. Default: none, and nothing is.
     pub tls: Option<OrbTls>,
 }
@@ -65,7 +62,6 @@ impl Default for OrbOptions {
             reply_timeout: Some(Duration::from_secs(60)),
             message_bytes_max: 64 * 1024 * 1024,
             connections_max: 256,
-            prefer_utf8: false,
             tls: None,
         }
     }
@@ -433,11 +429,8 @@ type Open<'o, T> = &'o dyn Fn(EndPoint) -> Result<T, InvokeError>;
 fn reach_profile<T>(profile: &IiopProfile, options: &OrbOptions, open: Open<'_, T>) -> Result<T, InvokeError> {
     // Code sets are negotiated from GIOP 1.1 on. CORBA 3.3 part 2, 7.10.2.
     let offered = if profile.version > Version::V1_0 { profile.code_sets() } else { None };
-    let mut chars =
+    let chars =
         codeset::negotiate(offered.as_ref()).map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
-    if options.prefer_utf8 && offered.as_ref().is_some_and(|offered| codeset::supports(offered, CharSet::Utf8)) {
-        chars = CharSet::Utf8;
-    }
     let mut failure = None;
     let secure = profile.secure_transport().map(|secure| secure.port);
     let addresses: Vec<(String, u16)> = match (options.tls.is_some(), secure) {

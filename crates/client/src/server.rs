@@ -39,8 +39,6 @@ pub(crate) struct Server {
     host: String,
     prefix: Vec<u8>,
     next_key: AtomicU64,
-    /// What references name first.
-    chars: CharSet,
 }
 
 /// What the threads share: servants by object key, and the connections open.
@@ -136,8 +134,7 @@ impl Server {
         // Keys of another run of the program must not reach this one's objects, so they differ from run to run.
         let nonce = RandomState::new().build_hasher().finish();
         let prefix = format!("client-{nonce:016x}-").into_bytes();
-        let chars = if options.prefer_utf8 { CharSet::Utf8 } else { CharSet::Latin1 };
-        Ok(Self { table, address, host, prefix, next_key: AtomicU64::new(0), chars })
+        Ok(Self { table, address, host, prefix, next_key: AtomicU64::new(0) })
     }
 
     pub(crate) fn tally(&self) -> &Tally {
@@ -153,7 +150,7 @@ impl Server {
     ) -> Activation {
         let mut key = self.prefix.clone();
         key.extend_from_slice(self.next_key.fetch_add(1, Ordering::Relaxed).to_string().as_bytes());
-        let code_sets = CodeSetInfo::preferring(self.chars).to_component();
+        let code_sets = CodeSetInfo::preferring(CharSet::Utf8).to_component();
         let port = self.address.port();
         let secure = self.table.tls.as_ref().map(|_| {
             let options = SecureTransport::PROTECTION | SecureTransport::TRUST_IN_CLIENT;

@@ -9,7 +9,7 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Path, kind and text of each file.
-const FILES: [(&str, &str, &str); 15] = [
+const FILES: [(&str, &str, &str); 16] = [
     ("/", HTML, include_str!("pages/index.html")),
     ("/icon.svg", "image/svg+xml", include_str!("pages/icon.svg")),
     ("/console.css", STYLE, include_str!("pages/console.css")),
@@ -22,6 +22,7 @@ const FILES: [(&str, &str, &str); 15] = [
     ("/consumers.js", SCRIPT, include_str!("pages/consumers.js")),
     ("/channels.js", SCRIPT, include_str!("pages/channels.js")),
     ("/lanes.js", SCRIPT, include_str!("pages/lanes.js")),
+    ("/json.js", SCRIPT, include_str!("pages/json.js")),
     ("/events.js", SCRIPT, include_str!("pages/events.js")),
     ("/uplot/uPlot.js", SCRIPT, include_str!("pages/uplot/uPlot.iife.min.js")),
     ("/uplot/uPlot.css", STYLE, include_str!("pages/uplot/uPlot.min.css")),

@@ -164,6 +164,10 @@ impl Raised {
                 out.string(id);
                 let members_at = out.position();
                 exception.write_members(&mut out);
+                if out.lacking().is_some() {
+                    // CORBA 3.3 part 1, annex A.5: minor code 1, a character that the negotiated code set lacks.
+                    return Exception::System(SystemException::new(Kind::DataConversion, OMG_MINOR | 1));
+                }
                 Exception::User { id, body: buffer.split_off(members_at) }
             }
         }

@@ -258,27 +258,47 @@ impl Compiler<'_> {
             return Some(Op::Test { path: self.path(path), op: op.mirrored(), constant, at: self.tree.offset(right) });
         }
         match (left_node, right_node) {
-            (Node::Name(left), Node::Name(right)) => Some(Op::CompareNames(op, self.path(*left), self.path(*right))),
+            (Node::Name(left), Node::Name(right)) => Some(self.names_test(op, *left, *right)),
             (Node::Field(path), Node::Name(name)) => self.name_test(op, *path, *name, left),
-            (Node::Name(name), Node::Field(path)) => self.name_test(op, *path, *name, right),
+            (Node::Name(name), Node::Field(path)) => self.name_test(op.mirrored(), *path, *name, right),
             _ => None,
         }
     }
 
-    /// A field compared by `==` or `!=` with a name.
+    /// A field compared with a name.
     fn name_test(&mut self, op: Comparison, path: u32, name: u32, operand: Id) -> Option<Op> {
-        let equal = match op {
-            Comparison::Eq => true,
-            Comparison::Ne => false,
-            _ => return None,
-        };
+        let at = self.tree.offset(operand);
         match &self.tree.paths.get(name)?.root {
             Root::Name(enumerator) if !self.is_current_time(path) => {
-                let (path, field) = (self.path(path), self.path(name));
-                Some(Op::TestName { path, equal, name: enumerator.clone(), field, at: self.tree.offset(operand) })
+                let (place, field) = (self.path(path), self.path(name));
+                Some(match op {
+                    Comparison::Eq | Comparison::Ne => {
+                        Op::TestName { path: place, equal: op == Comparison::Eq, name: enumerator.clone(), field, at }
+                    }
+                    _ => {
+                        let ordinal = self.path_and(path, Part::Ordinal(enumerator.clone()));
+                        Op::OrderName { path: place, op, ordinal, field, at }
+                    }
+                })
             }
             _ => None,
         }
+    }
+
+    /// Two names compared: either may be a field, and the other one an enumerator of its type.
+    fn names_test(&mut self, op: Comparison, left: u32, right: u32) -> Op {
+        let name = |path| match self.tree.paths.get(path).map(|path| &path.root) {
+            Some(Root::Name(name)) => Part::Ordinal(name.clone()),
+            _ => Part::Ordinal(Box::default()),
+        };
+        let (left_name, right_name) = (name(left), name(right));
+        let (left_place, right_place) = (self.path(left), self.path(right));
+        if matches!(op, Comparison::Eq | Comparison::Ne) {
+            return Op::CompareNames(op, left_place, right_place);
+        }
+        let in_left = self.path_and(left, right_name);
+        let in_right = self.path_and(right, left_name);
+        Op::OrderNames { op, left: left_place, right: right_place, in_left, in_right }
     }
 
     /// Whether a comparison begins with its right side: where the left one is a constant or a name, it then needs no
@@ -484,7 +504,12 @@ fn cost(program: &Program) -> Cost {
         let (least, most) = match op {
             Op::Test { path, .. } | Op::Field(path) | Op::Exist(path) | Op::In(path) => (read(path), read(path)),
             Op::TestName { path, field, .. } => (read(path), read(path).saturating_add(read(field))),
+            Op::OrderName { path, ordinal, .. } => (read(path), read(path).saturating_add(read(ordinal))),
             Op::CompareName(_, name) => (0, read(name)),
+            Op::OrderNames { left, in_left, in_right, right, .. } => {
+                let most = [right, in_left, in_right].map(read).into_iter().fold(read(left), u32::saturating_add);
+                (read(left), most)
+            }
             Op::CompareNames(_, left, right) => (read(left), read(left).saturating_add(read(right))),
             Op::NameIn(name, path) => (read(name).saturating_add(read(path)), read(name).saturating_add(read(path))),
             Op::Default(member, discriminator) => (read(member), read(member).saturating_add(read(discriminator))),

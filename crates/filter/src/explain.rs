@@ -2,6 +2,7 @@
 
 use crate::constraint::{Constraint, Limits};
 use crate::parser::parse;
+use crate::path::Part;
 use crate::tree::{Id, Node, Printed, Tree};
 use alloc::format;
 use alloc::string::String;
@@ -48,7 +49,9 @@ impl fmt::Display for Explanation<'_> {
             writeln!(f, "{} to {} steps", cost.best, cost.worst)?;
         }
         let paths = constraint.paths();
-        for (index, path) in paths.iter().enumerate() {
+        // An enumerator's ordinal belongs to the field beside it.
+        let read = paths.iter().filter(|path| !matches!(path.parts.last(), Some(Part::Ordinal(_))));
+        for (index, path) in read.enumerate() {
             write!(f, "{}{path}", if index == 0 { "reads " } else { ", " })?;
         }
         if paths.is_empty() { f.write_str("reads nothing of the event") } else { Ok(()) }

@@ -38,6 +38,10 @@ fn field(path: &str) -> Option<Value<'static>> {
         "$.wide" => Value::Text(Text { bytes: b"\0\xFC\0a", chars: Chars::Utf16Be }),
         "$c" => Value::Char('a'),
         "$e" | "$.e" => Value::Enum { ordinal: 1, name: Text::new("UP") },
+        // Its type is `enum { DOWN, UP, e }`.
+        "$e._ordinal(DOWN)" | "$.e._ordinal(DOWN)" => Value::Int(0),
+        "$e._ordinal(UP)" | "$.e._ordinal(UP)" => Value::Int(1),
+        "$e._ordinal(e)" | "$.e._ordinal(e)" => Value::Int(2),
         "$.st" | "$l" | "$un" | "$.un.()" | "$un._d" | "$un.()" | "$other" | "$other._d" => Value::Composite,
         "$l._length" => Value::UInt(3),
         "$l[0]" => Value::Int(1),
@@ -62,7 +66,8 @@ impl Fields for Event {
     }
 }
 
-const NAMES: [&str; 14] = ["i", "big", "u", "zero", "t", "s", "c", "e", "l", "un", "other", "UP", "missing", "in"];
+const NAMES: [&str; 15] =
+    ["i", "big", "u", "zero", "t", "s", "c", "e", "l", "un", "other", "UP", "DOWN", "missing", "in"];
 const MEMBERS: [&str; 9] = ["d", "nan", "f", "latin", "wide", "e", "st", "missing", "_length"];
 const TEXTS: [&str; 8] = ["", "a", "abc", "b", "it's \\ a\n\ttest", "ü", "üa", "UP"];
 const INTS: [i64; 6] = [0, 1, 2, 3, i64::MAX, 1 << 53];
@@ -443,6 +448,22 @@ fn compare(tree: &Tree, op: Comparison, left: Id, right: Id) -> Option<bool> {
     };
     let (one, other) = (evaluate(tree, left), evaluate(tree, right));
     let by_name = matches!(op, Comparison::Eq | Comparison::Ne);
+    if !by_name {
+        let is_enum = |value: &Option<Value<'_>>| matches!(value, Some(Value::Enum { .. }));
+        let ordinal = |enumerator: &str| match enumerator {
+            "DOWN" => Some(Value::Int(0)),
+            "UP" => Some(Value::Int(1)),
+            "e" => Some(Value::Int(2)),
+            _ => None,
+        };
+        return match (name(left), name(right)) {
+            (_, Some(enumerator)) if is_enum(&one) => holds(op, one?, ordinal(enumerator)?),
+            (Some(enumerator), second) if is_enum(&other) && (second.is_none() || one.is_none()) => {
+                holds(op, ordinal(enumerator)?, other?)
+            }
+            _ => holds(op, one?, other?),
+        };
+    }
     match (name(left), name(right)) {
         (_, Some(enumerator)) if by_name && matches!(one, Some(Value::Enum { .. })) => {
             holds(op, one?, Value::Text(Text::new(enumerator)))

@@ -59,6 +59,9 @@ pub enum Part {
     TypeId,
     /// `._repos_id`: the repository id of the type. Always last.
     ReposId,
+    /// The ordinal of the enumerator with this name in the type of the enumeration value there; nothing where the type has none of that
+    /// name. Always last. No constraint writes it: a comparison such as `$severity <= MINOR` asks for it.
+    Ordinal(Box<str>),
 }
 
 /// A union's label, as written.
@@ -78,7 +81,7 @@ impl Path {
     /// What its value is known to be whatever the event.
     pub(crate) fn kind(&self) -> Kind {
         match (&self.root, self.parts.last()) {
-            (_, Some(Part::Length)) => Kind::Number,
+            (_, Some(Part::Length | Part::Ordinal(_))) => Kind::Number,
             (_, Some(Part::TypeId | Part::ReposId)) => Kind::Text,
             (Root::CurrentTime, _) => Kind::Number,
             _ => Kind::Field,
@@ -159,6 +162,7 @@ impl fmt::Display for Part {
             Self::Length => f.write_str("._length"),
             Self::TypeId => f.write_str("._type_id"),
             Self::ReposId => f.write_str("._repos_id"),
+            Self::Ordinal(name) => write!(f, "._ordinal({})", Written(name)),
         }
     }
 }

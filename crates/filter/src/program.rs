@@ -35,6 +35,15 @@ pub(crate) enum Op {
         field: u32,
         at: u32,
     },
+    /// A field is compared by its order with a name: an enumerator of its type if it is an enumeration value, otherwise a field.
+    OrderName {
+        path: u32,
+        op: Comparison,
+        /// The ordinal of the name in the field's type.
+        ordinal: u32,
+        field: u32,
+        at: u32,
+    },
     /// The accumulator becomes the field.
     Field(u32),
     /// The accumulator becomes the constant.
@@ -49,6 +58,14 @@ pub(crate) enum Op {
     CompareName(Comparison, u32),
     /// The same of two names.
     CompareNames(Comparison, u32, u32),
+    /// Two names by their order, each with the ordinal that the other one has in its type.
+    OrderNames {
+        op: Comparison,
+        left: u32,
+        right: u32,
+        in_left: u32,
+        in_right: u32,
+    },
     /// What waits, calculated with the accumulator.
     Calculate(Arithmetic),
     /// The accumulator, calculated with the constant.
@@ -121,6 +138,9 @@ impl Program {
             let done = match op {
                 Op::Test { path, op, constant, at } => machine.test(*path, *op, constant, *at),
                 Op::TestName { path, equal, name, field, at } => machine.test_name(*path, *equal, name, *field, *at),
+                Op::OrderName { path, op, ordinal, field, at } => {
+                    machine.order_name((*path, *ordinal), *op, *field, *at)
+                }
                 Op::JumpIfFalse(target) => {
                     if let Value::Bool(false) = machine.accumulator {
                         at = *target as usize;
@@ -207,6 +227,15 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         self.set(holds)
     }
 
+    /// A field against a name by their order. The path is not that of `$curtime`.
+    fn order_name(&mut self, (path, ordinal): (u32, u32), op: Comparison, other: u32, at: u32) -> Result<(), Stop> {
+        let value = self.look(path)?.ok_or(Stop::Missing(at))?;
+        let right = if matches!(value, Value::Enum { .. }) { ordinal } else { other };
+        let right = self.field(right)?;
+        let holds = self.compare(&value, op, &right)?;
+        self.set(holds)
+    }
+
     #[inline]
     fn set(&mut self, value: bool) -> Result<(), Stop> {
         self.accumulator = Value::Bool(value);
@@ -256,6 +285,9 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
                 self.compare_name(&left, *op, *name)
             }
             Op::CompareNames(op, left, right) => self.compare_names(*op, *left, *right),
+            Op::OrderNames { op, left, right, in_left, in_right } => {
+                self.order_names(*op, (*left, *in_left), (*right, *in_right))
+            }
             Op::Exist(path) => Ok(self.look(*path)?.is_some()),
             Op::Default(member, discriminator) => {
                 let selected = self.look(*member)?.is_some();
@@ -340,6 +372,23 @@ impl<'r, F: Fields + ?Sized, const N: usize> Machine<'r, '_, F, N> {
         }
         match (self.look(right)?, op) {
             (Some(value @ Value::Enum { .. }), Comparison::Eq | Comparison::Ne) => self.compare_name(&value, op, left),
+            _ => Err(FailureKind::Missing.into()),
+        }
+    }
+
+    /// Two names by their order: the one that is a field is, and the other is an enumerator of its type or a field too. With each comes
+    /// the ordinal that the other one has in its type.
+    fn order_names(&mut self, op: Comparison, left: (u32, u32), right: (u32, u32)) -> Result<bool, Stop> {
+        if let Some(value) = self.look(left.0)? {
+            let other = if matches!(value, Value::Enum { .. }) { left.1 } else { right.0 };
+            let other = self.field(other)?;
+            return self.compare(&value, op, &other);
+        }
+        match self.look(right.0)? {
+            Some(value @ Value::Enum { .. }) => {
+                let other = self.field(right.1)?;
+                self.compare(&other, op, &value)
+            }
             _ => Err(FailureKind::Missing.into()),
         }
     }

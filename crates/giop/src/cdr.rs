@@ -15,7 +15,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use error::{ReadError, ReadErrorKind};
+pub use error::{Lacking, ReadError, ReadErrorKind};
 pub use read::Reader;
 pub use wide::{WideChar, WideUnits};
 pub use write::Writer;

@@ -95,9 +95,10 @@ pub fn supports(info: &CodeSetInfo, chars: CharSet) -> bool {
 
 /// Chooses, as a client, the code set for a connection to a server with this information.
 ///
-/// In the standard's order (7.10.2.6): the server's own set, as conversion is then the client's; ours, if the server
-/// converts from it; UTF-8, which everybody has to understand whose own set is a part of Unicode. A server that says
-/// nothing gets ISO 8859-1.
+/// UTF-8, in which strings are here, wherever the server says that it understands it, as its own set or by conversion: ISO 8859-1
+/// lacks most characters, so it is only for servers without UTF-8. (The standard's order, 7.10.2.6, has a client convert to
+/// the server's own set first if it can; none that would lose text is offered for that.) A server whose own set is another part
+/// of Unicode has to understand UTF-8 (7.10.2.6), and one that says nothing gets ISO 8859-1.
 ///
 /// # Errors
 /// The server's sets, narrow or wide, are neither ours nor parts of Unicode, so that nothing can be assumed of it.
@@ -112,13 +113,13 @@ pub fn negotiate(server: Option<&CodeSetInfo>) -> Result<CharSet, Incompatible> 
     if info.char_native == 0 && info.char_conversions.is_empty() {
         return Ok(CharSet::Latin1);
     }
-    if let Some(own) = CharSet::from_id(info.char_native) {
-        return Ok(own);
+    if supports(info, CharSet::Utf8) {
+        return Ok(CharSet::Utf8);
     }
     if supports(info, CharSet::Latin1) {
         return Ok(CharSet::Latin1);
     }
-    if supports(info, CharSet::Utf8) || is_unicode_narrow(info.char_native) {
+    if is_unicode_narrow(info.char_native) {
         return Ok(CharSet::Utf8);
     }
     Err(Incompatible { native: info.char_native, wide: false })

@@ -326,7 +326,7 @@ impl<'a> Cursor<'a> {
                 let wide = WideChar::from(c);
                 Some(u64::from(wide.second().unwrap_or(0)) << 16 | u64::from(wide.first()))
             }
-            (Label::Name(name), Kind::Enum) => self.ordinal(by.params, name, work)?.map(u64::from),
+            (Label::Name(name), Kind::Enum) => self.ordinal_at(by.params, name, work)?.map(u64::from),
             // No label of these is below 0, and those that are sign-extended would be mistaken for it.
             (Label::Int(value), Kind::ULongLong | Kind::ULong | Kind::UShort | Kind::Octet | Kind::Enum) => {
                 u64::try_from(value).ok()
@@ -337,7 +337,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The ordinal of an enumerator, whose enum's parameters behind the name are at `place`.
-    fn ordinal(&self, mut place: Place, name: &str, work: &mut Work) -> Result<Option<u32>, ReadError> {
+    fn ordinal_at(&self, mut place: Place, name: &str, work: &mut Work) -> Result<Option<u32>, ReadError> {
         for index in 0..self.types.u32(&mut place)? {
             work.step(self.types.offset(place))?;
             if self.types.string(&mut place)? == name.as_bytes() {
@@ -345,6 +345,17 @@ impl<'a> Cursor<'a> {
             }
         }
         Ok(None)
+    }
+
+    /// The ordinal that the enumerator with that name has in the type of an enumeration value.
+    ///
+    /// # Errors
+    /// As [`Cursor::member`].
+    pub fn ordinal(&self, enumerator: &str, work: &mut Work) -> Result<Option<u32>, ReadError> {
+        match self.node.kind {
+            Kind::Enum => self.ordinal_at(self.node.params, enumerator, work),
+            _ => Ok(None),
+        }
     }
 
     // ---- sequences and arrays ----

@@ -117,11 +117,9 @@ pub fn skip_value_of_checked<'a>(
 
 /// Copies an `Any` in the writer's encoding and alignment. The result is octet for octet the same where those agree.
 ///
-/// Characters that the writer's code set lacks become `?`. A single `char` beyond ASCII becomes `?` wherever the code
-/// sets differ, since UTF-8 has no single octet for it.
-///
 /// # Errors
-/// As [`skip_any`]; text that is to be put into another code set and is not valid in its own. What was written until
+/// As [`skip_any`]; text that is to be put into another code set and is not valid in its own, or has a character that the
+/// other one lacks ([`ReadErrorKind::Lacking`]), as UTF-8 lacks a single `char` beyond ASCII. What was written until
 /// then is left in the buffer: see [`Writer::truncate`].
 pub fn copy_any(reader: &mut Reader<'_>, writer: &mut Writer<'_>, work: &mut Work) -> Result<(), ReadError> {
     if reader.encoding() == writer.encoding() && reader.phase() == writer.phase() {
@@ -162,10 +160,11 @@ pub fn copy_type_code(reader: &mut Reader<'_>, writer: &mut Writer<'_>, work: &m
     Walk { reader, sink, fixed_size: true }.type_code(&types, place, work, 0).map(|_| ())
 }
 
-/// Copies a `string` in the writer's byte order, alignment and code set, with `?` for characters which that lacks.
+/// Copies a `string` in the writer's byte order, alignment and code set.
 ///
 /// # Errors
-/// The bytes are no string, or one that is not valid UTF-8 and would have to be understood.
+/// The bytes are no string, or one that is not valid UTF-8 and would have to be understood, or it has a character that the
+/// writer's code set lacks.
 pub fn copy_string(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<(), ReadError> {
     Copy::new(reader.encoding(), writer).string(reader)
 }

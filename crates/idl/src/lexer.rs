@@ -60,6 +60,11 @@ impl<'t> Lexer<'t> {
         Self { text, at: 0, token: Token::End, begin: 0, prefix: None, includes: false }
     }
 
+    /// Whether a word occurs anywhere in the text.
+    pub(crate) fn mentions(&self, word: &str) -> bool {
+        self.text.contains(word)
+    }
+
     /// Goes to the next token.
     pub(crate) fn advance(&mut self) -> Result<(), IdlError> {
         self.skip_blanks()?;

@@ -17,8 +17,10 @@
 //! ```
 //!
 //! Read are modules, structs, unions, enums, typedefs, constants, and within them all types of IDL but valuetypes; `#pragma prefix`,
-//! annotations, `TimeBase::TimeT` and `TimeBase::UtcT`. A struct or union may hold sequences of itself. Interfaces are object references, and
-//! what lies within them is passed over, as exceptions are. `#include` is not followed.
+//! annotations. A struct or union may hold sequences of itself, also by names that are given
+//! to them between its declaration and its definition. Interfaces are object references, and
+//! what lies within them is passed over, as exceptions are. `#include` is not followed; what the OMG's own files
+//! (`orb.idl`, `TimeBase.idl`, `CosNotification.idl`, `CosNaming.idl` and those of the services) define for events is known without them.
 //!
 //! Whatever a text says, the work is bounded by its length, and so are depth and memory ([`DEPTH_MAX`], [`PARTS_MAX`], [`TOTAL_PARTS_MAX`]).
 #![no_std]

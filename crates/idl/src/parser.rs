@@ -15,6 +15,9 @@ use crate::error::IdlError;
 use crate::lexer::{KEYWORDS, Lexer, Token};
 use crate::{Definition, Definitions};
 
+/// What the OMG's own files define of what travels with events.
+const WELL_KNOWN: &str = include_str!("omg.idl");
+
 /// Modules, types and expressions within each other.
 pub const DEPTH_MAX: u32 = 32;
 /// Types and members that a type consists of, each as often as it occurs.
@@ -27,18 +30,8 @@ pub const TOTAL_PARTS_MAX: usize = 1 << 18;
 /// # Errors
 /// The text is no IDL of what this reads, or there is too much of it.
 pub fn read(text: &str) -> Result<Definitions, IdlError> {
-    let mut parser = Parser {
-        lexer: Lexer::new(text),
-        scopes: Vec::new(),
-        prefix: None,
-        known: BTreeMap::new(),
-        found: Vec::new(),
-        total_parts: 0,
-        depth: 0,
-        open: None,
-        sequences: 0,
-    };
-    parser.well_known();
+    let mut parser = Parser::new(text);
+    parser.well_known()?;
     parser.advance()?;
     while parser.lexer.token != Token::End {
         parser.definition()?;
@@ -47,6 +40,7 @@ pub fn read(text: &str) -> Result<Definitions, IdlError> {
             parser.mark(';')?;
         }
     }
+    parser.check_finished()?;
     Ok(Definitions { all: parser.found })
 }
 
@@ -77,8 +71,8 @@ enum Known {
     Number(i128),
     /// A constant of another type.
     Constant,
-    /// Said to come, and not here yet.
-    Forward,
+    /// Declared and not defined yet, with the repository id that it will have.
+    Forward(String),
     Module,
     /// An exception or a valuetype, whose definition was passed over.
     Other(&'static str),
@@ -92,6 +86,8 @@ struct Parser<'t> {
     prefix: Option<&'t str>,
     /// By name with what is around it: `weather::Wind`.
     known: BTreeMap<String, Known>,
+    /// What the OMG's own files define; what the text defines comes first.
+    given: BTreeMap<String, Known>,
     found: Vec<Definition>,
     total_parts: usize,
     /// So many things within each other are being read.
@@ -100,34 +96,52 @@ struct Parser<'t> {
     open: Option<(String, String)>,
     /// So many sequences within each other are being read in it.
     sequences: u32,
+    /// Types that hold sequences of types which are declared and not defined yet.
+    unfinished: Vec<Unfinished>,
+}
+
+/// A type that is whole only when another one is defined.
+struct Unfinished {
+    /// Where it is defined.
+    begin: usize,
+    /// Its place among the definitions.
+    at: usize,
+    of: Type,
 }
 
 impl<'t> Parser<'t> {
-    /// Types of the OMG's that users of events meet and whose file nobody has at hand.
-    fn well_known(&mut self) {
-        let ulonglong = || TypeCode::primitive(Kind::ULongLong);
-        let time = TypeCode::alias("IDL:omg.org/TimeBase/TimeT:1.0", "TimeT", ulonglong());
-        let inaccuracy = TypeCode::alias("IDL:omg.org/TimeBase/InaccuracyT:1.0", "InaccuracyT", ulonglong());
-        let difference = TypeCode::alias("IDL:omg.org/TimeBase/TdfT:1.0", "TdfT", TypeCode::primitive(Kind::Short));
-        let members = [
-            ("time", time.clone()),
-            ("inacclo", TypeCode::primitive(Kind::ULong)),
-            ("inacchi", TypeCode::primitive(Kind::UShort)),
-            ("tdf", difference.clone()),
-        ];
-        let utc = TypeCode::structure("IDL:omg.org/TimeBase/UtcT:1.0", "UtcT", &members);
-        let of = |code, parts, levels| Known::Type(Type { code, parts, levels });
-        for (name, known) in [
-            ("TimeBase", Known::Module),
-            ("TimeBase::TimeT", of(time, 2, 1)),
-            ("TimeBase::InaccuracyT", of(inaccuracy, 2, 1)),
-            ("TimeBase::TdfT", of(difference, 2, 1)),
-            ("TimeBase::UtcT", of(utc, 7, 2)),
-            ("CORBA", Known::Module),
-            ("CORBA::TypeCode", Known::Type(Type::of(Kind::TypeCode))),
-        ] {
-            self.known.insert(name.to_owned(), known);
+    const fn new(text: &'t str) -> Self {
+        Self {
+            lexer: Lexer::new(text),
+            scopes: Vec::new(),
+            prefix: None,
+            known: BTreeMap::new(),
+            given: BTreeMap::new(),
+            found: Vec::new(),
+            total_parts: 0,
+            depth: 0,
+            open: None,
+            sequences: 0,
+            unfinished: Vec::new(),
         }
+    }
+
+    /// Types of the OMG's own files that those of users include: `orb.idl`, `TimeBase.idl`, `CosNotification.idl`, `CosNaming.idl`. A text
+    /// that has the files' contents itself defines them anew.
+    fn well_known(&mut self) -> Result<(), IdlError> {
+        self.given.insert("CORBA".to_owned(), Known::Module);
+        self.given.insert("CORBA::TypeCode".to_owned(), Known::Type(Type::of(Kind::TypeCode)));
+        if !["TimeBase", "CORBA", "Cos"].iter().any(|name| self.lexer.mentions(name)) {
+            return Ok(());
+        }
+        let mut files = Self::new(WELL_KNOWN);
+        files.advance()?;
+        while files.lexer.token != Token::End {
+            files.definition()?;
+            files.mark(';')?;
+        }
+        self.given.append(&mut files.known);
+        Ok(())
     }
 
     // ---- definitions ----
@@ -193,11 +207,12 @@ impl<'t> Parser<'t> {
         let begin = self.lexer.begin;
         let name = self.name(&format!("the name of the {keyword}"))?;
         let path = self.path_of(name);
-        if !matches!(self.known.get(&path), None | Some(Known::Forward)) {
+        if !matches!(self.known.get(&path), None | Some(Known::Forward(_))) {
             return Err(self.lexer.error_at(begin, format!("`{name}` is defined already")));
         }
         if keyword != "enum" && self.lexer.token == Token::Mark(';') {
-            self.known.insert(path, Known::Forward);
+            let id = self.id_of(name);
+            self.known.insert(path, Known::Forward(id));
             return Ok(None);
         }
         let id = self.id_of(name);
@@ -285,14 +300,51 @@ impl<'t> Parser<'t> {
     fn define(&mut self, begin: usize, path: String, of: Type) -> Result<(), IdlError> {
         self.total_parts += of.parts;
         if self.total_parts > TOTAL_PARTS_MAX {
-            return Err(self
-                .lexer
-                .error_at(begin, format!("the types of a text have {TOTAL_PARTS_MAX} parts at most")));
+            return Err(self.too_many_parts(begin));
         }
         self.check_size(begin, &of)?;
+        if of.code.awaits().next().is_some() {
+            self.unfinished.push(Unfinished { begin, at: self.found.len(), of: of.clone() });
+        }
         self.found.push(Definition { name: path.clone(), code: of.code.clone() });
-        self.known.insert(path, Known::Type(of));
+        let was_declared = matches!(self.known.insert(path, Known::Type(of.clone())), Some(Known::Forward(_)));
+        if was_declared { self.finish_with(&of) } else { Ok(()) }
+    }
+
+    /// Puts a type that was declared before into those that hold sequences of it.
+    fn finish_with(&mut self, whole: &Type) -> Result<(), IdlError> {
+        for mut unfinished in core::mem::take(&mut self.unfinished) {
+            let Unfinished { begin, at, of } = &mut unfinished;
+            if of.code.awaits().any(|id| id == whole.code.id()) && of.code.id() != whole.code.id() {
+                self.total_parts += whole.parts;
+                if self.total_parts > TOTAL_PARTS_MAX {
+                    return Err(self.too_many_parts(*begin));
+                }
+                of.code = core::mem::take(&mut of.code).completed(&whole.code);
+                (of.parts, of.levels) = (of.parts + whole.parts, of.levels + whole.levels);
+                self.check_size(*begin, of)?;
+                if let Some(definition) = self.found.get_mut(*at) {
+                    definition.code = of.code.clone();
+                    self.known.insert(definition.name.clone(), Known::Type(of.clone()));
+                }
+            }
+            if of.code.awaits().next().is_some() {
+                self.unfinished.push(unfinished);
+            }
+        }
         Ok(())
+    }
+
+    fn check_finished(&self) -> Result<(), IdlError> {
+        let Some(Unfinished { begin, of, .. }) = self.unfinished.first() else { return Ok(()) };
+        let missing = of.code.awaits().next().unwrap_or_default();
+        let reason =
+            format!("`{}` holds a sequence of `{missing}`, which is declared and never defined", of.code.name());
+        Err(self.lexer.error_at(*begin, reason))
+    }
+
+    fn too_many_parts(&self, begin: usize) -> IdlError {
+        self.lexer.error_at(begin, format!("the types of a text have {TOTAL_PARTS_MAX} parts at most"))
     }
 
     // ---- names ----
@@ -338,7 +390,9 @@ impl<'t> Parser<'t> {
                 path.push_str("::");
             }
             path.push_str(&name);
-            self.known.get(&path).cloned().map(|known| (path, known))
+            let known = self.known.get(&path).filter(|known| !matches!(known, Known::Module));
+            let known = known.or_else(|| self.given.get(&path)).or_else(|| self.known.get(&path));
+            known.cloned().map(|known| (path, known))
         });
         Ok((name, found))
     }

@@ -209,6 +209,7 @@ impl Writer {
     fn write_all(&self, f: &mut fmt::Formatter<'_>, definitions: &[Definition<'_>]) -> fmt::Result {
         let (mut modules, mut prefix): (&[String], &str) = (&[], "");
         let (mut written, mut indent) = (BTreeSet::new(), 0);
+        let (mut begun, mut defined) = (BTreeSet::new(), BTreeSet::new());
         for definition in definitions.iter().filter(|known| !self.within.contains_key(&key(known.of))) {
             let place = &definition.place;
             let shared = match prefix == place.prefix {
@@ -228,11 +229,35 @@ impl Writer {
                 indent += 1;
             }
             modules = &place.scope;
+            self.declare_ahead(f, indent, definition, (&mut begun, &defined))?;
+            defined.insert(key(definition.of));
             self.define(f, indent, definition, definitions, &mut written)?;
         }
         for _ in modules {
             indent -= 1;
             line(f, indent, "};")?;
+        }
+        Ok(())
+    }
+
+    /// Declares the structs and unions of the same module of which an alias holds sequences, and which come behind it.
+    fn declare_ahead(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        indent: usize,
+        definition: &Definition<'_>,
+        (begun, defined): (&mut BTreeSet<(String, String)>, &BTreeSet<(String, String)>),
+    ) -> fmt::Result {
+        let mut inner = definition.of.content().filter(|_| definition.of.kind() == Kind::Alias);
+        while let Some(of) = inner.filter(|of| matches!(of.kind(), Kind::Sequence | Kind::Array)) {
+            inner = of.content();
+        }
+        let Some(of) = inner.filter(|of| matches!(of.kind(), Kind::Struct | Kind::Union)) else { return Ok(()) };
+        let place = self.places.get(&key(of));
+        let is_here = place
+            .is_some_and(|place| (&place.scope, &place.prefix) == (&definition.place.scope, &definition.place.prefix));
+        if let Some(place) = place.filter(|_| is_here && !defined.contains(&key(of)) && begun.insert(key(of))) {
+            line(f, indent, &format!("{} {};", of.kind().keyword(), escaped(&place.name)))?;
         }
         Ok(())
     }

@@ -16,7 +16,7 @@
 //! Nothing that a client sends is taken apart before it was bounded: a line has [`Limits::line_bytes_max`] octets at most,
 //! and so many values within each other and in all ([`Limits`]). It is then read in time and memory in proportion to that.
 //!
-//! - [`typed`]: JSON as values of types that are given.
+//! - [`strict`]: text as JSON that loses nothing of it. [`typed`]: JSON as values of types that are given.
 //! - [`read`]: JSON as CORBA's values; [`write`]: CORBA's values as JSON. `campanile pub` and `campanile sub --json` use the
 //!   same.
 #![no_std]
@@ -28,6 +28,7 @@ pub mod event;
 pub mod read;
 pub mod request;
 pub mod session;
+pub mod strict;
 pub mod typed;
 pub mod write;
 

@@ -13,37 +13,50 @@ use giop::typecode::{Kind, TypeCode};
 use giop::value::{AnyValue, Value};
 use serde_json::Value as Json;
 
+use crate::strict;
+
 /// The value whose type follows from how it is written on a command line.
 ///
 /// # Errors
-/// It begins as JSON does, and is none.
+/// It begins as JSON does, and is none, or is a number that no type holds.
 pub fn inferred(text: &str) -> Result<AnyValue, String> {
     if text.starts_with(['[', '{', '"']) {
-        let json: Json = serde_json::from_str(text).map_err(|error| format!("the value is not JSON: {error}"))?;
+        let json = strict::parse(text).map_err(|error| format!("the value is not JSON: {error}"))?;
         return Ok(from_json(&json));
     }
     Ok(match text {
         "true" => true.into(),
         "false" => false.into(),
-        _ => number(text).unwrap_or_else(|| text.into()),
+        _ => number(text)?.unwrap_or_else(|| text.into()),
     })
 }
 
-fn number(text: &str) -> Option<AnyValue> {
+fn number(text: &str) -> Result<Option<AnyValue>, String> {
     // "inf" and "nan" are words here, not numbers.
     if !text.contains(|c: char| c.is_ascii_digit()) {
-        return None;
+        return Ok(None);
     }
     if let Ok(v) = text.parse::<i32>() {
-        return Some(v.into());
+        return Ok(Some(v.into()));
     }
     if let Ok(v) = text.parse::<i64>() {
-        return Some(v.into());
+        return Ok(Some(v.into()));
     }
     if let Ok(v) = text.parse::<u64>() {
-        return Some(v.into());
+        return Ok(Some(v.into()));
     }
-    text.parse::<f64>().ok().map(AnyValue::from)
+    if strict::is_beyond_integers(text) {
+        return Err(strict::beyond_integers(text));
+    }
+    match text.parse::<f64>() {
+        Ok(v) if v.is_infinite() => Err(out_of_range(text, "double")),
+        Ok(v) => Ok(Some(v.into())),
+        Err(_) => Ok(None),
+    }
+}
+
+fn out_of_range(text: &str, of: &str) -> String {
+    format!("{text} is out of the range of `{of}`")
 }
 
 /// The number of JSON as [`number`] has it.
@@ -114,6 +127,13 @@ fn typed(type_name: &str, text: &str) -> Result<AnyValue, String> {
         "ulong" => parse::<u32>(text, "a number of 32 bits without sign"),
         "longlong" => parse::<i64>(text, "a number of 64 bits"),
         "ulonglong" => parse::<u64>(text, "a number of 64 bits without sign"),
+        // A number that is too large is read as an infinity, which has words of its own.
+        "float" if text.parse::<f32>().is_ok_and(f32::is_infinite) && is_written_in_digits(text) => {
+            Err(out_of_range(text, type_name))
+        }
+        "double" if text.parse::<f64>().is_ok_and(f64::is_infinite) && is_written_in_digits(text) => {
+            Err(out_of_range(text, type_name))
+        }
         "float" => parse::<f32>(text, "a number"),
         "double" => parse::<f64>(text, "a number"),
         "string" => Ok(text.into()),
@@ -131,6 +151,10 @@ fn typed(type_name: &str, text: &str) -> Result<AnyValue, String> {
              ulonglong, float, double, string, wstring and octets"
         )),
     }
+}
+
+fn is_written_in_digits(text: &str) -> bool {
+    text.contains(|c: char| c.is_ascii_digit())
 }
 
 /// An octet sequence.
@@ -258,7 +282,7 @@ mod tests {
             ["0", "-0", "-0.0", "-3", "2147483647", "-2147483649", "18446744073709551615", "1e3", "1e400", "0.1"]
         {
             let Ok(json) = serde_json::from_str::<Json>(text) else { continue };
-            assert_eq!(Some(from_json(&json)), number(&json.to_string()), "{text}");
+            assert_eq!(Ok(Some(from_json(&json))), number(&json.to_string()), "{text}");
         }
     }
 
@@ -291,7 +315,9 @@ mod tests {
             let json: Json = serde_json::from_str(json).unwrap();
             assert_eq!(member(key, &json), field(text));
         }
-        for (key, json) in [("a:short", "70000"), ("a:color", "1"), ("a:long", "[1]"), (":long", "1"), ("", "1")] {
+        for (key, json) in
+            [("a:short", "70000"), ("a:float", "1e300"), ("a:color", "1"), ("a:long", "[1]"), (":long", "1"), ("", "1")]
+        {
             let json: Json = serde_json::from_str(json).unwrap();
             assert!(member(key, &json).is_err(), "{key}");
         }
@@ -307,6 +333,13 @@ mod tests {
             ("a:octets=abc", "hexadecimal"),
             ("a:char=xy", "one character"),
             ("a=[1,", "not JSON"),
+            // These became 18446744073709552000 and an infinity without a word.
+            ("a=18446744073709551616", "beyond the whole numbers of 64 bits"),
+            ("a=[18446744073709551616]", "beyond the whole numbers of 64 bits"),
+            ("a=1e400", "out of the range of `double`"),
+            ("a:double=1e400", "out of the range of `double`"),
+            ("a:float=1e300", "`a:float=1e300`: 1e300 is out of the range of `float`"),
+            ("a={\"x\":1,\"x\":2}", "`x` is given twice"),
         ] {
             let error = field(text).unwrap_err();
             assert!(error.contains(reason), "{error}");

@@ -32,8 +32,8 @@ pub enum Request {
     },
     /// `{"op":"ping","id":4}`: is anybody there?
     Ping {
-        /// The request's id; it may be left out, and then nothing is answered.
-        id: Option<u64>,
+        /// The request's id, by which it is answered. Has to be there.
+        id: u64,
     },
 }
 
@@ -110,7 +110,7 @@ impl Members {
             }
             "publish" => Request::Publish(Box::new(self.publish(id)?)),
             "hello" => Request::Hello { id, token: self.text("token")?.ok_or("hello has a \"token\"")? },
-            "ping" => Request::Ping { id },
+            "ping" => Request::Ping { id: id.ok_or("ping has an \"id\", with which it is answered")? },
             other => {
                 return Err(format!(
                     "there is no op `{}`, only subscribe, unsubscribe, publish, hello and ping",
@@ -268,8 +268,7 @@ mod tests {
 
     #[test]
     fn the_other_requests_are_small() {
-        assert_eq!(parsed(r#"{"op":"ping"}"#), Ok(Request::Ping { id: None }));
-        assert_eq!(parsed(r#"{"id":9007199254740992,"op":"ping"}"#), Ok(Request::Ping { id: Some(1 << 53) }));
+        assert_eq!(parsed(r#"{"id":9007199254740992,"op":"ping"}"#), Ok(Request::Ping { id: 1 << 53 }));
         let request = Request::Unsubscribe { id: Some(3), subscription: 1 };
         assert_eq!(parsed(r#"{"op":"unsubscribe","id":3,"subscription":1}"#), Ok(request));
     }
@@ -295,6 +294,7 @@ mod tests {
             (r#"{"op":"publish","id":1,"type":"A/B","channel":4294967296}"#, Some(1), "\"channel\" is"),
             (r#"{"op":"publish","id":1,"type":"A/B","fields":[]}"#, Some(1), "\"fields\" is an object"),
             (r#"{"op":"publish","id":1,"type":"A/B","fields":{"a:color":1}}"#, Some(1), "there is no type `color`"),
+            (r#"{"op":"ping"}"#, None, "ping has an \"id\""),
             (r#"{"op":"subscribe"}"#, None, "subscribe has an \"id\""),
             (r#"{"op":"subscribe","id":1,"types":[]}"#, Some(1), "\"types\" is an array"),
             (r#"{"op":"subscribe","id":1,"types":"A/B"}"#, Some(1), "\"types\" is an array"),

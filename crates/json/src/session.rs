@@ -3,6 +3,7 @@
 use crate::lines::Lines;
 use crate::request::{self, Refused, Request};
 use crate::shape;
+use crate::strict;
 use alloc::format;
 use alloc::string::String;
 
@@ -100,9 +101,11 @@ impl Session {
 /// What a line means. The first one has to be a JSON object: a web page can have a browser send anything behind the head of
 /// a request, and all of that would else be carried out in the name of whoever looks at the page.
 fn read(line: &[u8], limits: &Limits, is_client: &mut bool) -> Heard {
+    // Some editors and languages put a byte order mark in front of UTF-8.
+    let line = if *is_client { line } else { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) };
     let parsed = match core::str::from_utf8(line) {
         Ok(text) => match shape::check(line, limits) {
-            Ok(()) => serde_json::from_str(text).map_err(|error| format!("the line is not JSON: {error}")),
+            Ok(()) => strict::parse(text).map_err(|error| format!("the line is not JSON: {error}")),
             // What is too much may be JSON.
             Err(reason) if *is_client => Err(reason),
             Err(reason) => return Heard::End(reason),
@@ -150,13 +153,35 @@ mod tests {
     const PING: &[u8] = b"{\"op\":\"ping\",\"id\":1}\n";
 
     fn pinged() -> Heard {
-        Heard::Request(Request::Ping { id: Some(1) })
+        Heard::Request(Request::Ping { id: 1 })
     }
 
     #[test]
     fn requests_come_in_lines_and_empty_lines_mean_nothing() {
         assert_eq!(heard(&[b"\r\n \n", PING, b"\n", b"{\"op\":\"ping\",\"id\":1}\r\n"].concat()), [pinged(), pinged()]);
         assert_eq!(heard(b"{\"op\":\"ping\",\"id\":1}"), [], "half a line");
+    }
+
+    /// A file that an editor had saved with a byte order mark was refused whole.
+    #[test]
+    fn a_byte_order_mark_in_front_of_the_first_line_is_passed_over() {
+        let mark = "\u{feff}".as_bytes();
+        assert_eq!(heard(&[mark, PING, PING].concat()), [pinged(), pinged()]);
+        let later = heard(&[PING, mark, PING, PING].concat());
+        assert!(matches!(&later[..], [_, Heard::Refused(_), last] if *last == pinged()), "{later:?}");
+        assert!(matches!(heard(&[mark, b"garbage\n"].concat())[..], [Heard::End(_)]));
+    }
+
+    #[test]
+    fn a_member_twice_and_a_number_beyond_64_bits_are_refused_with_their_path() {
+        let refused = |line: &str| match heard(&[PING, line.as_bytes(), b"\n"].concat()).remove(1) {
+            Heard::Refused(refused) => refused.reason,
+            other => panic!("{line}: {other:?}"),
+        };
+        let twice = refused(r#"{"op":"publish","type":"A/B","fields":{"n":1,"n":2}}"#);
+        assert!(twice.contains("`fields.n` is given twice"), "{twice}");
+        let beyond = refused(r#"{"op":"publish","type":"A/B","body":{"n":18446744073709551616}}"#);
+        assert!(beyond.contains("`body.n`: 18446744073709551616 is beyond the whole numbers"), "{beyond}");
     }
 
     #[test]

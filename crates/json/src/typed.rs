@@ -17,6 +17,7 @@ use giop::value::{AnyValue, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::read::{from_json, octets_from_hex};
+use crate::strict;
 
 /// Why JSON is no value of a type.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +63,10 @@ pub fn json_of_text(text: &str, of: TypeRef<'_>) -> Result<Json, String> {
     if is_text && !text.starts_with('"') {
         return Ok(Json::String(text.to_owned()));
     }
-    serde_json::from_str(text).map_err(|_| format!("`{text}` is no value of `{of}`"))
+    strict::parse(text).map_err(|error| match serde_json::from_str::<Json>(text) {
+        Ok(_) => format!("`{text}`: {error}"),
+        Err(_) => format!("`{text}` is no value of `{of}`"),
+    })
 }
 
 /// The type of a member, by itself.
@@ -156,9 +160,9 @@ impl Walk {
     fn whole<T: TryFrom<i128>>(&self, json: &Json, of: TypeRef<'_>) -> Result<T, Mismatch> {
         let Json::Number(number) = json else { return self.other(json, format_args!("a whole number (`{of}`)")) };
         let exact = |number: f64| {
-            // Whole numbers as large as that are their own only one in a while, but those that are meant.
+            // From 2^53 on a double is no longer each whole number that may have been written.
             #[expect(clippy::cast_possible_truncation, reason = "it was looked at before")]
-            (number % 1.0 == 0.0 && number.abs() < 1e18).then_some(number as i128)
+            (number % 1.0 == 0.0 && number.abs() < 9_007_199_254_740_992.0).then_some(number as i128)
         };
         let value = number
             .as_i64()
@@ -223,7 +227,14 @@ impl Walk {
     fn fixed(&self, json: &Json, of: TypeRef<'_>) -> Outcome {
         let text = match json {
             Json::String(text) => text.clone(),
-            Json::Number(number) => number.to_string(),
+            Json::Number(number) => {
+                let text = number.to_string();
+                // A double keeps 15 digits of what was written; more may be others than those.
+                if number.is_f64() && text.bytes().filter(u8::is_ascii_digit).count() > 15 {
+                    return self.wrong(format!("a number of so many digits is given as a text (`{of}`)"));
+                }
+                text
+            }
             _ => return self.other(json, format_args!("a decimal number (`{of}`)")),
         };
         let digits = text.strip_prefix('-').unwrap_or(&text);
@@ -480,6 +491,8 @@ mod tests {
             ("choice", r#"{"discriminator":"OK","text":"x"}"#, "Wind.choice.number: is missing"),
             ("choice", r#"{"discriminator":"FAILED","text":"long"}"#, "Wind.choice.text: this text has 4 characters"),
             ("choice", r#"{"discriminator":"OK","number":1,"text":"x"}"#, "more members than the one"),
+            ("money", "12.345678901234567", "Wind.money: a number of so many digits is given as a text"),
+            ("big", "9007199254740993.0", "is not a whole number"),
             ("money", "1234.5", "Wind.money: 1234.5 is out of the range"),
             ("money", "\"1.555\"", "out of the range"),
             ("c", "\"鐘\"", "Wind.c: \"鐘\" is not a character that a `char` can hold"),

@@ -7,6 +7,7 @@ pub use ledger::{Fate, Loss, Tally};
 
 use crate::backoff::Backoff;
 use crate::notify::{ClientType, StructuredEvent};
+use crate::object::sayable;
 use crate::simple::Source;
 use crate::{Arguments, InvokeError, ObjectRef};
 use core::ops::Range;
@@ -327,7 +328,9 @@ impl Publisher {
             ClientType::Any | ClientType::Structured => {
                 let Some(stream) = &mut self.stream else { return Err(lost(&self.proxy, "there is none")) };
                 let begun = stream.begin();
-                let written = write(&mut stream.writer(begun)).outcome();
+                let mut writer = stream.writer(begun);
+                let written = write(&mut writer).outcome();
+                let written = sayable(written, &writer);
                 if let Err(reason) = checked(written, stream.end() > begun.body) {
                     stream.take_back(begun.start);
                     return Err(InvokeError::BadArguments { operation: operation(self.form).to_owned(), reason });
@@ -353,7 +356,9 @@ impl Publisher {
             Batch { begun, first: self.ledger.tally.published, events: 0 }
         });
         let end = stream.end();
-        let written = write(&mut stream.writer(batch.begun)).outcome();
+        let mut writer = stream.writer(batch.begun);
+        let written = write(&mut writer).outcome();
+        let written = sayable(written, &writer);
         if let Err(reason) = checked(written, stream.end() > end) {
             stream.take_back(if batch.events == 0 { batch.begun.start } else { end });
             return Err(InvokeError::BadArguments { operation: operation(self.form).to_owned(), reason });

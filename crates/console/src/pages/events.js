@@ -1,9 +1,17 @@
 // A channel's events as they come, with a constraint that is checked as it is typed.
 
 import { count, el, show, toast } from "/dom.js";
+import { members } from "/json.js";
 import { get, stream } from "/service.js";
 
 const SHOWN = 200;
+
+/** An event's fields, header and body in the digits and in the order in which they came. */
+export function shown(data) {
+  const { fields, header, body } = Object.fromEntries(members(data));
+  const inner = (fields ?? "{}").trim().slice(1, -1).trim();
+  return `{${[inner, header && `"header":${header}`, body && body !== "null" && `"body":${body}`].filter(Boolean).join(",")}}`;
+}
 
 export const view = {
   title: "Events",
@@ -44,13 +52,13 @@ export const view = {
     const parameters = { channel: this.channel.value.trim() || "0" };
     if (this.constraint.value.trim()) parameters.constraint = this.constraint.value;
     try {
-      await stream("events", parameters, this.reading.signal, (kind, event) => {
+      await stream("events", parameters, this.reading.signal, (kind, event, data) => {
         if (kind === "ended") throw new Error(event.error ?? "the service has ended this");
         if (kind !== "event") return;
         seen += 1; left += event.left_out;
         this.counted.textContent = `${count(seen)} seen${left ? `, ${count(left)} left out: too many to show` : ""}`;
-        const { at_ms, type, name, header, fields, body, bytes } = event;
-        const text = bytes ? `${count(bytes)} octets, too long to show` : JSON.stringify({ ...fields, ...(header ? { header } : {}), ...(body === null ? {} : { body }) });
+        const { at_ms, type, name, bytes } = event;
+        const text = bytes ? `${count(bytes)} octets, too long to show` : shown(data);
         this.list.prepend(el("li", {}, el("time", {}, new Date(at_ms).toISOString().slice(11, 23)), el("b", {}, type ?? "event"), name ? `${name}  ` : "", text));
         while (this.list.children.length > SHOWN) this.list.lastElementChild.remove();
       });

@@ -56,7 +56,7 @@ export async function stream(path, parameters, signal, onevent) {
       const lines = rest.slice(0, end).split("\n");
       rest = rest.slice(end + 2);
       const field = (name) => lines.find((line) => line.startsWith(`${name}: `))?.slice(name.length + 2);
-      if (field("data")) onevent(field("event"), JSON.parse(field("data")));
+      if (field("data")) onevent(field("event"), JSON.parse(field("data")), field("data"));
     }
   }
 }

@@ -318,12 +318,19 @@ pub(crate) fn code_set(client: &Ior) -> CharSet {
     negotiate(code_sets.as_ref()).unwrap_or(CharSet::Latin1)
 }
 
+fn is_sayable(text: &str, chars: CharSet) -> bool {
+    chars == CharSet::Utf8 || text.chars().all(|c| u8::try_from(c).is_ok())
+}
+
 /// The arguments of a change: what came, what went. Both lists are sorted.
 pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
     let mut body = Vec::new();
     let mut out = Writer::new(&mut body, Encoding { chars, ..Encoding::new(Endian::NATIVE) });
     for (these, those) in [(now, before), (before, now)] {
-        let only: Vec<&EventType> = these.iter().filter(|kind| those.binary_search(kind).is_err()).collect();
+        // A type whose name the client's code set lacks is left out: no other name stands for it.
+        let only = these.iter().filter(|kind| those.binary_search(kind).is_err());
+        let only: Vec<&EventType> =
+            only.filter(|kind| is_sayable(&kind.domain, chars) && is_sayable(&kind.name, chars)).collect();
         out.length(only.len());
         for EventType { domain, name } in only {
             out.string(domain);

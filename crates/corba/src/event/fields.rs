@@ -287,6 +287,7 @@ fn follow<'e>(mut at: Cursor<'e>, parts: &[Part], work: &mut Work) -> Result<Opt
             None => keyword(at.kind()).map(|keyword| Value::Text(Text::new(keyword))),
         },
         Part::ReposId => at.repository_id().filter(|id| !id.is_empty()).map(|id| Value::Text(text(id, chars))),
+        Part::Ordinal(enumerator) => at.ordinal(enumerator, work)?.map(|ordinal| Value::Int(ordinal.into())),
         Part::Default => match at.default_member(work)? {
             DefaultMember::Member(member) => value_at(&member, work)?,
             DefaultMember::Nothing => Some(Value::Composite),
@@ -352,7 +353,7 @@ fn step<'e>(at: &Cursor<'e>, part: &Part, work: &mut Work) -> Result<Option<Curs
             DefaultMember::Member(member) => Some(member),
             DefaultMember::Nothing | DefaultMember::Another => None,
         }),
-        Part::Length | Part::TypeId | Part::ReposId => Ok(None),
+        Part::Length | Part::TypeId | Part::ReposId | Part::Ordinal(_) => Ok(None),
     }
 }
 

@@ -22,7 +22,8 @@ pub(crate) enum Tree {
     Float(f64),
     Char(char),
     Text(Vec<u8>, Chars),
-    Enum(u32, String),
+    /// Ordinal, name, and the names of the type as far as the event tells them.
+    Enum(u32, String, Vec<String>),
     Struct(String, Vec<(String, Tree)>),
     Union {
         name: String,
@@ -136,7 +137,7 @@ impl Event {
                     None => inside,
                     _ => return None,
                 },
-                (Part::Length | Part::TypeId | Part::ReposId, _) => inside,
+                (Part::Length | Part::TypeId | Part::ReposId | Part::Ordinal(_), _) => inside,
                 _ => return None,
             };
         }
@@ -162,6 +163,12 @@ impl Fields for Event {
                     Some(Value::Text(Text::new("IDL:omg.org/CosNotification/StructuredEvent:1.0")))
                 }
                 Tree::Struct(name, _) if name == "Reading" => Some(Value::Text(Text::new("IDL:Reading:1.0"))),
+                _ => None,
+            },
+            Some(Part::Ordinal(name)) => match tree {
+                Tree::Enum(_, _, names) => {
+                    names.iter().position(|known| **known == **name).map(|at| Value::UInt(at as u64))
+                }
                 _ => None,
             },
             _ => tree.value(),
@@ -221,7 +228,7 @@ impl Tree {
             (Self::Int(a), Label::Int(b)) => a == b,
             (Self::Bool(a), Label::Bool(b)) => a == b,
             (Self::Char(a), Label::Char(b)) => a == b,
-            (Self::Enum(_, a), Label::Name(b)) => **a == **b,
+            (Self::Enum(_, a, _), Label::Name(b)) => **a == **b,
             _ => false,
         }
     }
@@ -247,7 +254,7 @@ impl Tree {
             Self::Float(value) => Value::Float(*value),
             Self::Char(value) => Value::Char(*value),
             Self::Text(bytes, chars) => Value::Text(Text { bytes, chars: *chars }),
-            Self::Enum(ordinal, name) => Value::Enum { ordinal: *ordinal, name: Text::new(name) },
+            Self::Enum(ordinal, name, _) => Value::Enum { ordinal: *ordinal, name: Text::new(name) },
             Self::Any(inside) => return inside.value(),
             Self::Nothing => return None,
             _ => Value::Composite,
@@ -382,7 +389,12 @@ impl<'t> Reader<'t> {
             return Tree::Float(value);
         }
         if self.take("/") {
-            return Tree::Enum(self.word().parse().expect("an ordinal"), word);
+            let ordinal = self.word().parse().expect("an ordinal");
+            let mut names = Vec::new();
+            while self.take("|") {
+                names.push(self.word());
+            }
+            return Tree::Enum(ordinal, word, names);
         }
         if self.take("{") {
             return Tree::Struct(word, self.pairs("}"));

@@ -41,6 +41,8 @@ pub enum ReadErrorKind {
         /// Name of the code set.
         charset: &'static str,
     },
+    /// A character that the code set to be written lacks.
+    Lacking(Lacking),
     /// Wide characters that take a number of octets in which UTF-16 does not come.
     BadWideLength {
         /// The number of octets as sent.
@@ -103,6 +105,7 @@ impl fmt::Display for ReadErrorKind {
             Self::BadBool { value } => write!(f, "a boolean is {value} where only 0 and 1 are allowed"),
             Self::MissingNul => f.write_str("a string does not end with NUL"),
             Self::BadText { charset } => write!(f, "text is not valid {charset}"),
+            Self::Lacking(lacking) => lacking.fmt(f),
             Self::BadWideLength { length } => {
                 write!(f, "wide characters take {length} octets, in which UTF-16 does not come")
             }
@@ -118,3 +121,35 @@ impl fmt::Display for ReadErrorKind {
 }
 
 impl core::error::Error for ReadError {}
+
+/// A character for which there is no place where it was to be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lacking {
+    /// The character.
+    pub character: char,
+    /// What lacks it, with its verb, such as "ISO 8859-1 lacks".
+    pub what: &'static str,
+}
+
+impl Lacking {
+    /// `character` is not in the narrow code set of old ORBs, or takes two units where a `wchar` has one.
+    #[must_use]
+    pub const fn in_encoding(character: char) -> Self {
+        let what =
+            if character as u32 > 0xFFFF { "ISO 8859-1 and a wchar of one unit lack" } else { "ISO 8859-1 lacks" };
+        Self { character, what }
+    }
+}
+
+impl fmt::Display for Lacking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { character, what } = self;
+        write!(
+            f,
+            "{character:?} (U+{:04X}) cannot be sent: {what} it, and the other side knows nothing else",
+            u32::from(*character)
+        )
+    }
+}
+
+impl core::error::Error for Lacking {}

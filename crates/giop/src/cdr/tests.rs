@@ -195,15 +195,39 @@ fn text_is_in_the_code_set_of_the_encoding() {
     let latin1 = Encoding::new(Endian::Big);
     let utf8 = Encoding { chars: CharSet::Utf8, ..latin1 };
     let mut buf = Vec::new();
-    Writer::new(&mut buf, latin1).string("é→é");
-    assert_eq!(buf, [0, 0, 0, 4, 0xE9, b'?', 0xE9, 0], "what ISO 8859-1 lacks is a question mark");
-    assert_eq!(Reader::new(&buf, latin1).text().unwrap(), "é?é");
+    let mut writer = Writer::new(&mut buf, latin1);
+    writer.string("éé");
+    assert_eq!(writer.lacking(), None);
+    assert_eq!(buf, [0, 0, 0, 3, 0xE9, 0xE9, 0]);
+    assert_eq!(Reader::new(&buf, latin1).text().unwrap(), "éé");
     let error = Reader::new(&buf, utf8).text().unwrap_err();
     assert_eq!(error, ReadError { offset: 4, kind: ReadErrorKind::BadText { charset: "UTF-8" } });
     buf.clear();
     Writer::new(&mut buf, utf8).string("é→é");
     assert_eq!(Reader::new(&buf, utf8).text().unwrap(), "é→é");
     assert_eq!(Reader::new(&buf, latin1).with_chars(CharSet::Utf8).text().unwrap(), "é→é");
+}
+
+/// What a code set lacks became `?`, or U+FFFD in a `wchar`, and was sent as if it were the text.
+#[test]
+fn a_character_that_the_encoding_lacks_is_remembered_and_never_replaced() {
+    let latin1 = Encoding::new(Endian::Big);
+    let mut buf = Vec::new();
+    let mut writer = Writer::new(&mut buf, latin1);
+    writer.string("a");
+    writer.encapsulation(|inner| inner.string("é→東"));
+    writer.string("鐘");
+    assert_eq!(writer.lacking(), Some('→'), "the first one, within an encapsulation, too");
+    assert!(!buf.contains(&b'?'));
+    let early = Encoding { version: Version::V1_1, ..latin1 };
+    let mut buf = Vec::new();
+    let mut writer = Writer::new(&mut buf, early);
+    writer.wchar('鐘');
+    assert_eq!(writer.lacking(), None);
+    writer.wchar('𝄞');
+    assert_eq!(writer.lacking(), Some('𝄞'));
+    let said = format!("{}", Lacking::in_encoding('東'));
+    assert_eq!(said, "'東' (U+6771) cannot be sent: ISO 8859-1 lacks it, and the other side knows nothing else");
 }
 
 /// A reader over a wide string or character of GIOP 1.2.
@@ -305,14 +329,6 @@ fn a_wide_character_of_1_2_says_its_length() {
         let error = char_of(bad).unwrap_err();
         assert_eq!(error.kind, ReadErrorKind::BadWideLength { length: u32::from(bad[0]) }, "{bad:?}");
     }
-}
-
-#[test]
-fn a_pair_does_not_fit_a_wide_character_of_1_1() {
-    let encoding = Encoding { version: Version::V1_1, ..Encoding::new(Endian::Big) };
-    let mut buf = Vec::new();
-    Writer::new(&mut buf, encoding).wchar('🔔');
-    assert_eq!(buf, [0xFF, 0xFD]);
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub struct Writer<'b> {
     /// Position of `buf[start]` in its message or encapsulation, modulo 8.
     phase: usize,
     encoding: Encoding,
+    /// First character written that the encoding has no place for.
+    lacking: Option<char>,
 }
 
 impl<'b> Writer<'b> {
@@ -41,7 +43,7 @@ impl<'b> Writer<'b> {
     #[must_use]
     pub const fn with_phase(buf: &'b mut Vec<u8>, phase: usize, encoding: Encoding) -> Self {
         let start = buf.len();
-        Self { buf, start, phase: phase & 7, encoding }
+        Self { buf, start, phase: phase & 7, encoding, lacking: None }
     }
 
     // ---- values ----
@@ -123,17 +125,22 @@ impl<'b> Writer<'b> {
         self.u8(0);
     }
 
-    /// `string` from text, put into the encoding's code set. ISO 8859-1 gets a `?` for each character it lacks.
+    /// `string` from text, put into the encoding's code set. A character that ISO 8859-1 lacks is left out and remembered by
+    /// [`Writer::lacking`].
     pub fn string(&mut self, text: &str) {
         if self.encoding.chars == CharSet::Utf8 || text.is_ascii() {
             return self.string_bytes(text.as_bytes());
         }
-        self.length(text.chars().count().saturating_add(1));
-        self.buf.extend(text.chars().map(|c| u8::try_from(c).unwrap_or(b'?')));
+        let beyond = text.chars().find(|c| u8::try_from(*c).is_err());
+        self.lacking = self.lacking.or(beyond);
+        let octets = text.chars().filter_map(|c| u8::try_from(c).ok());
+        self.length(octets.clone().count().saturating_add(1));
+        self.buf.extend(octets);
         self.u8(0);
     }
 
-    /// `wchar` from a character. GIOP 1.1 and XCDR1 have room for one UTF-16 unit only and get U+FFFD where two are needed.
+    /// `wchar` from a character. GIOP 1.1 and XCDR1 have room for one UTF-16 unit only; a character that takes two is remembered
+    /// by [`Writer::lacking`].
     pub fn wchar(&mut self, c: char) {
         self.wide_char(c.into());
     }
@@ -142,7 +149,10 @@ impl<'b> Writer<'b> {
     pub fn wide_char(&mut self, c: WideChar) {
         match (self.encoding.version.has_wide_numbers(), c.second()) {
             (true, None) => self.u16(c.first()),
-            (true, Some(_)) => self.u16(0xFFFD),
+            (true, Some(_)) => {
+                self.lacking = self.lacking.or(c.to_char());
+                self.u16(c.first());
+            }
             // CORBA 3.3 part 2, 9.3.1.6: octets without alignment, most significant first where no mark says otherwise.
             (false, None) => {
                 self.u8(2);
@@ -201,6 +211,8 @@ impl<'b> Writer<'b> {
         let mut inner = Writer::new(self.buf, self.encoding);
         inner.u8(inner.encoding.endian.flag());
         let result = contents(&mut inner);
+        let lacking = inner.lacking;
+        self.lacking = self.lacking.or(lacking);
         let length = u32::try_from(self.buf.len().saturating_sub(begin)).unwrap_or(u32::MAX);
         self.patch_u32(begin.saturating_sub(4).saturating_sub(self.start), length);
         result
@@ -230,6 +242,15 @@ impl<'b> Writer<'b> {
     #[must_use]
     pub const fn encoding(&self) -> Encoding {
         self.encoding
+    }
+
+    /// First character that was to be written and for which the encoding has no place: beyond ISO 8859-1 in a `string` of that code
+    /// set, beyond U+FFFF in a `wchar` before GIOP 1.2. What was written then is not the value and must not be sent;
+    /// [`Lacking`](super::Lacking) says so.
+    #[inline]
+    #[must_use]
+    pub const fn lacking(&self) -> Option<char> {
+        self.lacking
     }
 
     /// Octets written so far.

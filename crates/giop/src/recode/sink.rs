@@ -1,6 +1,6 @@
 //! What becomes of the pieces that a walk over values meets: nothing, or a copy.
 
-use crate::cdr::{CharSet, Encoding, ReadError, ReadErrorKind, Reader, Version, WideChar, Writer};
+use crate::cdr::{CharSet, Encoding, Lacking, ReadError, ReadErrorKind, Reader, Version, WideChar, Writer};
 use crate::typecode::wire::{self, Findings, Node};
 use crate::typecode::{Kind, Shape, TypeCode, Work, write_discriminator};
 
@@ -153,6 +153,9 @@ impl<'w, 'b> Copy<'w, 'b> {
             }
             CharSet::Utf8 => match core::str::from_utf8(text) {
                 Ok(text) => {
+                    if let Some(character) = text.chars().find(|c| u8::try_from(*c).is_err()) {
+                        return Err(reader.error(ReadErrorKind::Lacking(Lacking::in_encoding(character))));
+                    }
                     self.writer.string(text);
                     Ok(())
                 }
@@ -194,11 +197,15 @@ impl<'a> Sink<'a> for Copy<'_, '_> {
 
     fn chars(&mut self, reader: &mut Reader<'a>, count: usize) -> Result<(), ReadError> {
         let octets = reader.take(count)?;
-        if self.same_chars || octets.is_ascii() {
-            self.writer.raw(octets);
-        } else {
-            octets.iter().for_each(|octet| self.writer.u8(if octet.is_ascii() { *octet } else { b'?' }));
+        if self.writer.encoding().chars == CharSet::Utf8
+            && !self.same_chars
+            && let Some(octet) = octets.iter().find(|octet| !octet.is_ascii())
+        {
+            let lacking = Lacking { character: char::from(*octet), what: "a char of UTF-8 is one octet and lacks" };
+            return Err(reader.error(ReadErrorKind::Lacking(lacking)));
         }
+        // An octet beyond ASCII that stands alone in UTF-8 has its number of ISO 8859-1, as it has where values are read.
+        self.writer.raw(octets);
         Ok(())
     }
 
@@ -248,6 +255,12 @@ impl<'a> Sink<'a> for Copy<'_, '_> {
             return Ok(());
         }
         let c: WideChar = reader.wchar()?;
+        if let (Some(_), Some(character)) = (c.second(), c.to_char())
+            && self.writer.encoding().version.has_wide_numbers()
+        {
+            let lacking = Lacking { character, what: "a wchar of one unit lacks" };
+            return Err(reader.error(ReadErrorKind::Lacking(lacking)));
+        }
         self.writer.wide_char(c);
         Ok(())
     }

@@ -176,6 +176,41 @@ impl TypeCode {
         code
     }
 
+    /// This type with `whole` in the place of what stands for the type of that repository id, as [`TypeCode::recursive`] makes it.
+    #[must_use]
+    pub fn completed(mut self, whole: &Self) -> Self {
+        let stands_for_it = |code: &Self, content: u32| {
+            let node = code.node(content);
+            node.placeholder && code.text(node.id) == whole.id()
+        };
+        let (nodes, members) = (self.nodes.len(), self.members.len());
+        let at = self.append(whole);
+        for place in 0..nodes {
+            if self.nodes.get(place).is_some_and(|node| stands_for_it(&self, node.content))
+                && let Some(node) = self.nodes.get_mut(place)
+            {
+                node.content = at;
+            }
+        }
+        for place in 0..members {
+            if self.members.get(place).is_some_and(|member| stands_for_it(&self, member.content))
+                && let Some(member) = self.members.get_mut(place)
+            {
+                member.content = at;
+            }
+        }
+        self
+    }
+
+    /// Repository ids of types for which something stands in this one and that do not enclose it: a type that is not whole yet
+    /// (see [`TypeCode::completed`]).
+    pub fn awaits(&self) -> impl Iterator<Item = &str> {
+        let contents =
+            self.nodes.iter().map(|node| node.content).chain(self.members.iter().map(|member| member.content));
+        let placeholders = contents.map(|content| self.node(content)).filter(|node| node.placeholder);
+        placeholders.map(|node| self.text(node.id))
+    }
+
     fn numbered(kind: Kind, number: u32) -> Self {
         let mut code = Self::primitive(kind);
         code.set_root(|root| root.number = number);

@@ -132,10 +132,22 @@ fn narrow_text_is_put_into_the_other_code_set() {
     let text = |text: &str| AnyValue::from(text);
     assert_eq!(copied(&text("na\u{EF}ve caf\u{E9}"), BIG, utf8)[8..], *b"\0\0\0\x0dna\xC3\xAFve caf\xC3\xA9\0");
     assert_eq!(copied(&text("na\u{EF}ve caf\u{E9}"), utf8, BIG)[8..], *b"\0\0\0\x0bna\xEFve caf\xE9\0");
-    // What ISO 8859-1 lacks.
-    assert_eq!(copied(&text("5 \u{20AC}"), utf8, BIG)[8..], *b"\0\0\0\x045 ?\0");
+    let refused = |any: &AnyValue, from, to| {
+        let mut bytes = Vec::new();
+        any.write(&mut Writer::new(&mut bytes, from)).unwrap();
+        let mut copy = Vec::new();
+        recode::copy_any(&mut Reader::new(&bytes, from), &mut Writer::new(&mut copy, to), &mut Work::default())
+            .map_err(|error| error.kind.to_string())
+            .unwrap_err()
+    };
+    // What ISO 8859-1 lacks, and what has no single octet in UTF-8, became `?`.
+    let euro = refused(&text("5 \u{20AC}"), utf8, BIG);
+    assert!(euro.starts_with("'€' (U+20AC) cannot be sent: ISO 8859-1 lacks it"), "{euro}");
     let high = AnyValue::new(TypeCode::primitive(Kind::Char), Value::Char('\u{E9}'));
-    assert_eq!(copied(&high, BIG, utf8)[4..], *b"?");
+    assert!(refused(&high, BIG, utf8).starts_with("'é' (U+00E9) cannot be sent"));
+    assert_eq!(copied(&high, utf8, BIG)[4..], [0xE9]);
+    let clef = AnyValue::new(TypeCode::primitive(Kind::Wchar), Value::Wchar('\u{1D11E}'));
+    assert!(refused(&clef, BIG, Encoding { version: Version::V1_1, ..BIG }).starts_with("'\u{1D11E}' (U+1D11E)"));
     assert_eq!(copied(&high, BIG, LITTLE)[4..], [0xE9]);
     let bad = b"\0\0\0\x12\0\0\0\0\0\0\0\x02\xFF\0";
     let mut reader = Reader::new(bad, utf8);

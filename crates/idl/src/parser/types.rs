@@ -257,7 +257,13 @@ impl<'t> Parser<'t> {
                         }
                         format!("`{name}` cannot contain itself but in a sequence")
                     }
-                    _ => self.no_type(&name, found.map(|(_, known)| known)),
+                    // CORBA 3.3 part 1, 7.11.1.4: sequences may be of a type that is yet to be defined.
+                    _ => match found {
+                        Some((_, Known::Forward(id))) if self.sequences > 0 => {
+                            return Ok(Type::plain(TypeCode::recursive(&id)));
+                        }
+                        found => self.no_type(&name, found.map(|(_, known)| known)),
+                    },
                 }
             }
         };
@@ -266,7 +272,7 @@ impl<'t> Parser<'t> {
 
     fn no_type(&self, name: &str, known: Option<Known>) -> String {
         match known {
-            Some(Known::Forward) => format!("`{name}` is used before it is defined"),
+            Some(Known::Forward(_)) => format!("`{name}` is used before it is defined, and not in a sequence"),
             Some(Known::Module) => format!("`{name}` is no type, but a module"),
             Some(Known::Other(what)) => format!("`{name}` is {what}, which does not travel with events"),
             Some(Known::Number(_) | Known::Constant) => format!("`{name}` is no type, but a constant"),

@@ -129,9 +129,58 @@ fn a_type_may_hold_sequences_of_itself() {
     assert!(error("struct A { A x; };").contains("`A` cannot contain itself but in a sequence"));
     assert!(error("struct A { sequence<long> s; A x; };").contains("`A` cannot contain itself"));
     assert!(error("struct A { struct B { sequence<A> x; } b; };").contains("`A` is no type"));
-    assert!(
-        error("struct A; typedef sequence<A> As; struct A { As x; };").contains("`A` is used before it is defined")
-    );
+}
+
+/// `struct Node; typedef sequence<Node> Nodes; struct Node {…};`, the standard's own way to have a tree, was refused.
+#[test]
+fn a_sequence_may_have_a_name_before_the_type_of_its_elements_is_defined() {
+    let text = "module m { struct Node; typedef sequence<Node> Nodes; struct Held { Nodes all; };
+        struct Node { long value; Nodes children; }; };";
+    let definitions = read(text).unwrap();
+    let of = |name: &str| definitions.find(name).unwrap().code();
+    let node = of("Node");
+    let children = node.member(1).unwrap().type_ref();
+    assert_eq!((children.name(), children.content().unwrap().content().unwrap().id()), ("Nodes", "IDL:m/Node:1.0"));
+    // The alias, and what held it before, are whole as well.
+    let element = of("Nodes").root().content().unwrap().content().unwrap();
+    assert_eq!((element.id(), element.members().count()), ("IDL:m/Node:1.0", 2));
+    let held = of("Held").member(0).unwrap().type_ref().content().unwrap().content().unwrap();
+    assert_eq!(held.members().count(), 2);
+    assert!(definitions.iter().all(|definition| definition.code().awaits().next().is_none()));
+    assert_eq!(read(&crate::text(node)).unwrap().find("Node").unwrap().code(), node);
+    // Two that hold each other, and a union.
+    let both = read(
+        "struct A; struct B; typedef sequence<A> As; typedef sequence<B> Bs; struct A { Bs b; }; struct B { As a; };",
+    )
+    .unwrap();
+    assert!(both.iter().all(|definition| definition.code().awaits().next().is_none()));
+    let a = both.find("A").unwrap().code();
+    let b = a.member(0).unwrap().type_ref().content().unwrap().content().unwrap();
+    assert_eq!((b.id(), b.member_count()), ("IDL:B:1.0", 1));
+    let union =
+        last("union U; typedef sequence<U> Us; union U switch (boolean) { case TRUE: Us more; case FALSE: long n; };");
+    assert_eq!(union.member(0).unwrap().type_ref().content().unwrap().content().unwrap().id(), "IDL:U:1.0");
+    assert!(error("struct A; struct B { A x; };").contains("`A` is used before it is defined, and not in a sequence"));
+    let never = error("struct A;\ntypedef sequence<A> As;");
+    assert_eq!(never, "line 2, column 21: `As` holds a sequence of `IDL:A:1.0`, which is declared and never defined");
+}
+
+/// Files of users include the OMG's, which lie with their ORB and not beside them.
+#[test]
+fn what_the_omg_s_own_files_define_is_known_without_them() {
+    let text = "#include <orb.idl>\n#include \"CosNotification.idl\"\n#include <TimeBase.idl>
+        struct Report { CosNotification::EventType what; CosNotification::PropertySeq more; TimeBase::IntervalT when;
+            CORBA::StringSeq names; CosNaming::Name place; CosEventComm::PushConsumer to; CosNotification::StructuredEvent event; };";
+    let report = last(text);
+    let ids: Vec<String> = report.root().members().map(|member| String::from(member.type_ref().id())).collect();
+    assert_eq!(ids[0], "IDL:omg.org/CosNotification/EventType:1.0");
+    assert_eq!(ids[2], "IDL:omg.org/TimeBase/IntervalT:1.0");
+    assert_eq!(ids[5], "IDL:omg.org/CosEventComm/PushConsumer:1.0");
+    assert_eq!(read(text).unwrap().iter().count(), 1, "the OMG's are not among what the text defines");
+    // A text with the file's contents is no error.
+    let pasted = "#pragma prefix \"omg.org\"\nmodule TimeBase { typedef unsigned long long TimeT; struct UtcT { TimeT time; }; };
+        struct S { TimeBase::UtcT when; };";
+    assert_eq!(last(pasted).member(0).unwrap().type_ref().member_count(), 1);
 }
 
 #[test]

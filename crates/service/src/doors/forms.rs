@@ -9,7 +9,7 @@ use super::{Doors, Tag};
 use super::{dds, json};
 use crate::counters::Counter;
 use crate::lane::run::Core;
-use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated};
+use corba::event::{self, CorbaForms, EventFields, FORM_STRUCTURED, Translated, Untranslatable};
 
 /// The fields of an event of some door.
 pub(crate) enum FormFields<'e> {
@@ -91,6 +91,7 @@ impl Core {
     }
 
     fn translate_for(&mut self, (source, came): (ProxyKey, u64), event: &mut Event, is_made: impl Fn(Want) -> bool) {
+        let mut lacking_why = None;
         let Self { lane, doors: Doors { tempo_forms, .. }, counters, .. } = self;
         let Some(channel) = lane.snapshot().channel(source.channel) else { return };
         let lacking = |want: &&Want| !fits(event.form, event.tag, **want) && is_made(**want);
@@ -111,23 +112,45 @@ impl Core {
             let written = put_into(source.channel, of, (*want, came), (&mut alternate.bytes, tempo_forms));
             match written {
                 // It is the other bytes that fit.
-                Some(Translated::AlreadyFits) if structured.is_some() => {
+                Ok(Translated::AlreadyFits) if structured.is_some() => {
                     alternate.bytes.extend_from_slice(of.2);
                     alternate.tag = of.1;
                     counters.add(Counter::Translations, 1);
                 }
-                Some(Translated::AlreadyFits) => alternates.pop(),
-                Some(Translated::Written { tag, number_at }) => {
+                Ok(Translated::AlreadyFits) => alternates.pop(),
+                Ok(Translated::Written { tag, number_at }) => {
                     (alternate.tag, alternate.number_at) = (tag, number_at);
                     counters.add(Counter::Translations, 1);
                 }
-                None => {
+                Err(why) => {
                     // Consumers that want it so do without: the engine is told when their turn comes.
                     alternates.pop();
                     counters.add(Counter::Untranslatable, 1);
+                    lacking_why = why.or(lacking_why);
                 }
             }
         }
+        if let Some(why) = lacking_why {
+            self.announce_untranslatable(source, why);
+        }
+    }
+
+    /// Has one line a minute logged about events that some consumers' code set or form has no place for.
+    #[cold]
+    fn announce_untranslatable(&mut self, source: ProxyKey, why: Untranslatable) {
+        const EVERY_NS: u64 = 60_000_000_000;
+        let (now, last) = (self.clock.now, self.doors.giop.untranslatable_announced);
+        if last.is_some_and(|last| now.0.saturating_sub(last.0) < EVERY_NS) {
+            return;
+        }
+        self.doors.giop.untranslatable_announced = Some(now);
+        self.log(log::Level::Warn, || {
+            format!(
+                "an event of supplier proxy {} of channel {} is dropped for consumers that take it otherwise: {why}; such events \
+                 are counted (lane_untranslatable), and told of once a minute",
+                source.proxy.0, source.channel.0
+            )
+        });
     }
 }
 
@@ -172,15 +195,17 @@ fn put_into(
     (form, tag, bytes): (Form, u64, &[u8]),
     (want, came): (Want, u64),
     (out, tempo_forms): (&mut Vec<u8>, &form::Forms),
-) -> Option<Translated> {
+) -> Result<Translated, Option<Untranslatable>> {
     match Tag::of_want(want) {
-        Tag::Giop => event::translate(form, tag, bytes, (want, came), out).ok(),
+        Tag::Giop => event::translate(form, tag, bytes, (want, came), out).map_err(Some),
         Tag::Json => {
             let came = want.marks_numbers().then_some(came);
-            let number_at = json::translate(channel, (form, tag, bytes), came, out)?;
-            Some(Translated::Written { tag: 0, number_at })
+            let number_at = json::translate(channel, (form, tag, bytes), came, out).ok_or(None)?;
+            Ok(Translated::Written { tag: 0, number_at })
         }
-        Tag::Tempo => tempo_forms.put_into_message(channel, (form, tag, bytes), out),
-        Tag::Dds => event::translate(form, tag, bytes, (event::want_of_doors(FORM_STRUCTURED), came), out).ok(),
+        Tag::Tempo => tempo_forms.put_into_message(channel, (form, tag, bytes), out).ok_or(None),
+        Tag::Dds => {
+            event::translate(form, tag, bytes, (event::want_of_doors(FORM_STRUCTURED), came), out).map_err(Some)
+        }
     }
 }

@@ -56,6 +56,7 @@ use self::remote_filters::QuestionsOpen;
 use self::waiting_pulls::WaitingPulls;
 use crate::lane::clock::Clock;
 use access::OutgoingPolicy;
+use engine::Time;
 use std::sync::Arc;
 
 /// What this door is made with, the same for all lanes.
@@ -103,6 +104,8 @@ pub(crate) struct Door {
     pub(crate) forms: CorbaForms,
     /// What time it is by the world's clock.
     utc: UtcClock,
+    /// When it was last announced that events could not be put into what some consumers take.
+    pub(crate) untranslatable_announced: Option<Time>,
     /// Where event type names are put into UTF-8; used again for each event that needs it.
     names: [String; 2],
 }
@@ -126,6 +129,7 @@ impl Door {
             instalments: Instalments::default(),
             forms: CorbaForms::default(),
             utc: UtcClock::default(),
+            untranslatable_announced: None,
             names: [String::new(), String::new()],
         }
     }

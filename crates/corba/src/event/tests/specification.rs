@@ -76,7 +76,7 @@ fn any_of(tree: &Tree) -> AnyValue {
         Tree::Char(c) if c.is_ascii() => AnyValue::new(primitive(Kind::Char), Value::Char(*c)),
         Tree::Char(c) => AnyValue::new(primitive(Kind::Wchar), Value::Wchar(*c)),
         Tree::Text(bytes, chars) => text_of(bytes, *chars),
-        Tree::Enum(ordinal, name) => enum_of(*ordinal, name),
+        Tree::Enum(ordinal, name, names) => enum_of(*ordinal, name, names),
         Tree::Struct(name, members) => {
             let members: Vec<_> = members.iter().map(|(name, tree)| (name.as_str(), any_of(tree))).collect();
             let types: Vec<_> = members.iter().map(|(name, any)| (*name, any.type_code.clone())).collect();
@@ -110,9 +110,10 @@ fn text_of(bytes: &[u8], chars: Chars) -> AnyValue {
     }
 }
 
-fn enum_of(ordinal: u32, name: &str) -> AnyValue {
+fn enum_of(ordinal: u32, name: &str, names: &[String]) -> AnyValue {
     let others: Vec<String> = (0..ordinal).map(|n| format!("other_{n}")).collect();
-    let labels: Vec<&str> = others.iter().map(String::as_str).chain([name]).collect();
+    let made: Vec<&str> = others.iter().map(String::as_str).chain([name]).collect();
+    let labels: Vec<&str> = if names.is_empty() { made } else { names.iter().map(String::as_str).collect() };
     let value = Value::Enum { type_name: "E".into(), label: name.into(), index: ordinal };
     AnyValue::new(TypeCode::enumeration("IDL:E:1.0", "E", &labels), value)
 }
@@ -122,7 +123,7 @@ fn label_of(tree: &Tree) -> i64 {
         Tree::Int(value) => *value,
         Tree::Bool(value) => i64::from(*value),
         Tree::Char(c) => i64::from(u32::from(*c)),
-        Tree::Enum(ordinal, _) => i64::from(*ordinal),
+        Tree::Enum(ordinal, ..) => i64::from(*ordinal),
         other => panic!("{other:?} is no label"),
     }
 }

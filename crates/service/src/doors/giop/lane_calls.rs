@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use engine::{Peer, Time};
-use giop::cdr::{CharSet, Encoding, Endian, Version, Writer};
+use giop::cdr::{CharSet, Encoding, Endian, Lacking, Version, Writer};
 use giop::codeset;
 use giop::ior::Ior;
 use giop::message::{self, RequestHead, Response, ServiceContexts};
@@ -103,7 +103,11 @@ impl Core {
             return Err("it does not read what it was sent before".into());
         }
         arguments.clear();
-        write(&mut Writer::new(arguments, Encoding { endian: ask.endian, version, chars }))?;
+        let mut writer = Writer::new(arguments, Encoding { endian: ask.endian, version, chars });
+        write(&mut writer)?;
+        if let Some(character) = writer.lacking() {
+            return Err(Lacking::in_encoding(character).to_string());
+        }
         let (request_id, tell) = connection.next_request(self.clock.now);
         let context;
         let contexts: &[(u32, &[u8])] = if tell {

@@ -42,7 +42,7 @@ impl Core {
     pub(super) fn handle_json(&mut self, token: Token, request: Request, bytes: usize) {
         match request {
             Request::Hello { id, token: shown } => self.greet_json(token, id, &shown),
-            Request::Ping { id } => self.confirm_json(token, id),
+            Request::Ping { id } => self.confirm_json(token, Some(id)),
             Request::Publish(publish) => self.publish_json(token, publish, bytes),
             Request::Subscribe(subscribe) => self.subscribe_json(token, subscribe),
             Request::Unsubscribe { id, subscription } => self.unsubscribe_json(token, id, subscription),
