@@ -34,6 +34,12 @@ impl<'a> Who<'a> {
         }
     }
 
+    /// Whether it has shown nothing by which it is known, so that there is its address at most.
+    #[must_use]
+    pub const fn is_bare(&self) -> bool {
+        self.certified.is_none() && self.token.is_none() && self.door.is_none()
+    }
+
     /// Reads who an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME` (a subject, or an
     /// alternative name with its kind), or several of them with commas between, a certificate last, whose subject may have commas;
     /// `anonymous` has nothing. A certificate is made of the name, and kept in `name`.
@@ -169,7 +175,7 @@ impl WhoPattern {
     pub fn matches(&self, who: &Who<'_>) -> bool {
         match self {
             Self::Everybody => true,
-            Self::Anonymous => who.certified.is_none() && who.token.is_none() && who.door.is_none(),
+            Self::Anonymous => who.is_bare(),
             Self::Address(range) => who.address.is_some_and(|address| range.has(address)),
             Self::Certificate(name) => who.certified.is_some_and(|certified| name.matches(certified)),
             Self::Token(name) => who.token.is_some_and(|token| wildcard::matches(name, token.as_bytes())),

@@ -171,6 +171,7 @@ impl Door {
         let is_its = peer.and_then(|peer| self.clients.get(&peer)).is_some_and(|former| former.address.ior == *client);
         if former != key
             && is_its
+            && self.may_displace(former, side)
             && let Ok(removed) = self.hierarchy.destroy_proxy(former)
         {
             remark!(Info, "{} gives way to proxy {}, to which its client has connected anew", former, key.proxy.0);
