@@ -9,6 +9,7 @@
 //! ([`Rules::remarks`]).
 
 mod addresses;
+mod certificate;
 mod grant;
 mod outgoing;
 mod overlap;
@@ -17,6 +18,7 @@ mod tokens;
 mod who;
 
 pub use addresses::{AddressRange, AddressRanges};
+pub use certificate::CertificatePattern;
 pub use grant::{Grant, Part, Scope, Why};
 pub use outgoing::OutgoingPolicy;
 pub use rules::{BadRule, LIST_MAX, RULES_MAX, RuleText, Rules};

@@ -210,6 +210,22 @@ impl Rules {
         building.finish(RuleNumber::NONE, false)
     }
 
+    /// The entries of `who` that let somebody use a right on a channel, for some event type at least: the number of each rule, and the
+    /// first of its entries that means this client. Two clients that the same entries admit are one to the operator.
+    #[must_use]
+    pub fn admitted_by(&self, who: &Who<'_>, right: Right, channel: Channel<'_>) -> Vec<(RuleNumber, usize)> {
+        let mut admitting = Vec::new();
+        for (at, rule) in self.0.iter().enumerate().filter(|(_, rule)| rule.speaks_of(who, right, channel)) {
+            if let Some(entry) = rule.who.iter().position(|pattern| pattern.matches(who)).filter(|_| rule.allow) {
+                admitting.push((number_of(at), entry));
+            }
+            if rule.types.is_empty() {
+                break;
+            }
+        }
+        admitting
+    }
+
     /// What they say of somebody, a right, a channel and an event type.
     #[must_use]
     pub fn decide(&self, who: &Who<'_>, right: Right, channel: Channel<'_>, of: (&[u8], &[u8])) -> Decision {

@@ -103,15 +103,15 @@ fn a_client_is_known_by_its_whole_address_certificate_and_token() {
     let name = CertifiedName { subject: "CN=console,O=Example".into(), sans: vec!["DNS:console.example".into()] };
     assert!(account.identity().certify(Arc::new(name)));
     for pattern in [
-        "certificate:console",
+        "certificate:CN=console,O=Example",
         "certificate:CN=console,*",
-        "certificate:*.example",
+        "certificate:dns:*.example",
         "certificate:DNS:*",
         "certificate:*",
     ] {
         assert!(matches(pattern), "{pattern}");
     }
-    assert!(!matches("anonymous") && !matches("certificate:Example") && !matches("certificate:consol"));
+    assert!(!matches("anonymous") && !matches("certificate:CN=console") && !matches("certificate:CN=consol,*"));
     assert!(account.identity().show_token("sensor".into()) && !account.identity().show_token("other".into()));
     assert!(matches("token:sensor") && matches("token:s*") && !matches("token:other"));
 }
@@ -129,8 +129,61 @@ fn nobody_writes_another_name_into_its_own() {
     ] {
         let name = CertifiedName { subject: subject.into(), sans: vec![] };
         let who = Who { certified: Some(&name), ..Who::default() };
-        assert_eq!("certificate:admin".parse::<WhoPattern>().unwrap().matches(&who), is_admin, "{subject}");
+        let matches = |pattern: &str| pattern.parse::<WhoPattern>().unwrap().matches(&who);
+        let patterns = ["CN=admin,*", "*,CN=admin", "*+CN=admin"].map(|pattern| format!("certificate:{pattern}"));
+        assert_eq!(patterns.iter().any(|pattern| matches(pattern)), is_admin, "{subject}");
     }
+}
+
+/// A rule for `certificate:CN=console,*` let in whoever had a certificate with the alternative name `URI:CN=console,O=x`: a pattern was
+/// held against each name of whatever kind, with its kind and without. And a star reached over an escaped comma, so that the common name
+/// `x,O=Example` passed for an organisation.
+#[test]
+fn a_name_of_one_kind_does_not_pass_for_one_of_another() {
+    let matches = |pattern: &str, (subject, sans): (&str, &[&str])| {
+        let name = CertifiedName { subject: subject.into(), sans: sans.iter().map(|san| (*san).to_owned()).collect() };
+        let who = Who { certified: Some(&name), ..Who::default() };
+        format!("certificate:{pattern}").parse::<WhoPattern>().unwrap().matches(&who)
+    };
+    // Each value as a name of each kind: only the pattern for that kind finds it, with a star and without.
+    let value = "CN=console";
+    let of_kind = [("dns", "DNS"), ("uri", "URI"), ("ip", "IP"), ("email", "email")];
+    for (at, (_, prefix)) in of_kind.iter().enumerate() {
+        let san = format!("{prefix}:{value},O=x");
+        let certificate = ("", &[san.as_str()][..]);
+        for (other, (kind, _)) in of_kind.iter().enumerate() {
+            for pattern in [format!("{kind}:{value},O=x"), format!("{kind}:{value}*"), format!("{kind}:*")] {
+                assert_eq!(matches(&pattern, certificate), at == other, "{pattern} {san}");
+            }
+        }
+        for pattern in ["CN=console,*", "CN=console,O=x", "*CN=*", &format!("*{san}")] {
+            let is_kind = pattern.contains(':') && pattern.starts_with(prefix);
+            assert_eq!(matches(pattern, certificate), is_kind, "{pattern} {san}");
+        }
+    }
+    assert!(!matches("dns:console", ("CN=dns:console", &[])) && !matches("dns:*", ("DNS=x,CN=DNS:x", &[])));
+    assert!(!matches("*,O=Example", ("CN=x\\,O=Example", &[])) && matches("*,O=Example", ("CN=x,O=Example", &[])));
+    assert!(!matches("*O=Example", ("CN=O=Example", &[])) && matches("*O=Example", ("O=Example", &[])));
+    assert!(matches("CN=a\\,b,*", ("CN=a\\,b,O=x", &[])) && !matches("CN=a,*", ("CN=a\\,b,O=x", &[])));
+    assert!(matches("dns:PLANT.example", ("", &["DNS:plant.Example"])), "a host name has no large letters");
+    assert!(matches("*", ("", &[])), "whatever a certificate says, it is one");
+    // What names neither an attribute nor a kind would be held against nothing: it is no pattern, so that no denial is lost in silence.
+    for wrong in ["console", "plant *", "dns:", "host:a", "a\\=b", ""] {
+        let error = format!("certificate:{wrong}").parse::<WhoPattern>().unwrap_err().to_string();
+        assert!(error.contains("has attributes (\"CN=plant 7,*\"), or says its kind: \"dns:NAME\""), "{error}");
+    }
+}
+
+#[test]
+fn a_pattern_covers_another_of_its_kind_only() {
+    let covers = |wide: &str, narrow: &str| {
+        let [wide, narrow] = [wide, narrow].map(|text| format!("certificate:{text}").parse::<WhoPattern>().unwrap());
+        wide.covers(&narrow)
+    };
+    assert!(covers("*", "dns:a") && covers("*", "CN=a") && covers("CN=*", "CN=a*") && covers("DNS:*.A", "dns:b.a"));
+    assert!(
+        !covers("dns:*", "*") && !covers("dns:*", "uri:a") && !covers("CN=*", "dns:CN=a") && !covers("uri:A", "uri:a")
+    );
 }
 
 #[test]
@@ -140,6 +193,7 @@ fn an_operator_says_who_is_meant_in_the_words_of_rules() {
         ("10.0.0.1,token:t", "10.0.0.1, token:t"),
         ("token:t, certificate:CN=a,O=b", "certificate:CN=a,O=b, token:t"),
         ("certificate:console", "certificate:CN=console"),
+        ("token:t,certificate:dns:a.example", "certificate:DNS:a.example, token:t"),
         ("door:dds", "door:dds"),
         ("anonymous", "anonymous"),
     ] {
@@ -269,9 +323,9 @@ const WHO: [&str; 14] = [
     "10.0.0.2/31",
     "::/0",
     "2001:db8::/33",
-    "certificate:c*",
+    "certificate:email:c",
     "certificate:CN=*",
-    "certificate:*.org",
+    "certificate:dns:*.org",
     "token:a",
     "token:*",
     "door:dds",
@@ -301,7 +355,7 @@ fn random_rules(random: &mut fastrand::Rng) -> Vec<RuleText> {
 fn random_rules_say_what_they_say_tried_one_by_one() {
     let certified = [
         CertifiedName { subject: "CN=console,O=Example".into(), sans: vec![] },
-        CertifiedName { subject: "O=Example".into(), sans: vec!["DNS:a.example.org".into(), "c".into()] },
+        CertifiedName { subject: "O=Example".into(), sans: vec!["DNS:a.example.org".into(), "email:c".into()] },
     ];
     let addresses = ["10.0.0.1", "10.0.0.2", "10.0.0.3", "11.0.0.1", "::1", "2001:db8:8000::1", "2001:db8::1"];
     let (mut refused_by_type, mut refused_in_parts) = (0, 0);

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 use accounts::{Account, CertifiedName};
 use engine::wildcard;
 
-use crate::AddressRange;
+use crate::{AddressRange, CertificatePattern};
 
 /// Who asks, as rules know it: the one place where what is known of a client becomes what rules look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,9 +34,15 @@ impl<'a> Who<'a> {
         }
     }
 
-    /// Reads who an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME`, or several of them
-    /// with commas between, a certificate last, whose subject may have commas; `anonymous` has nothing. A certificate is made of the name,
-    /// and kept in `name`.
+    /// Whether it has shown nothing by which it is known, so that there is its address at most.
+    #[must_use]
+    pub const fn is_bare(&self) -> bool {
+        self.certified.is_none() && self.token.is_none() && self.door.is_none()
+    }
+
+    /// Reads who an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME` (a subject, or an
+    /// alternative name with its kind), or several of them with commas between, a certificate last, whose subject may have commas;
+    /// `anonymous` has nothing. A certificate is made of the name, and kept in `name`.
     ///
     /// # Errors
     /// Says which part makes no sense.
@@ -56,8 +62,12 @@ impl<'a> Who<'a> {
             }
         }
         if let Some(subject) = subject {
-            // What is no distinguished name is a common one.
-            name.subject = if subject.contains('=') { subject.to_owned() } else { format!("CN={subject}") };
+            match subject.split_once(':').and_then(|(kind, name)| Some((alternative_prefix(kind)?, name))) {
+                Some((prefix, alternative)) => name.sans = vec![format!("{prefix}:{alternative}")],
+                // What is no distinguished name is a common one.
+                None if !subject.contains('=') => name.subject = format!("CN={subject}"),
+                None => subject.clone_into(&mut name.subject),
+            }
             who.certified = Some(name);
         }
         Ok(who)
@@ -75,7 +85,7 @@ impl fmt::Display for Who<'_> {
             put(f, format_args!("{address}"))?;
         }
         if let Some(certified) = self.certified {
-            put(f, format_args!("certificate:{}", certified.subject.escape_debug()))?;
+            put(f, format_args!("certificate:{}", certified.to_string().escape_debug()))?;
         }
         if let Some(token) = self.token {
             put(f, format_args!("token:{token}"))?;
@@ -96,8 +106,8 @@ pub enum WhoPattern {
     Anonymous,
     /// An address or a range of them.
     Address(AddressRange),
-    /// `certificate:PATTERN`: the subject, the common name in it, or an alternative name matches.
-    Certificate(String),
+    /// `certificate:PATTERN`: the subject or an alternative name matches, whichever the pattern is about.
+    Certificate(CertificatePattern),
     /// `token:PATTERN`: the token's name matches.
     Token(String),
     /// `door:NAME`: the bridge to another world.
@@ -115,7 +125,14 @@ impl fmt::Display for BadWho {
             "\"{}\" is nobody: it is \"*\", \"anonymous\", an address, a range such as \"10.0.0.0/8\", \"certificate:NAME\", \
              \"token:NAME\" or \"door:dds\"",
             self.0.escape_debug()
-        )
+        )?;
+        if self.0.starts_with("certificate:") {
+            f.write_str(
+                "; the NAME of a certificate has attributes (\"CN=plant 7,*\"), or says its kind: \"dns:NAME\", \"uri:NAME\", \
+                 \"ip:NAME\" or \"email:NAME\"",
+            )?;
+        }
+        Ok(())
     }
 }
 
@@ -129,7 +146,9 @@ impl core::str::FromStr for WhoPattern {
         Ok(match text {
             "*" => Self::Everybody,
             "anonymous" => Self::Anonymous,
-            _ if let Some(name) = named("certificate:") => Self::Certificate(name),
+            _ if let Some(name) = text.strip_prefix("certificate:") => {
+                Self::Certificate(name.parse().map_err(|()| BadWho(text.to_owned()))?)
+            }
             _ if let Some(name) = named("token:") => Self::Token(name),
             _ if let Some(name) = named("door:") => Self::Door(name),
             _ => Self::Address(text.parse().map_err(|()| BadWho(text.to_owned()))?),
@@ -156,9 +175,9 @@ impl WhoPattern {
     pub fn matches(&self, who: &Who<'_>) -> bool {
         match self {
             Self::Everybody => true,
-            Self::Anonymous => who.certified.is_none() && who.token.is_none() && who.door.is_none(),
+            Self::Anonymous => who.is_bare(),
             Self::Address(range) => who.address.is_some_and(|address| range.has(address)),
-            Self::Certificate(name) => who.certified.is_some_and(|certified| is_called(certified, name)),
+            Self::Certificate(name) => who.certified.is_some_and(|certified| name.matches(certified)),
             Self::Token(name) => who.token.is_some_and(|token| wildcard::matches(name, token.as_bytes())),
             Self::Door(name) => who.door == Some(name),
         }
@@ -169,32 +188,15 @@ impl WhoPattern {
         match (self, other) {
             (Self::Everybody, _) | (Self::Anonymous, Self::Anonymous) => true,
             (Self::Address(wide), Self::Address(narrow)) => wide.covers(narrow),
-            (Self::Certificate(wide), Self::Certificate(narrow)) | (Self::Token(wide), Self::Token(narrow)) => {
-                wildcard::covers(wide, narrow)
-            }
+            (Self::Certificate(wide), Self::Certificate(narrow)) => wide.covers(narrow),
+            (Self::Token(wide), Self::Token(narrow)) => wildcard::covers(wide, narrow),
             (Self::Door(one), Self::Door(other)) => one == other,
             _ => false,
         }
     }
 }
 
-/// Whether a certificate has a name that matches: its subject as a whole, a common name in that, or an alternative name, with its kind
-/// (`DNS:plant7.example`) or without.
-fn is_called(certified: &CertifiedName, pattern: &str) -> bool {
-    let matches = |name: &str| wildcard::matches(pattern, name.as_bytes());
-    let behind_kind = |name: &str| name.split_once(':').is_some_and(|(_, name)| matches(name));
-    let common = |part: &str| part.strip_prefix("CN=").is_some_and(matches);
-    let CertifiedName { subject, sans } = certified;
-    matches(subject) || parts_of(subject).any(common) || sans.iter().any(|san| matches(san) || behind_kind(san))
-}
-
-/// The parts of a distinguished name by RFC 4514: between commas and plus signs, unless these are escaped. Whoever has a certificate made
-/// may choose what is in a part, and not what parts there are.
-fn parts_of(subject: &str) -> impl Iterator<Item = &str> {
-    let mut is_escaped = false;
-    subject.split(move |char| {
-        let separates = !is_escaped && matches!(char, ',' | '+');
-        is_escaped = !is_escaped && char == '\\';
-        separates
-    })
+/// The prefix of a kind of alternative name, as certificates are read (`tls`).
+fn alternative_prefix(kind: &str) -> Option<&'static str> {
+    ["DNS", "URI", "IP", "email"].into_iter().find(|prefix| prefix.eq_ignore_ascii_case(kind))
 }

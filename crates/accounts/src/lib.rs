@@ -22,7 +22,7 @@ pub use identity::Identity;
 pub use principal::Principal;
 pub use refused::Refused;
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -239,6 +239,8 @@ pub struct Account {
     /// The address that its connection came from; `address` may stand for several.
     from: IpAddr,
     identity: Identity,
+    /// Its connection has a place beside the limit.
+    is_reserved: AtomicBool,
     used: Amounts,
 }
 
@@ -283,7 +285,13 @@ impl Eq for Account {}
 
 impl Account {
     fn new(address: &Arc<Address>, from: IpAddr) -> Self {
-        Self { address: Arc::clone(address), from, identity: Identity::default(), used: Amounts::default() }
+        Self {
+            address: Arc::clone(address),
+            from,
+            identity: Identity::default(),
+            is_reserved: AtomicBool::new(false),
+            used: Amounts::default(),
+        }
     }
 
     /// The address that its connection came from.
@@ -296,6 +304,17 @@ impl Account {
     #[must_use]
     pub const fn is_outside(&self) -> bool {
         !self.from.is_unspecified()
+    }
+
+    /// Its connection has a place beside the limit: no proxies are granted to it.
+    pub fn note_reserved(&self) {
+        self.is_reserved.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its connection has a place beside the limit.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.is_reserved.load(Ordering::Relaxed)
     }
 
     /// What its client has shown of who it is.
@@ -358,6 +377,9 @@ impl Account {
         let left = limit.checked_sub(of_all.read(resource).saturating_add(amount));
         let Some(left) = left else { return Err(Spent { resource, by: SpentBy::All }) };
         let by_client = Err(Spent { resource, by: SpentBy::Client });
+        if resource == Resource::Proxies && self.is_reserved() {
+            return by_client;
+        }
         let is_address_fair = |has: u64| has <= minimum || ceilings.is_fair(has, left);
         if !of_address.add_if(resource, amount, is_address_fair) {
             return by_client;

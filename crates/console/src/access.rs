@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
+use hyper::Uri;
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, ORIGIN};
 use service::{Http, Principal};
 
@@ -74,7 +75,11 @@ impl Access {
     }
 
     /// Whether a request was sent to this host: a name that another site's owner has lead here says otherwise.
-    pub(crate) fn check_host(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
+    pub(crate) fn check_host(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Forbidden> {
+        // A target with a host of its own counts before the field (RFC 9112, 3.2.2): here both have to be this one.
+        if target.authority().is_some_and(|authority| !self.is_own(authority.as_str())) {
+            return Err(Forbidden::Host);
+        }
         let mut hosts = headers.get_all(HOST).into_iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(Forbidden::Host) };
         let is_own = host.to_str().is_ok_and(|host| self.is_own(host));
@@ -109,20 +114,26 @@ impl Access {
 
     /// Whether a page of another site has a browser ask, as far as that says so.
     pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
-        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        // Of several fields each is looked at, and there is one page that asks: two origins are no one's.
+        let texts = |name: &str| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or("?"));
         let of_own_page = |origin: &str| {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
             origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
         };
-        let origin_is_own = text(ORIGIN.as_str()).is_none_or(of_own_page);
-        let site_is_own = text("sec-fetch-site").is_none_or(|site| ["same-origin", "none"].contains(&site));
+        let origin_is_own = texts(ORIGIN.as_str()).all(of_own_page) && texts(ORIGIN.as_str()).count() <= 1;
+        let site_is_own = texts("sec-fetch-site").all(|site| ["same-origin", "none"].contains(&site));
         if origin_is_own && site_is_own { Ok(()) } else { Err(Forbidden::CrossSite) }
     }
 }
 
-/// The token that a request shows.
+/// The token that a request shows. Of two none is meant, which is a token that nobody has.
 pub(crate) fn shown_token(headers: &HeaderMap) -> Option<&[u8]> {
-    Some(headers.get(AUTHORIZATION)?.as_bytes().strip_prefix(b"Bearer ")?.trim_ascii())
+    let mut fields = headers.get_all(AUTHORIZATION).into_iter();
+    let (field, other) = (fields.next()?, fields.next());
+    if other.is_some() {
+        return Some(b"");
+    }
+    Some(field.as_bytes().strip_prefix(b"Bearer ")?.trim_ascii())
 }
 
 fn host_of(ip: IpAddr) -> String {
@@ -182,7 +193,7 @@ mod tests {
         for host in
             ["localhost", "LOCALHOST:2812", "127.0.0.1:1", "[::1]:80", "[::1]", "192.0.2.7", "gateway.EXAMPLE:9"]
         {
-            assert_eq!(access.check_host(&headers(&[("host", host)])), Ok(()), "{host}");
+            assert_eq!(access.check_host(&Uri::from_static("/"), &headers(&[("host", host)])), Ok(()), "{host}");
         }
         for host in [
             "evil.example",
@@ -193,10 +204,52 @@ mod tests {
             "192.0.2.8",
             "localhost@x",
         ] {
-            assert_eq!(access.check_host(&headers(&[("host", host)])), Err(Forbidden::Host), "{host}");
+            assert_eq!(
+                access.check_host(&Uri::from_static("/"), &headers(&[("host", host)])),
+                Err(Forbidden::Host),
+                "{host}"
+            );
         }
-        assert_eq!(access.check_host(&headers(&[])), Err(Forbidden::Host));
-        assert_eq!(access.check_host(&headers(&[("host", "localhost"), ("host", "localhost")])), Err(Forbidden::Host));
+        assert_eq!(access.check_host(&Uri::from_static("/"), &headers(&[])), Err(Forbidden::Host));
+        assert_eq!(
+            access.check_host(&Uri::from_static("/"), &headers(&[("host", "localhost"), ("host", "localhost")])),
+            Err(Forbidden::Host)
+        );
+    }
+
+    /// A target in the absolute form that named another host was answered, whatever host that was; of two `Origin` fields only the first
+    /// was looked at.
+    #[test]
+    fn a_target_of_another_host_and_a_second_field_are_refused() {
+        let access = access(Some("0123456789abcdef"), "192.0.2.7:80");
+        let own = headers(&[("host", "localhost")]);
+        for (target, is_own) in [
+            ("/metrics", true),
+            ("http://localhost/metrics", true),
+            ("http://192.0.2.7:80/metrics", true),
+            ("http://evil.example/metrics", false),
+            ("http://localhost@evil.example/metrics", false),
+            ("http://evil.example@localhost/metrics", false),
+            ("evil.example:80", false),
+        ] {
+            let came = access.check_host(&target.parse().unwrap(), &own);
+            assert_eq!(came.is_ok(), is_own, "{target}");
+        }
+        let (host, token) = (("host", "localhost"), ("authorization", "Bearer 0123456789abcdef"));
+        let (own, others) = (("origin", "http://localhost"), ("origin", "http://evil.example"));
+        for (fields, outcome) in [
+            (vec![host, token, own], Ok(())),
+            (vec![host, token, own, others], Err(Forbidden::CrossSite)),
+            (vec![host, token, others, own], Err(Forbidden::CrossSite)),
+            (vec![host, token, own, own], Err(Forbidden::CrossSite)),
+            (vec![host, token, token], Err(Forbidden::Token)),
+            (
+                vec![host, token, ("sec-fetch-site", "none"), ("sec-fetch-site", "cross-site")],
+                Err(Forbidden::CrossSite),
+            ),
+        ] {
+            assert_eq!(change(&access, &fields), outcome, "{fields:?}");
+        }
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod live;
 mod metrics;
 mod openmetrics;
 mod pages;
+mod places;
 mod routes;
 mod server;
 mod shared;

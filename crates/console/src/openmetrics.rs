@@ -107,6 +107,8 @@ fn escape(text: &mut String, of: &str) {
             '\\' => text.push_str("\\\\"),
             '"' => text.push_str("\\\""),
             '\n' => text.push_str("\\n"),
+            // Names are clients' own, and this is read in terminals: other control characters are told by their names, as in log lines.
+            c if c.is_control() => text.extend(['\\'].into_iter().chain(c.escape_default())),
             c => text.push(c),
         }
     }
@@ -134,6 +136,19 @@ mod tests {
         let expected = "# TYPE campanile_events_in_total counter\n# HELP campanile_events_in_total Events.\n\
             campanile_events_in_total 7\n";
         assert_eq!(text.end(), expected);
+    }
+
+    /// A name that its client gave carried ESC, CR and BEL into the terminal of whoever looked at the metrics.
+    #[test]
+    fn a_label_has_no_control_characters() {
+        let mut text = Text::new(true);
+        text.family("campanile_age_seconds", Kind::Gauge, "seconds", "Age.");
+        let all: String = (0..=0x9f).filter_map(char::from_u32).collect();
+        text.sample("", &[("consumer", &all), ("name", "\u{1b}[31m\r\u{7}\tä")], 7);
+        let text = text.end();
+        let sample = text.lines().find(|line| line.contains("consumer")).unwrap();
+        assert!(!sample.chars().any(char::is_control), "{sample:?}");
+        assert!(sample.ends_with("name=\"\\\\u{1b}[31m\\\\r\\\\u{7}\\\\tä\"} 7"), "{sample}");
     }
 
     #[test]

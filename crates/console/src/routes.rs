@@ -27,6 +27,8 @@ pub(crate) struct Client {
     pub(crate) is_outside: bool,
     /// By the certificate that it has shown.
     pub(crate) certified: Option<Arc<CertifiedName>>,
+    /// Its connection is beyond the limit, where only health is told and something is changed.
+    pub(crate) is_reserved: bool,
     pub(crate) watch: Rc<Watch>,
 }
 
@@ -86,13 +88,17 @@ impl Routes {
     }
 
     async fn find(&self, request: Request<Incoming>, client: Client) -> Result<Answer, Failure> {
-        self.access.check_host(request.headers())?;
+        self.access.check_host(request.uri(), request.headers())?;
         let path = request.uri().path().to_owned();
         let is_reading = [Method::GET, Method::HEAD].contains(request.method());
         match path.as_str() {
             "/healthz" | "/readyz" if is_reading => return Ok(self.tell_health(path == "/readyz").await),
             "/healthz" | "/readyz" | "/metrics" if !is_reading => return Err(Failure::Method("GET, HEAD")),
             _ => {}
+        }
+        if client.is_reserved && request.method() != Method::POST {
+            let why = "as many connections are open as may be (http.connections_max), and all are being answered";
+            return Err(Failure::Busy(why.to_owned()));
         }
         if is_reading && let Some(file) = pages::find(&path) {
             return Ok(file);
@@ -135,11 +141,9 @@ impl Routes {
             };
             self.note_refused(&Method::POST, path, &asking.by, why);
         })?;
-        let is_json = request
-            .headers()
-            .get("content-type")
-            .is_some_and(|kind| kind.as_bytes().starts_with(http::JSON.as_bytes()));
-        if !is_json {
+        let mut kinds = request.headers().get_all("content-type").into_iter().peekable();
+        let has_kind = kinds.peek().is_some();
+        if !has_kind || !kinds.all(|kind| kind.as_bytes().starts_with(http::JSON.as_bytes())) {
             return Err(Failure::Bad("the body is to be application/json".to_owned()));
         }
         let body = tokio::time::timeout(self.request_within, http::read(request.into_body()));

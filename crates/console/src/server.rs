@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use accounts::{Addresses, CertifiedName, Charge, Resource};
+use accounts::CertifiedName;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,6 +22,7 @@ use tokio_rustls::server::TlsStream;
 use crate::ConsoleError;
 use crate::access::Access;
 use crate::http::Open;
+use crate::places::{Places, Seat};
 use crate::routes::{Client, Routes};
 use crate::shared::Shared;
 use crate::stream::{Overdue, Patience, Stream, Watch};
@@ -87,8 +88,7 @@ struct Server {
     /// How long a handshake may take.
     handshake_within: Duration,
     /// Who has how many connections.
-    addresses: RefCell<Addresses>,
-    open: Cell<usize>,
+    places: RefCell<Places>,
     /// A connection has ended.
     freed: Notify,
     handshakes: Cell<usize>,
@@ -127,15 +127,13 @@ impl Plan {
     /// Serves until it is told to end.
     pub(crate) async fn run(self, listening: Vec<Listening>, mut ended: watch::Receiver<bool>) {
         let Self { access, operators, shared, tally, patience, handshake_within, reports } = self;
-        let addresses = RefCell::new(operators.addresses());
+        let places = RefCell::new(Places::new(operators.addresses()));
         let open = Open::new(tally.clone());
         let shared = Rc::new(shared);
         let routes = Routes { access, operators, shared, tally, open, request_within: patience.request };
         let reports = RefCell::new(reports);
-        let (open, handshakes) = (Cell::new(0), Cell::new(0));
-        let freed = Notify::new();
-        let server =
-            Rc::new(Server { routes, patience, handshake_within, addresses, open, freed, handshakes, reports });
+        let (freed, handshakes) = (Notify::new(), Cell::new(0));
+        let server = Rc::new(Server { routes, patience, handshake_within, places, freed, handshakes, reports });
         for listening in listening {
             tokio::task::spawn_local(accept(Rc::clone(&server), listening));
         }
@@ -153,57 +151,70 @@ async fn accept(server: Rc<Server>, listening: Listening) {
     };
     loop {
         let Ok((socket, from)) = listener.accept().await else {
+            // There is no descriptor for another one.
+            server.have_one_give_way();
             let _ = tokio::time::timeout(PAUSE, server.freed.notified()).await;
             continue;
         };
-        let Some(place) = server.let_in(from) else { continue };
+        let watch = Watch::new();
+        let Some(seat) = server.let_in(from, &watch) else { continue };
         let (server, secure) = (Rc::clone(&server), secure.clone());
         tokio::task::spawn_local(async move {
             let is_outside = !at.ip().is_loopback();
             let _ = socket.set_nodelay(true);
             // What a client does not read is to be seen here, and not by the system alone.
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
-            let client = Client { from, is_outside, certified: None, watch: Watch::new() };
-            match secure {
-                None => server.serve(socket, client).await,
-                Some(secure) => {
-                    if let Some((stream, certified)) = server.secure(socket, from, &secure).await {
-                        server.serve(stream, Client { certified, watch: Watch::new(), ..client }).await;
+            let client =
+                Client { from, is_outside, certified: None, is_reserved: seat.is_reserved, watch: Rc::clone(&watch) };
+            let served = async {
+                match secure {
+                    None => server.serve(socket, client).await,
+                    Some(secure) => {
+                        if let Some((stream, certified)) = server.secure(socket, from, &secure).await {
+                            client.watch.begin_request();
+                            server.serve(stream, Client { certified, ..client }).await;
+                        }
                     }
                 }
-            }
-            server.let_out(place);
+            };
+            watch.unless_it_gives_way(served).await;
+            server.let_out(&seat);
         });
     }
 }
 
 impl Server {
     /// A place for a connection, unless there is none.
-    fn let_in(&self, from: SocketAddr) -> Option<Charge> {
+    fn let_in(&self, from: SocketAddr, watch: &Rc<Watch>) -> Option<Seat> {
         let tally = &self.routes.tally;
         tally.add(Counter::HttpConnectionsAccepted, 1);
-        let account = self.addresses.borrow_mut().open(from.ip());
-        match account.charge(Resource::HttpConnections, 1) {
-            Ok(place) => {
-                self.count_open(self.open.get() + 1);
-                Some(place)
-            }
-            Err(spent) => {
-                tally.add(Counter::of_refusal(spent), 1);
-                None
-            }
+        let taken = self.places.borrow_mut().take(from, watch);
+        let refused = taken.as_ref().map_or_else(|spent| Some(*spent), |seat| seat.spent);
+        if let Some(spent) = refused {
+            tally.add(Counter::of_refusal(spent), 1);
         }
+        if taken.as_ref().is_ok_and(|seat| seat.displaced) {
+            tally.add(Counter::HttpConnectionsGaveWay, 1);
+        }
+        self.note_open();
+        taken.ok()
     }
 
-    fn let_out(&self, place: Charge) {
-        drop(place);
-        self.count_open(self.open.get().saturating_sub(1));
+    fn let_out(&self, seat: &Seat) {
+        self.places.borrow_mut().give_back(seat.number);
+        self.note_open();
         self.freed.notify_waiters();
     }
 
-    fn count_open(&self, open: usize) {
-        self.open.set(open);
-        self.routes.tally.set(Counter::HttpConnectionsOpen, open as u64);
+    /// Ends the connection that has been idle for longest, for want of descriptors.
+    fn have_one_give_way(&self) {
+        if self.places.borrow_mut().have_one_give_way(false) {
+            self.routes.tally.add(Counter::HttpConnectionsGaveWay, 1);
+        }
+    }
+
+    fn note_open(&self) {
+        self.routes.tally.set(Counter::HttpConnectionsOpen, self.places.borrow().open() as u64);
     }
 
     /// Makes a handshake: then there is a stream, and who is at its other end, if that was shown.
@@ -260,6 +271,9 @@ impl Server {
     async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin, client: Client) {
         let watch = Rc::clone(&client.watch);
         let from = client.from;
+        // In the reserve there is a place for one request.
+        let patience =
+            if client.is_reserved { Patience { idle: Duration::ZERO, ..self.patience } } else { self.patience };
         let answering = service_fn(|request| {
             client.watch.begin_answer();
             let client = client.clone();
@@ -276,7 +290,7 @@ impl Server {
             if let Ok(ended) = tokio::time::timeout(LOOKS_EVERY, connection.as_mut()).await {
                 return self.note_end(from, &watch, ended);
             }
-            let Some(overdue) = watch.overdue(self.patience, Instant::now()) else { continue };
+            let Some(overdue) = watch.overdue(patience, Instant::now()) else { continue };
             let counter = match overdue {
                 Overdue::Request => Counter::HttpSlowRequests,
                 Overdue::Answer => Counter::HttpSlowReaders,

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::Notify;
 
 /// How a connection stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,13 +50,52 @@ pub(crate) struct Watch {
     streams: Cell<u32>,
     /// Whether what came first is how a client of TLS begins; nothing before something has come.
     begins_tls: Cell<Option<bool>>,
+    /// It ends, since another connection needs its place.
+    gave_way: Cell<bool>,
+    ended: Notify,
 }
 
 impl Watch {
     /// A connection that has to ask something soon.
     pub(crate) fn new() -> Rc<Self> {
         let phase = Cell::new(Phase::Reading(Instant::now()));
-        Rc::new(Self { phase, writing: Cell::new(None), streams: Cell::new(0), begins_tls: Cell::new(None) })
+        Rc::new(Self {
+            phase,
+            writing: Cell::new(None),
+            streams: Cell::new(0),
+            begins_tls: Cell::new(None),
+            gave_way: Cell::new(false),
+            ended: Notify::new(),
+        })
+    }
+
+    /// Its handshake is over: a request is due from now on.
+    pub(crate) fn begin_request(&self) {
+        self.phase.set(Phase::Reading(Instant::now()));
+    }
+
+    /// Since when nothing of it is being answered; nothing if something is.
+    pub(crate) const fn idle_since(&self) -> Option<Instant> {
+        match self.phase.get() {
+            Phase::Idle(since) | Phase::Reading(since) => Some(since),
+            Phase::Answering => None,
+        }
+    }
+
+    /// Ends the connection.
+    pub(crate) fn give_way(&self) {
+        self.gave_way.set(true);
+        self.ended.notify_one();
+    }
+
+    /// What is done for the connection, unless it gives way first.
+    pub(crate) async fn unless_it_gives_way(&self, served: impl Future<Output = ()>) {
+        let (mut served, mut ended) = (core::pin::pin!(served), core::pin::pin!(self.ended.notified()));
+        core::future::poll_fn(|cx| {
+            let gives_way = ended.as_mut().poll(cx).is_ready() || self.gave_way.get();
+            if gives_way { Poll::Ready(()) } else { served.as_mut().poll(cx) }
+        })
+        .await;
     }
 
     /// The head of a request was read.

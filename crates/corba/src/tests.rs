@@ -12,6 +12,7 @@ mod idle;
 mod monitor;
 mod notify_ext;
 mod objects;
+mod ownership;
 mod probes;
 mod proxies;
 mod restart;

@@ -52,6 +52,7 @@ mod ids;
 mod lane;
 mod lanes;
 mod members;
+mod owner;
 mod refusal;
 mod routing;
 mod settings;
@@ -83,6 +84,7 @@ pub use lane::{
     SharedRoom, Traffic, Turn, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};
+pub use owner::Owner;
 pub use refusal::Refusal;
 pub use routing::{ChannelRoutes, ConsumerRoute, Questions, Remains, Snapshot, SupplierRoute};
 pub use settings::{

@@ -11,8 +11,8 @@ use crate::members::Members;
 use crate::shared::SharedMap;
 use crate::table::{Filtering, SupplierGroups};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings, Peer,
-    Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings, Topics, Want,
+    Activity, AdminId, ChannelId, ChannelLimits, Form, FullOutbox, Interest, LaneId, LaneInfo, OutboxSettings, Owner,
+    Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings, Topics, Want,
 };
 
 /// Who supplies and who consumes, channel by channel, at one moment.
@@ -357,6 +357,8 @@ pub struct ConsumerRoute {
     pub pull: bool,
     /// Where what is heard of it is noted, if it does.
     pub activity: Option<Activity>,
+    /// Who it is, if whoever publishes the routing has said that.
+    pub owner: Option<Owner>,
     /// Whether it takes several events at a time.
     pub batches: bool,
     /// The filters that clients implement: the proxy's, and its admin's. One of a group that says yes is enough for it.

@@ -141,6 +141,9 @@ counters! {
     /// Connections closed at once, or not accepted yet, because `limits.connections_max` or the number of descriptors was
     /// reached.
     ConnectionsRefused = "connections_refused",
+    /// Idle connections without proxies that were closed for others, because `limits.connections_max` or the number of descriptors was
+    /// reached.
+    ConnectionsGaveWay = "connections_gave_way",
     /// Accepted connections that are open now.
     ConnectionsOpen = "connections_open",
     /// Connections for lines of JSON that were accepted.
@@ -515,10 +518,13 @@ counters! {
     HttpConnectionsAccepted = "http_connections_accepted",
     /// Of these, those that are open now.
     HttpConnectionsOpen = "http_connections_open",
-    /// Connections to the HTTP ports that were closed at once, since `http.connections_max` were open.
+    /// Connections to the HTTP ports that came when `http.connections_max` were open and being answered: on those that find a place in the
+    /// reserve only health is told and something changed, others are closed at once.
     HttpConnectionsLimit = "http_connections_limit_reached",
     /// Connections to the HTTP ports that were closed at once, since their address has its share of `http.connections_max`.
     HttpConnectionsShare = "http_connections_share_reached",
+    /// Connections to the HTTP ports on which nothing was being answered, closed for others where `http.connections_max` were open.
+    HttpConnectionsGaveWay = "http_connections_gave_way",
     /// Requests over HTTP that were read.
     HttpRequests = "http_requests",
     /// Connections to the HTTP ports that were closed since what came was no HTTP, or its head had more than 16 KiB or 64 fields.

@@ -25,7 +25,7 @@ use engine::{Delivery, Event, Form, OutboxId, Peer, ProxyKey, Questions, Snapsho
 
 use crate::lane::clock::Clock;
 use crate::lane::intake::{Refused, Ruling};
-use crate::lane::io::entrance::{Arrival, Entrance};
+use crate::lane::io::entrance::{Arrival, Entrance, Named};
 use crate::lane::io::net::{self, Bell, Datagrams, Listener, Poll};
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
@@ -34,7 +34,7 @@ use crate::lane::links::mail::{LaneThread, Lookup};
 use crate::lane::links::post::Post;
 use crate::lane::run::{Common, Core, Worker};
 use crate::published::Published;
-use accounts::Addresses;
+use accounts::{Account, Addresses, Resource};
 use corba::Guest;
 
 /// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
@@ -498,6 +498,55 @@ impl Worker {
             Tag::Giop => self.let_in_giop(arrival),
             Tag::Json => self.let_in_json(arrival),
             Tag::Tempo => self.let_in_tempo(arrival),
+            Tag::Dds => None,
+        }
+    }
+
+    /// Since when a connection that a client made is idle; nothing if it is not, or carries a proxy. In the reserve are other connections
+    /// than those below the limit.
+    pub(crate) fn idle_since(&self, door: Tag, token: Token, in_reserve: bool) -> Option<Time> {
+        let doors = &self.core.doors;
+        let (account, since) = match door {
+            Tag::Giop => {
+                let caller = &self.clients.giop.incoming.get(token)?.caller;
+                (caller.account(), caller.idle_since(in_reserve)?)
+            }
+            Tag::Json => {
+                let connection = doors.json.connections.get(token)?;
+                (connection.account(), connection.idle_since()?)
+            }
+            Tag::Tempo => {
+                let connection = doors.tempo.out.connections.get(token)?;
+                (connection.account(), connection.idle_since()?)
+            }
+            Tag::Dds => return None,
+        };
+        let carries = !in_reserve && account.used(Resource::Proxies) > 0;
+        (account.is_reserved() == in_reserve && !carries).then_some(since)
+    }
+
+    /// Closes a connection that gives way to another. Says whose it was.
+    pub(crate) fn have_give_way(&mut self, door: Tag, token: Token) -> Option<String> {
+        let name = |address, account: &Account| Named(address, account).to_string();
+        match door {
+            Tag::Giop => {
+                let caller = &self.clients.giop.incoming.get(token)?.caller;
+                let named = name(caller.address, caller.account());
+                self.say_and_close(token);
+                Some(named)
+            }
+            Tag::Json => {
+                let connection = self.core.doors.json.connections.get(token)?;
+                let named = name(connection.address, connection.account());
+                self.core.close_json(token);
+                Some(named)
+            }
+            Tag::Tempo => {
+                let connection = self.core.doors.tempo.out.connections.get(token)?;
+                let named = name(connection.address, connection.account());
+                self.core.close_stream(token);
+                Some(named)
+            }
             Tag::Dds => None,
         }
     }

@@ -161,7 +161,7 @@ impl Service {
         let (host, port) = config.advertised(address)?;
         config.naming.outside.as_deref().map(naming_context).transpose()?;
         let memory = config.limits.memory_bytes.map_or_else(Memory::of_machine, Memory::new);
-        let connections_max = connections_that_fit(&config.limits, u64::MAX);
+        let connections_max = connections_that_fit(config, u64::MAX);
         config.tls_listen_addresses()?;
         if config.tls.is_used() {
             config.tls.read()?;
@@ -198,7 +198,7 @@ impl Service {
         let secure =
             tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
         let port = if config.tls.required { 0 } else { port };
-        let connections_max = connections_that_fit(&config.limits, raise_descriptor_limit());
+        let connections_max = connections_that_fit(&config, raise_descriptor_limit());
         make_room_for_descriptors(any, connections_max);
         let json_address = json.as_ref().map(|(_, address)| *address);
         let tempo_address = tempo.as_ref().map(|((_, address), _)| *address);
@@ -422,7 +422,7 @@ fn start_lanes(
 /// The same in a simulation, where there are no descriptors.
 #[cfg(test)]
 pub(crate) fn simulated(config: &Config, listeners: Listeners, address: SocketAddr) -> Result<Assembled, StartError> {
-    let connections_max = ConnectionsMax { from_clients: 1_000, to_clients: 1_000 };
+    let connections_max = ConnectionsMax { from_clients: 1_000, to_clients: 1_000, http: 64 };
     let host = address.ip().to_string();
     assemble(config, listeners, Place { host: &host, port: address.port(), secure: None }, None, connections_max)
 }

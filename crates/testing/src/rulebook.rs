@@ -117,31 +117,48 @@ impl Principal {
         match pattern.split_once(':') {
             _ if pattern == "*" => true,
             _ if pattern == "anonymous" => self.certificate.is_none() && self.token.is_none() && self.door.is_none(),
-            Some(("certificate", pattern)) => self.names().iter().any(|name| matches(pattern, name)),
+            Some(("certificate", pattern)) => {
+                self.certificate.as_ref().is_some_and(|shown| is_certified(shown, pattern))
+            }
             Some(("token", pattern)) => self.token.as_ref().is_some_and(|name| matches(pattern, name)),
             Some(("door", name)) => self.door.as_deref() == Some(name),
             _ => self.address.is_some_and(|address| is_in(address, pattern)),
         }
     }
+}
 
-    /// All that its certificate calls it: the subject, the common names in that, and alternative names with their kind and without.
-    fn names(&self) -> Vec<String> {
-        let Some((subject, others)) = &self.certificate else { return Vec::new() };
-        let mut parts = vec![String::new()];
-        let mut is_escaped = false;
-        for char in subject.chars() {
-            if !is_escaped && (char == ',' || char == '+') {
-                parts.push(String::new());
-            } else if let Some(part) = parts.last_mut() {
-                part.push(char);
-            }
-            is_escaped = !is_escaped && char == '\\';
-        }
-        let common = parts.iter().filter_map(|part| part.strip_prefix("CN="));
-        let bare = others.iter().filter_map(|name| Some(name.split_once(':')?.1));
-        let all = [subject.as_str()].into_iter().chain(common).chain(others.iter().map(String::as_str)).chain(bare);
-        all.map(str::to_owned).collect()
+/// Whether a certificate has a name as the pattern: an alternative name of the kind that it begins with, else the subject.
+fn is_certified((subject, others): &(String, Vec<String>), pattern: &str) -> bool {
+    let kinds = ["dns", "uri", "ip", "email"];
+    let (kind, wanted) = pattern.split_once(':').unwrap_or(("", pattern));
+    if kinds.contains(&kind.to_lowercase().as_str()) {
+        let lower = |text: &str| if kind.to_lowercase() == "dns" { text.to_lowercase() } else { text.to_owned() };
+        return others.iter().any(|name| {
+            let (other, name) = name.split_once(':').unwrap_or(("", name));
+            other.to_lowercase() == kind.to_lowercase() && matches(&lower(wanted), &lower(name))
+        });
     }
+    pattern == "*" || matches(&in_lines(pattern), &in_lines(subject))
+}
+
+/// A distinguished name with each attribute on two lines, its type and its value.
+fn in_lines(name: &str) -> String {
+    let (mut lines, mut rest, mut in_type) = (String::new(), name.chars(), true);
+    while let Some(char) = rest.next() {
+        match char {
+            '\\' => lines.extend([char].into_iter().chain(rest.next())),
+            ',' | '+' => {
+                lines.extend(['\n', char, '\n']);
+                in_type = true;
+            }
+            '=' if in_type => {
+                lines.push_str("=\n");
+                in_type = false;
+            }
+            other => lines.push(other),
+        }
+    }
+    lines
 }
 
 /// Whether a text is as a pattern, in which stars stand for anything.
@@ -259,9 +276,9 @@ const WHO: [&str; 13] = [
     "127.0.0.0/29",
     "127.0.0.4/30",
     "10.0.0.0/8",
-    "certificate:plant 7",
+    "certificate:CN=plant 7,O=Tests",
     "certificate:CN=plant*",
-    "certificate:DNS:*.example",
+    "certificate:dns:*.example",
     "token:s*",
     "token:other",
     "door:dds",

@@ -113,6 +113,9 @@ pub struct Admin {
     pub operator: Operator,
     /// What it says of its proxies' settings.
     pub settings: Settings,
+    /// Who made it; left out of the default admins, and where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Principal>,
     /// What its proxies subscribe to or offer, and its filters.
     #[serde(flatten)]
     pub selection: Selection,
@@ -214,6 +217,9 @@ pub struct Proxy {
     /// The numbers of proxies that it has taken the place of, and by whose keys it is found, too; left out if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<u32>,
+    /// Who made it; left out where that is not known, and where a client is connected: it is its client's then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Principal>,
     /// Who is connected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,
@@ -229,12 +235,12 @@ pub struct Client {
     /// Whether the connection is suspended.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub suspended: bool,
-    /// Whose it is, by which it is judged what it may get; left out where there were no rules of access.
+    /// Whose it is, by which it is judged what it may get and who may change it; left out where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Principal>,
 }
 
-/// Who connected.
+/// Who made something, or connected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Principal {
@@ -275,6 +281,9 @@ pub struct Filter {
     pub next_constraint: i32,
     /// By rising number.
     pub constraints: Vec<Constraint>,
+    /// Who made it; left out where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<Principal>,
 }
 
 /// What a filter is for.

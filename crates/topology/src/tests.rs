@@ -27,6 +27,7 @@ fn empty() -> Topology {
         name: None,
         operator: Operator::And,
         settings: Settings::default(),
+        owner: None,
         selection: Selection::default(),
     };
     let channel = Channel {
@@ -75,6 +76,7 @@ fn proxy(id: u32) -> Proxy {
             ..Selection::default()
         },
         silenced: false,
+        owner: Some(Principal { address: None, certificate: None, token: Some("sensor".into()) }),
         client: Some(Client { reference: None, suspended: true, of: None }),
     }
 }
@@ -83,7 +85,7 @@ fn filter(id: u32) -> Filter {
     let constraint =
         Constraint { id: 1, types: Vec::new(), expression: "$a == 1".into(), value: Some(Value::of(&[0, 0xff])) };
     let role = Role::Maps { default: Value::of(&[1]), for_priority: true, for_lifetime: None };
-    Filter { id, grammar: "EXTENDED_TCL".into(), role, next_constraint: 2, constraints: vec![constraint] }
+    Filter { id, grammar: "EXTENDED_TCL".into(), role, next_constraint: 2, constraints: vec![constraint], owner: None }
 }
 
 #[test]

@@ -17,8 +17,9 @@ Examples:
   campanile access check --config campanile.toml 10.0.0.7,token:sensor publish Weather Weather/Wind
   campanile access check --config campanile.toml anonymous subscribe 3 --name Weather && echo yes
 
-WHO is an address, token:NAME, door:dds or certificate:NAME, several of them with
-commas between, the certificate last, or anonymous. CHANNEL is a number, a name, or * for the service
+WHO is an address, token:NAME, door:dds or certificate:NAME (a subject, a common
+name, or dns:, uri:, ip:, email: and a name), several of them with commas between,
+the certificate last, or anonymous. CHANNEL is a number, a name, or * for the service
 itself. Without TYPE it is asked whether any event type is allowed.
 Exit status: 0 allowed; 1 denied; 2 wrong usage, or a configuration that cannot
 be used.";

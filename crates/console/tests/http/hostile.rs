@@ -199,16 +199,81 @@ fn rustix_small_window(stream: &TcpStream) {
 }
 
 #[test]
-fn connections_beyond_the_limit_are_closed_at_once_and_there_is_room_again() {
+fn where_all_connections_are_being_answered_there_are_places_for_health_and_administration() {
     let rig = start_with(Http { connections_max: 3, ..Http::default() });
-    let open: Vec<TcpStream> = (0..3).map(|_| rig.connect()).collect();
-    rig.await_count(Counter::HttpConnectionsOpen, 3);
-    let mut beyond = rig.connect();
-    assert_eq!(read_all(&mut beyond), "");
-    assert_eq!(rig.count(Counter::HttpConnectionsLimit), 1);
-    drop(open);
+    let watch = || {
+        let mut stream = rig.connect();
+        write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        stream
+    };
+    let open: Vec<TcpStream> = (0..3).map(|_| watch()).collect();
+    rig.await_count(Counter::HttpStreamsOpen, 3);
+    // They are asked one after the other; more that ask nothing give way to each other, and to those that do.
+    let idle: Vec<TcpStream> = (0..9).map(|_| rig.connect()).collect();
+    for _ in 0..6 {
+        assert_eq!([rig.get("/healthz").status, rig.get("/readyz").status], [200, 200]);
+    }
+    assert_eq!(rig.get("/metrics").status, 503, "all that can wait does");
+    let administered = rig.post("/api/v1/disconnect-idle", r#"{"idle_ms":3600000}"#);
+    assert_eq!(administered.status, 200, "{administered:?}");
+    assert_eq!(rig.count(Counter::HttpConnectionsGaveWay), 0, "who is being answered does not give way");
+    assert!(rig.count(Counter::HttpConnectionsLimit) > 9);
+    drop((open, idle));
     rig.await_count(Counter::HttpConnectionsOpen, 0);
-    assert_eq!(rig.get("/healthz").status, 200);
+    assert_eq!(rig.get("/metrics").status, 200);
+}
+
+/// A few places are every address's, whatever its share: three addresses held all 64, and a fourth found `/healthz` closed, by which an
+/// orchestrator takes a healthy service for a dead one.
+#[test]
+fn three_addresses_that_hold_all_connections_and_ask_nothing_give_way() {
+    let rig = start();
+    let hold = |from: u8| {
+        let who = Who { from: [127, 0, 0, from], ..NOBODY };
+        let mut held = Vec::new();
+        let refused = |rig: &Rig| rig.count(Counter::HttpConnectionsShare);
+        let before = (refused(&rig), rig.count(Counter::HttpConnectionsGaveWay));
+        while (refused(&rig), rig.count(Counter::HttpConnectionsGaveWay)) == before {
+            let accepted = rig.count(Counter::HttpConnectionsAccepted);
+            held.push(rig.connect_as(who));
+            rig.await_count(Counter::HttpConnectionsAccepted, accepted + 1);
+        }
+        held
+    };
+    let held = [hold(2), hold(3), hold(4)];
+    assert_eq!(rig.count(Counter::HttpConnectionsOpen), 64, "{:?}", held.each_ref().map(Vec::len));
+    // Some have asked for half of something.
+    let gave_way = rig.count(Counter::HttpConnectionsGaveWay);
+    let fourth = Who { from: [127, 0, 0, 5], ..NOBODY };
+    for _ in 0..3 {
+        assert_eq!(rig.get_as(fourth, "/healthz").status, 200);
+        assert_eq!(rig.get_as(fourth, "/metrics").status, 200);
+    }
+    // Of the six one gave way at least to the first; whoever gave way had most.
+    assert!(rig.count(Counter::HttpConnectionsGaveWay) > gave_way);
+    assert_eq!(rig.count(Counter::HttpConnectionsLimit), 0);
+    let [mut most, ..] = held;
+    assert!(unless_closed(most[0].read(&mut [0; 16])).is_none_or(|count| count == 0), "the longest idle one of it");
+}
+
+/// A target in the absolute form that named another host was answered, and of two `Origin` fields the first counted.
+#[test]
+fn a_request_for_another_host_is_refused_in_whichever_form_it_comes() {
+    let rig = start();
+    let get = |target: &str| {
+        rig.send(&format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")).status
+    };
+    assert_eq!([get("/metrics"), get("http://localhost/metrics")], [200, 200]);
+    assert_eq!([get("http://evil.example/metrics"), get("http://evil.example/healthz")], [421, 421]);
+    let fields = format!("Content-Type: application/json\r\nAuthorization: Bearer {TOKEN}\r\n");
+    let own = format!("Origin: http://{}\r\n", rig.address());
+    let post = |more: &str| {
+        rig.post_with("/api/v1/disconnect-idle", &format!("{fields}{more}"), r#"{"idle_ms":3600000}"#).status
+    };
+    assert_eq!(post(&own), 200);
+    assert_eq!(post(&format!("{own}Origin: http://evil.example\r\n")), 403);
+    assert_eq!(post(&format!("{own}{own}")), 403);
+    assert_eq!(post("Authorization: Bearer another\r\n"), 401);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Who may ask for what: each request is held against the rules before it is carried out.
 //!
 //! What an operation needs is said by its object and its name ([`needs`]); what is not known to need less needs the right to administer.
-//! Who made a thing, or is connected to it, may change and end it with the right to its side; others need the right to administer its
+//! Who made a thing, or is connected to it, may use, change and end it with the right to its side; others need the right to administer its
 //! channel. What a consumer may get of what it wants goes to the engine with its connection ([`Hierarchy::permit`](engine::Hierarchy)).
 //!
 //! Pushes that lanes know how to serve do not come here: they are held against the same rules there, by [`Access`].
@@ -18,7 +18,7 @@ use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
 use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
-use engine::{ChannelId, EventType, Permitted, ProxyKey, ProxyState, Side};
+use engine::{ChannelId, EventType, Owner, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::{IiopProfile, Ior};
 use hashbrown::HashMap;
 use std::collections::{BTreeMap, VecDeque};
@@ -51,6 +51,20 @@ impl Access {
     #[must_use]
     pub fn grant(&self, account: &Account, right: Right, channel: ChannelId) -> Grant {
         self.rules.grant(&Who::of(account), right, self.channel(channel))
+    }
+
+    /// Whether somebody is the owner of a thing: the same certificate, else the same token, else the same address. Of an owner that has
+    /// shown neither, another address is the same where the same entries of the rules admit both to a side that the thing is on: addresses
+    /// change, and what the operator wrote about them does not.
+    #[must_use]
+    pub fn is_owner(&self, who: &Account, owner: &Account, side: Option<Side>, channel: ChannelId) -> bool {
+        let is_bare = |account: &Account| Who::of(account).is_bare();
+        let admitted = |account, right| self.rules.admitted_by(&Who::of(account), right, self.channel(channel));
+        let is_admitted_alike = |right| {
+            let by = admitted(owner, right);
+            !by.is_empty() && by == admitted(who, right)
+        };
+        is_same(who, owner) || is_bare(who) && is_bare(owner) && rights_to(side).into_iter().any(is_admitted_alike)
     }
 
     /// Whether both are the same rules about channels of the same names.
@@ -92,6 +106,8 @@ pub(super) struct Guard {
     access: Option<Access>,
     /// Whose clients are, that were restored.
     accounts: Option<Arc<Accounts>>,
+    /// The owner that was restored last: as a rule the next thing is its own, too.
+    restored: Option<(t::Principal, Arc<Account>)>,
     /// The names under which the configuration declares channels: these count before those that creators gave.
     declared: BTreeMap<ChannelId, Arc<str>>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
@@ -172,6 +188,11 @@ const fn right_to(side: Side) -> Right {
         Side::Suppliers => Right::Publish,
         Side::Consumers => Right::Subscribe,
     }
+}
+
+/// The rights to a side, or to either.
+fn rights_to(side: Option<Side>) -> [Right; 2] {
+    side.map_or([Right::Publish, Right::Subscribe], |side| [right_to(side); 2])
 }
 
 /// Whether two connections are of one principal: the same certificate, else the same token, else the same address.
@@ -264,18 +285,20 @@ impl Door {
             return;
         }
         let before = proxy.permitted.clone();
+        let known = proxy.owner.clone();
+        let account = self.ledger.owner(Thing::Proxy(key));
         let permitted = match &self.guard.access {
             None => None,
             Some(access) => {
-                let owner = self.ledger.owner(Thing::Proxy(key));
-                // Of one that was restored, and connected when there were no rules, nothing is known.
-                let who = owner.as_ref().map(|account| Who::of(account)).unwrap_or_default();
+                // Of one that was restored by a former release, and connected when there were no rules, nothing is known.
+                let who = account.as_ref().map(|account| Who::of(account)).unwrap_or_default();
                 let grant = access.rules.grant(&who, Right::Subscribe, access.channel(key.channel));
                 self.guard.permitted(&grant)
             }
         };
-        if permitted != before
-            && let Err(refusal) = self.hierarchy.permit(key, permitted)
+        let owner = account.filter(|_| self.guard.access.is_some()).map(Owner::new);
+        if (&permitted, &owner) != (&before, &known)
+            && let Err(refusal) = self.hierarchy.permit(key, permitted, owner)
         {
             log::debug!(target: "campanile::corba", "nobody to permit anything: {refusal}");
         }
@@ -300,7 +323,7 @@ impl Door {
             Needs::Uses(side) => (right_to(side), grant(right_to(side))),
             Needs::Owns(side) => {
                 let is_own = self.is_own(target, account);
-                let rights = side.map_or([Right::Publish, Right::Subscribe], |side| [right_to(side); 2]);
+                let rights = rights_to(side);
                 let uses = rights.into_iter().find(|right| grant(*right).is_any());
                 match uses {
                     Some(_) if is_own => return Ok(()),
@@ -427,17 +450,21 @@ impl Door {
         }
     }
 
-    /// Whether a thing is whoever's asks. What is nobody's is everybody's who has the right to its side: it was restored.
+    /// Whether a thing is whoever's asks. What is nobody's only those change who administer its channel, where there are rules.
     fn is_own(&self, target: Target, account: &Account) -> bool {
-        let thing = match target {
+        let (thing, side) = match target {
             // A channel's default admins are nobody's.
             Target::Admin(admin) if admin.admin == engine::AdminId::DEFAULT => return false,
-            Target::Admin(admin) => Thing::Admin(admin),
-            Target::Proxy(key, _) => Thing::Proxy(key),
-            Target::Filter(filter) | Target::MappingFilter(filter) => Thing::Filter(filter),
+            Target::Admin(admin) => (Thing::Admin(admin), Some(admin.side)),
+            Target::Proxy(key, side) => (Thing::Proxy(key), Some(side)),
+            Target::Filter(filter) | Target::MappingFilter(filter) => (Thing::Filter(filter), None),
             _ => return false,
         };
-        self.ledger.owner(thing).is_none_or(|owner| is_same(&owner, account))
+        match (self.ledger.owner(thing), &self.guard.access, self.channel_of(target)) {
+            (owner, None, _) => owner.is_none_or(|owner| is_same(&owner, account)),
+            (Some(owner), Some(access), Some(channel)) => access.is_owner(account, &owner, side, channel),
+            (_, Some(_), _) => false,
+        }
     }
 
     /// Whether whoever asks may take the place of a proxy's client: it is its own, or there are no rules.
@@ -455,10 +482,9 @@ impl Door {
 
     // ---- what outlives the process ----
 
-    /// Whose a connection is, as it is kept. Where there are no rules nobody will ask.
-    pub(super) fn owner_kept(&self, key: ProxyKey) -> Option<t::Principal> {
-        self.guard.access.as_ref()?;
-        let owner = self.ledger.owner(Thing::Proxy(key))?;
+    /// Whose a thing is, as it is kept: also where there are no rules, since there may be some when it is restored.
+    pub(crate) fn owner_kept(&self, thing: Thing) -> Option<t::Principal> {
+        let owner = self.ledger.owner(thing)?;
         let identity = owner.identity();
         Some(t::Principal {
             address: owner.is_outside().then(|| owner.from()),
@@ -469,9 +495,13 @@ impl Door {
         })
     }
 
-    /// Whose a connection was before, it is again.
-    pub(super) fn own_again(&mut self, key: ProxyKey, kept: &t::Principal) {
-        let Some(accounts) = &self.guard.accounts else { return };
+    /// Whose a thing was before, it is again.
+    pub(crate) fn own_again(&mut self, thing: Thing, kept: Option<&t::Principal>) {
+        let (Some(accounts), Some(kept)) = (&self.guard.accounts, kept) else { return };
+        if let Some((_, account)) = self.guard.restored.as_ref().filter(|(last, _)| last == kept) {
+            self.ledger.entry(thing).owner = Some(Arc::clone(account));
+            return;
+        }
         let t::Principal { address, certificate, token } = kept;
         let account = accounts.account_of(address.unwrap_or(IpAddr::from([0; 4])));
         if let Some(t::Certificate { subject, alternative_names }) = certificate {
@@ -481,7 +511,7 @@ impl Door {
         if let Some(token) = token {
             account.identity().show_token(token.as_str().into());
         }
-        self.ledger.entry(Thing::Proxy(key)).owner = Some(account);
-        self.permit_connected(key);
+        self.guard.restored = Some((kept.clone(), Arc::clone(&account)));
+        self.ledger.entry(thing).owner = Some(account);
     }
 }

@@ -18,7 +18,7 @@ use self::convert::{
     event_types_to, events_to, limits_to, operator_to, profile_to, reference_to, settings_to, side_to, topics_to,
     without_defaults,
 };
-use super::{Door, Guest};
+use super::{Door, Guest, Thing};
 use crate::table::Level;
 use engine::{
     Admin, Attached, Channel, ChannelId, FilterRef, FilterTarget, Mapping, Numbered, Proxy, ProxyKey, ProxyState,
@@ -129,6 +129,7 @@ impl Door {
             name: self.admin_name(channel, side, admin.id).map(str::to_owned),
             operator: operator_to(admin.operator),
             settings: self.exported_settings(Level::Admin(key), &admin.patch),
+            owner: self.owner_kept(Thing::Admin(key)),
             selection: self.exported_selection(target, &admin.subscription, &admin.attached),
         }
     }
@@ -147,8 +148,9 @@ impl Door {
         let client = (proxy.state != ProxyState::Unconnected).then(|| t::Client {
             reference: client.map(|client| reference_to(&self.references, &client.address.ior)),
             suspended: proxy.state == ProxyState::Suspended,
-            of: self.owner_kept(key),
+            of: self.owner_kept(Thing::Proxy(key)),
         });
+        let owner = if client.is_some() { None } else { self.owner_kept(Thing::Proxy(key)) };
         Some(t::Proxy {
             id: proxy.id.0,
             name: self.proxy_name(key, proxy.side).map(str::to_owned),
@@ -160,6 +162,7 @@ impl Door {
             selection: self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached),
             silenced: self.changes.is_silenced(key),
             aliases: self.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),
+            owner,
             client,
         })
     }

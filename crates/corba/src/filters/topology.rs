@@ -3,8 +3,8 @@
 use super::callbacks::Callbacks;
 use super::expression::{Expression, MappedValue, New};
 use super::store::{Constraints, Filter, Filters, Installed, Mapping, Role};
-use crate::door::Door;
 use crate::door::convert::{event_types_from, event_types_to};
+use crate::door::{Door, Thing};
 use crate::exceptions::Raised;
 use engine::{ChannelId, FilterId, Numbered};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
@@ -71,6 +71,7 @@ impl Filter {
             },
             next_constraint: constraints.next_id(),
             constraints: constraints.iter().map(|installed| constraint_to(installed)).collect(),
+            owner: None,
         }
     }
 }
@@ -80,7 +81,7 @@ impl Door {
     pub(crate) fn exported_filters(&self) -> BTreeMap<ChannelId, Vec<t::Filter>> {
         let mut by_channel: BTreeMap<ChannelId, Vec<t::Filter>> = BTreeMap::new();
         for (id, filter) in &self.filters.objects {
-            by_channel.entry(filter.channel).or_default().push(filter.exported(*id));
+            by_channel.entry(filter.channel).or_default().push(self.exported(*id, filter));
         }
         by_channel
     }
@@ -88,13 +89,17 @@ impl Door {
     /// The filters of one channel.
     pub(crate) fn exported_filters_of(&self, channel: ChannelId) -> Vec<t::Filter> {
         let filters = self.filters.objects.iter().filter(|(_, filter)| filter.channel == channel);
-        filters.map(|(id, filter)| filter.exported(*id)).collect()
+        filters.map(|(id, filter)| self.exported(*id, filter)).collect()
+    }
+
+    fn exported(&self, id: FilterId, filter: &Filter) -> t::Filter {
+        t::Filter { owner: self.owner_kept(Thing::Filter(id)), ..filter.exported(id) }
     }
 
     /// A filter that clients know, and its channel.
     pub(crate) fn exported_filter(&self, id: FilterId) -> Option<(ChannelId, t::Filter)> {
         let filter = self.filters.objects.get(&id)?;
-        Some((filter.channel, filter.exported(id)))
+        Some((filter.channel, self.exported(id, filter)))
     }
 
     /// Makes the filters that there were, by rising number.
@@ -125,7 +130,7 @@ impl Door {
     }
 
     fn restore_filter(&mut self, channel: ChannelId, filter: &t::Filter) -> Result<(), Raised> {
-        let t::Filter { id, grammar, role, next_constraint, constraints } = filter;
+        let t::Filter { id, grammar, role, next_constraint, constraints, owner } = filter;
         if !filter::is_grammar(grammar) {
             return Err(Raised::bad_param());
         }
@@ -139,6 +144,7 @@ impl Door {
         if made.0 != *id {
             return Err(Raised::bad_param());
         }
+        self.own_again(Thing::Filter(made), owner.as_ref());
         let mut new = Vec::new();
         for t::Constraint { id, types, expression, value } in constraints {
             let expression = Expression { types: event_types_from(types), text: expression.clone() };

@@ -3,7 +3,7 @@
 use super::dialogue::{Body, Dialogue, STYLES, Thrown, client, settings, somebody_else, write_types};
 use super::proxies::new_channel;
 use crate::{Declared, DoorSettings, Effect, NotRestored};
-use accounts::Resource;
+use accounts::{Accounts, Ceilings, Resource};
 use client::notify::{ThreadPool, ThreadPoolLanes, Topic, Topics};
 use core::time::Duration;
 use engine::{Lane, LaneChange, NoFields, Reliability, SettingsPatch, Time};
@@ -510,6 +510,7 @@ fn what_was_there_is_there_again_under_the_same_references() {
         registrations += exported.registrations.len();
         // Another service, with other random numbers.
         let mut after = Dialogue::with(STYLES[5], with_store(1_000 + seed));
+        after.door.set_access(None, &Accounts::new(Ceilings::new(100)));
         after.door.restore(&read).unwrap();
         let again = after.door.topology();
         assert_eq!(topology::differences(&exported, &again), Vec::<String>::new());

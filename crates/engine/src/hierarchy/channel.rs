@@ -9,7 +9,7 @@ use super::filters::{Attached, FilterTarget, Filters};
 use super::pools::Pools;
 use super::routes::{Book, Changes, Source};
 use crate::{
-    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Peer,
+    Activity, AdminId, ChannelId, ChannelLimits, ChannelRoutes, FilterId, Form, Operator, OutboxSettings, Owner, Peer,
     Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, StartFrom, Subscription, SupplierSettings,
     Topics, Want,
 };
@@ -77,6 +77,8 @@ pub struct Proxy {
     pub start: Option<StartFrom>,
     /// What the connected consumer may have, whatever it wants; everything if nothing is said.
     pub permitted: Option<Arc<Permitted>>,
+    /// Who the connected consumer is, if whoever publishes the routing has said that.
+    pub owner: Option<Owner>,
     /// Whether it is connected.
     pub state: ProxyState,
     /// What it says of its own settings.
@@ -431,6 +433,7 @@ impl Channel {
             in_order: false,
             start: None,
             permitted: None,
+            owner: None,
         };
         self.proxies.insert(id, Box::new(proxy));
         if let Some(admin) = self.admins.get_mut(&(side, admin)) {
@@ -473,7 +476,7 @@ impl Channel {
         self.check_connected(found.side)?;
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.want, found.connection) = (peer, want, connection);
-        (found.state, found.start, found.permitted) = (ProxyState::Active, None, None);
+        (found.state, found.start, found.permitted, found.owner) = (ProxyState::Active, None, None, None);
         self.count_consumer(proxy, true);
         self.count_connected(admin, true);
         Ok(())
@@ -492,9 +495,15 @@ impl Channel {
         Ok(())
     }
 
-    pub(super) fn permit(&mut self, proxy: ProxyId, permitted: Option<Arc<Permitted>>) -> Result<(), Refusal> {
+    pub(super) fn permit(
+        &mut self,
+        proxy: ProxyId,
+        permitted: Option<Arc<Permitted>>,
+        owner: Option<Owner>,
+    ) -> Result<(), Refusal> {
         self.connected_state(proxy)?;
-        self.proxy_mut(proxy)?.permitted = permitted;
+        let found = self.proxy_mut(proxy)?;
+        (found.permitted, found.owner) = (permitted, owner);
         Ok(())
     }
 
@@ -502,7 +511,7 @@ impl Channel {
         self.connected_state(proxy)?;
         let found = self.proxy_mut(proxy)?;
         found.state = ProxyState::Unconnected;
-        (found.in_order, found.start, found.permitted) = (false, None, None);
+        (found.in_order, found.start, found.permitted, found.owner) = (false, None, None, None);
         let (peer, admin) = (found.peer.take(), (found.side, found.admin));
         self.count_consumer(proxy, false);
         self.count_connected(admin, false);

@@ -28,8 +28,8 @@ pub use parts::HierarchyPart;
 use core::ops::Bound;
 
 use crate::{
-    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, Peer, Permitted,
-    ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
+    AdminId, ChannelId, ChannelLimits, ChannelRoutes, EventType, Form, Operator, OutboxSettings, Owner, Peer,
+    Permitted, ProxyId, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Snapshot, SupplierSettings, Topics, Want,
 };
 use filters::Filters;
 use leaving::Leaving;
@@ -354,13 +354,18 @@ impl Hierarchy {
         self.changed_proxy(key)?.note_start(key.proxy, anew)
     }
 
-    /// The consumer that is connected may have events of these types only, whatever it wants, until it is disconnected.
+    /// The consumer that is connected may have events of these types only, whatever it wants, and is this one, until it is disconnected.
     ///
     /// # Errors
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
-    pub fn permit(&mut self, key: ProxyKey, permitted: Option<Arc<Permitted>>) -> Result<(), Refusal> {
-        self.changed_proxy(key)?.permit(key.proxy, permitted)
+    pub fn permit(
+        &mut self,
+        key: ProxyKey,
+        permitted: Option<Arc<Permitted>>,
+        owner: Option<Owner>,
+    ) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.permit(key.proxy, permitted, owner)
     }
 
     /// The consumer that was connected handles what it gets in the order in which it came, so that several deliveries may

@@ -499,6 +499,7 @@ impl Book {
             },
             pull: proxy.kind.pull,
             activity: proxy.activity.clone(),
+            owner: proxy.owner.clone(),
             batches: proxy.kind.batches,
             remote_filters: [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
             places,

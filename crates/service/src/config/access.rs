@@ -16,7 +16,8 @@ pub struct AccessRule {
     /// What it is called in log lines, beside its number. Default: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Whom it is about: `*`, `anonymous`, an address, a range of addresses, `certificate:NAME`, `token:NAME`, `door:dds`. 1 to 256.
+    /// Whom it is about: `*`, `anonymous`, an address, a range of addresses, `certificate:NAME` (attributes of the subject, or `dns:`,
+    /// `uri:`, `ip:`, `email:` and an alternative name), `token:NAME`, `door:dds`. 1 to 256.
     pub who: Vec<String>,
     /// The rights: `publish`, `subscribe`, `administer`.
     pub may: Vec<String>,

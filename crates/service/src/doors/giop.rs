@@ -17,7 +17,6 @@ pub(crate) mod incoming;
 pub(crate) mod instalments;
 pub(crate) mod lane_calls;
 pub(crate) mod large_answers;
-pub(crate) mod longest_idle;
 pub(crate) mod losses;
 pub(crate) mod mail;
 pub(crate) mod moving;

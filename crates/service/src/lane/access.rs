@@ -2,11 +2,11 @@
 //!
 //! Rules are looked through once for each connection and channel; a connection's door remembers what came out with what else it knows of
 //! its pushes, or asks again, and finds it here. Where that depends on the event type, each type is looked up once. Where there are no
-//! rules, all of this is one comparison.
+//! rules, all of this is one comparison. Whether a client that pulls owns the proxy is found out once for each two of them.
 
 use std::sync::Arc;
 
-use engine::{ChannelId, Draft, Event, Lane, TypeId};
+use engine::{ChannelId, Draft, Event, Lane, Owner, Side, TypeId};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
@@ -16,7 +16,7 @@ use crate::lane::run::Core;
 use access::{Decision, Grant, Right, RuleNumber, Scope, Who, Why};
 use accounts::Account;
 
-/// Connections and channels of which is remembered what they may.
+/// Connections and channels of which is remembered what they may, and connections and owners of which is remembered whether they are one.
 const PLACES: usize = 256;
 /// Lists of event types that connections share, and event types that were held against these. Of more, all are forgotten.
 const SCOPES_MAX: usize = 1_024;
@@ -55,12 +55,21 @@ struct Known {
     may: Result<Permit, Arc<Scope>>,
 }
 
+/// Whether a client owns what is somebody's in a channel.
+struct Owned {
+    account: Arc<Account>,
+    owner: Owner,
+    channel: ChannelId,
+    is_owner: bool,
+}
+
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Guard {
     /// Nothing where everybody may everything.
     access: Option<Access>,
     known: Vec<Option<Known>>,
+    owned: Vec<Option<Owned>>,
     scopes: HashMap<Vec<RuleNumber>, Arc<Scope>>,
     /// By where the scope is, which stays there as long as it is here.
     verdicts: HashMap<(usize, TypeId), (Arc<Scope>, Decision)>,
@@ -86,6 +95,7 @@ impl Guard {
             *self = Self { access: access.cloned(), ..Self::default() };
             if self.is_on() {
                 self.known.resize_with(PLACES, || None);
+                self.owned.resize_with(PLACES, || None);
                 self.recent.resize(RECENT, None);
             }
         }
@@ -94,6 +104,7 @@ impl Guard {
     /// Somebody has shown who it is: what was known of it does not hold any more.
     pub(crate) fn forget_known(&mut self) {
         self.known.iter_mut().for_each(|place| *place = None);
+        self.owned.iter_mut().for_each(|place| *place = None);
     }
 
     /// Numbers of event types are used anew.
@@ -135,6 +146,36 @@ impl Guard {
             *place = Some(Known { account: Arc::clone(account), channel, right, may: may.clone() });
         }
         may
+    }
+
+    /// Whether a client may take what a consumer of that owner gets: it is the owner, or administers the channel. From a consumer without
+    /// one only the latter takes.
+    pub(crate) fn may_take(&mut self, account: &Arc<Account>, owner: Option<&Owner>, channel: ChannelId) -> bool {
+        self.access.is_none()
+            || owner.is_some_and(|owner| self.is_owner(account, owner, channel))
+            || self.may(account, Right::Administer, channel).is_ok()
+    }
+
+    fn is_owner(&mut self, account: &Arc<Account>, owner: &Owner, channel: ChannelId) -> bool {
+        let Some(of) = owner.get::<Account>() else { return false };
+        if core::ptr::eq(Arc::as_ptr(account), of) {
+            return true;
+        }
+        let at = (Arc::as_ptr(account).addr() >> 5) ^ (core::ptr::from_ref(of).addr() >> 3) ^ channel.0 as usize;
+        let at = at % PLACES;
+        if let Some(Some(known)) = self.owned.get(at)
+            && Arc::ptr_eq(&known.account, account)
+            && known.owner == *owner
+            && known.channel == channel
+        {
+            return known.is_owner;
+        }
+        let is_owner =
+            self.access.as_ref().is_some_and(|access| access.is_owner(account, of, Some(Side::Consumers), channel));
+        if let Some(place) = self.owned.get_mut(at) {
+            *place = Some(Owned { account: Arc::clone(account), owner: owner.clone(), channel, is_owner });
+        }
+        is_owner
     }
 
     #[cold]

@@ -4,7 +4,9 @@ pub(crate) mod buffers;
 pub(crate) mod datagrams;
 pub(crate) mod entrance;
 pub(crate) mod gathered;
+pub(crate) mod longest_idle;
 pub(crate) mod net;
+pub(crate) mod occupied;
 pub(crate) mod output;
 pub(crate) mod rounds;
 pub(crate) mod shares;
@@ -19,6 +21,7 @@ pub(crate) mod unread;
 
 use self::buffers::Buffers;
 use self::net::Poll;
+use self::occupied::Occupied;
 use self::output::Spares;
 use self::slices::Slices;
 use self::told::Told;
@@ -34,4 +37,6 @@ pub(crate) struct Io {
     pub(crate) spares: Spares,
     /// Of whom it was said that it speaks TLS where that is not spoken.
     pub(crate) told: Told,
+    /// The connections that clients made, and which of them gives way to others.
+    pub(crate) occupied: Occupied,
 }

@@ -23,6 +23,7 @@ use crate::lane::intake::journal::Journal;
 use crate::lane::io::Io;
 use crate::lane::io::buffers::Buffers;
 use crate::lane::io::net::{self, Bell, Poll};
+use crate::lane::io::occupied::Occupied;
 use crate::lane::io::output::Spares;
 use crate::lane::io::shares::Share;
 use crate::lane::io::slices::{Slices, Work};
@@ -194,7 +195,14 @@ impl Worker {
             core: Core {
                 identity: Identity { id, thread, priority, name },
                 clock,
-                io: Io { poll, slices, buffers: Buffers::default(), spares: Spares::default(), told: Told::default() },
+                io: Io {
+                    poll,
+                    slices,
+                    buffers: Buffers::default(),
+                    spares: Spares::default(),
+                    told: Told::default(),
+                    occupied: Occupied::default(),
+                },
                 doors,
                 lane,
                 published: arc_swap::Cache::new(common.published),

@@ -4,8 +4,9 @@ use std::os::fd::AsFd;
 
 use engine::HierarchyLimits;
 
-use crate::config::{Config, Limits};
+use crate::config::Config;
 use crate::handshakes::HANDSHAKES_MAX;
+use crate::lane::io::occupied::RESERVED;
 use crate::memory::Memory;
 use crate::resolver;
 use accounts::{Ceilings, Resource};
@@ -35,6 +36,8 @@ const ANALYSES_MAX: u64 = 64;
 const REGISTRATIONS_MIN: u64 = 64;
 /// Requests that administration has, of all.
 const REQUEST_BYTES_MAX: u64 = 64 << 20;
+/// Connections to HTTP beside its limit (`console::places`).
+const HTTP_RESERVED: u64 = 4;
 /// Descriptors that are neither clients' nor consumers': the poll, the bell, the standard streams, and files of the store and of backlogs.
 const OWN_DESCRIPTORS: u64 = 32;
 
@@ -43,6 +46,7 @@ const OWN_DESCRIPTORS: u64 = 32;
 pub(super) struct ConnectionsMax {
     pub(super) from_clients: u64,
     pub(super) to_clients: u64,
+    pub(super) http: u64,
 }
 
 /// The limit of each thing that clients can have.
@@ -62,7 +66,7 @@ pub(super) fn ceilings(config: &Config, memory: Memory, connections_max: Connect
         .with(Resource::Lookups, resolver::QUEUE as u64, LOOKUPS_MIN)
         .with(Resource::LookupThreads, resolver::THREADS_MAX as u64, 1)
         .with(Resource::Handshakes, HANDSHAKES_MAX as u64, HANDSHAKES_MIN)
-        .with(Resource::HttpConnections, config.http.connections_max.into(), HTTP_CONNECTIONS_MIN)
+        .with(Resource::HttpConnections, connections_max.http, HTTP_CONNECTIONS_MIN)
         .with(Resource::Announced, config.tempo.topics_max.into(), ANNOUNCED_MIN)
         .with(Resource::InputBytes, connections / 8, INPUT_BYTES_MIN)
         .with(Resource::Analyses, ANALYSES_MAX, 1)
@@ -90,7 +94,8 @@ fn channels_max() -> u64 {
 }
 
 /// How many connections are accepted and made: with all descriptors taken by the ones, there would be none for the others.
-pub(super) fn connections_that_fit(limits: &Limits, descriptors: u64) -> ConnectionsMax {
+pub(super) fn connections_that_fit(config: &Config, descriptors: u64) -> ConnectionsMax {
+    let limits = &config.limits;
     let wanted = u64::from(limits.connections_max);
     let fit = descriptors.saturating_sub(descriptors / 4).saturating_sub(OWN_DESCRIPTORS).max(1);
     if fit < wanted {
@@ -100,8 +105,12 @@ pub(super) fn connections_that_fit(limits: &Limits, descriptors: u64) -> Connect
         );
     }
     let from_clients = fit.min(wanted);
-    let rest = descriptors.saturating_sub(OWN_DESCRIPTORS).saturating_sub(from_clients).max(1);
-    ConnectionsMax { from_clients, to_clients: rest.min(limits.outgoing_connections_max.into()) }
+    let http = u64::from(config.http.connections_max).min((descriptors / 16).max(4));
+    let serves_http = config.http.listen.is_some() || config.tls.http_listen.is_some();
+    let of_http = if serves_http { http + HTTP_RESERVED } else { 0 };
+    let others = OWN_DESCRIPTORS.saturating_add(from_clients).saturating_add(RESERVED).saturating_add(of_http);
+    let to_clients = descriptors.saturating_sub(others).max(1).min(limits.outgoing_connections_max.into());
+    ConnectionsMax { from_clients, to_clients, http }
 }
 
 /// Each connection takes a descriptor; the soft limit is often 1024, far below what the service is allowed. Says what the
@@ -118,7 +127,8 @@ pub(super) fn raise_descriptor_limit() -> u64 {
 /// Has the system make its table of the process's descriptors as large as it may come to be. It doubles that as descriptors are taken,
 /// and has a thread that takes one meanwhile wait until no processor looks at the table before: the main lane, for 10 to 50 ms each time.
 pub(super) fn make_room_for_descriptors(any: impl AsFd, max: ConnectionsMax) {
-    let last = OWN_DESCRIPTORS.saturating_add(max.from_clients).saturating_add(max.to_clients);
+    let beside = OWN_DESCRIPTORS + RESERVED + HTTP_RESERVED;
+    let last = beside.saturating_add(max.from_clients).saturating_add(max.to_clients).saturating_add(max.http);
     // The table stays so large when the highest descriptor is closed again. Where there is no room for it, it grows as it must.
     let _ = rustix::io::fcntl_dupfd_cloexec(any, i32::try_from(last).unwrap_or(i32::MAX) - 1);
 }
@@ -130,13 +140,14 @@ mod tests {
     use accounts::Accounts;
 
     use super::*;
+    use crate::config::Limits;
 
     /// As connections came, the lane stood still for up to 50 ms when there were 64, 128, 256 and so on: a client that opened a thousand
     /// delayed everybody's events by that.
     #[test]
     fn the_table_of_descriptors_has_room_for_all_connections_from_the_start() {
-        let max = ConnectionsMax { from_clients: 3_000, to_clients: 2_000 };
-        assert!(raise_descriptor_limit() > 5_016, "the test needs descriptors");
+        let max = ConnectionsMax { from_clients: 3_000, to_clients: 2_000, http: 64 };
+        assert!(raise_descriptor_limit() > 5_108, "the test needs descriptors");
         make_room_for_descriptors(io::stdin(), max);
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let size: u64 = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap().trim().parse().unwrap();
@@ -149,7 +160,7 @@ mod tests {
         let octets = |memory_bytes: u64, message_bytes_max: u32| {
             let limits = Limits { message_bytes_max, ..Limits::default() };
             let (config, memory) = (Config { limits, ..Config::default() }, Memory::new(memory_bytes));
-            let max = ConnectionsMax { from_clients: 1, to_clients: 1 };
+            let max = ConnectionsMax { from_clients: 1, to_clients: 1, http: 1 };
             let ceilings = Accounts::new(ceilings(&config, memory, max));
             let kinds = [Resource::IncompleteBytes, Resource::ReplyBytes, Resource::RequestBytes];
             let sum: u64 = kinds.iter().map(|kind| ceilings.limit(*kind)).sum();
@@ -166,15 +177,19 @@ mod tests {
 
     #[test]
     fn neither_way_takes_the_descriptors_that_the_other_needs() {
-        let limits = Limits::default();
-        let that_fit = |descriptors| {
-            let ConnectionsMax { from_clients, to_clients } = connections_that_fit(&limits, descriptors);
-            (from_clients, to_clients)
+        let mut config = Config::default();
+        let that_fit = |config: &Config, descriptors| {
+            let ConnectionsMax { from_clients, to_clients, http } = connections_that_fit(config, descriptors);
+            (from_clients, to_clients, http)
         };
-        assert_eq!(that_fit(u64::MAX), (4096, 65_536));
-        assert_eq!(that_fit(65_536), (4096, 61_408));
-        assert_eq!(that_fit(1024), (736, 256));
-        assert_eq!(that_fit(64), (16, 16));
-        assert_eq!(that_fit(8), (1, 1));
+        config.http.listen = None;
+        assert_eq!(that_fit(&config, u64::MAX), (4096, 65_536, 64));
+        assert_eq!(that_fit(&config, 65_536), (4096, 61_400, 64));
+        assert_eq!(that_fit(&config, 1024), (736, 248, 64));
+        assert_eq!(that_fit(&config, 64), (16, 8, 4));
+        assert_eq!(that_fit(&config, 8), (1, 1, 4));
+        config.http.listen = Some("0".into());
+        assert_eq!(that_fit(&config, 65_536), (4096, 61_332, 64));
+        assert_eq!(that_fit(&config, 64), (16, 1, 4));
     }
 }

@@ -126,7 +126,7 @@ pub(super) fn start_keepers(
 pub(crate) fn try_restore(image: &corba::Image) -> Result<(), String> {
     let config = Config::default();
     let memory = Memory::new(config.limits.memory_bytes.unwrap_or(1 << 40));
-    let connections_max = ConnectionsMax { from_clients: 1, to_clients: 1 };
+    let connections_max = ConnectionsMax { from_clients: 1, to_clients: 1, http: 1 };
     let account = Accounts::new(ceilings(&config, memory, connections_max)).account_of(Ipv4Addr::UNSPECIFIED.into());
     let mut door =
         Door::new(door_settings(&config, memory, super::Place { host: "127.0.0.1", port: 2809, secure: None }, true));

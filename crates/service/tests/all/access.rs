@@ -284,6 +284,64 @@ fn what_somebody_made_others_change_only_if_they_administer_the_channel() {
     await_count(&service, Counter::DeniedAdminister, 9);
 }
 
+/// With the right to subscribe and a key derived from its own, a client pulled what its sibling was to get: pulls are served by lanes, which
+/// asked for the right to the channel only.
+#[test]
+fn a_sibling_pulls_nothing_from_anothers_proxy_and_connects_none() {
+    const ONE: &str = "127.0.0.17";
+    const OTHER: &str = "127.0.0.18";
+    let folder = Folder::new("owners");
+    let access = vec![
+        rule(&[WRITER, READER, "127.0.0.16/28"], &["publish", "subscribe"], &["*"], &[], true),
+        rule(&[OPERATOR], &ALL, &["*"], &[], true),
+    ];
+    let config = || Config { access: access.clone(), ..folder.config() };
+    let seen_by = |who: &str, proxy: &StructuredProxyPullSupplier| {
+        StructuredProxyPullSupplier::unchecked(orb(who).object(proxy.object().ior().clone()))
+    };
+    let service = folder.start(&config(), None);
+    let made = |who: &str| {
+        let admin = channel_of(&service, &orb(who), 0).default_consumer_admin().unwrap();
+        let (proxy, _) = admin.obtain_notification_pull_supplier(ClientType::Structured).unwrap();
+        StructuredProxyPullSupplier::unchecked(proxy.object().clone())
+    };
+    let (of_reader, of_one) = (made(READER), made(ONE));
+    for (proxy, strange) in [(&of_reader, WRITER), (&of_one, READER)] {
+        assert!(!permitted(seen_by(strange, proxy).connect_structured_pull_consumer(None)), "a fresh one");
+    }
+    // An address in the range is one client's next as well as another's.
+    seen_by(READER, &of_reader).connect_structured_pull_consumer(None).unwrap();
+    seen_by(OTHER, &of_one).connect_structured_pull_consumer(None).unwrap();
+    let denied_of_siblings = |of_reader: &StructuredProxyPullSupplier, of_one: &StructuredProxyPullSupplier| {
+        for (proxy, strange) in [(of_reader, WRITER), (of_reader, ONE), (of_one, READER), (of_one, WRITER)] {
+            let strange = seen_by(strange, proxy);
+            for _ in 0..2 {
+                assert!(!permitted(strange.try_pull_structured_event()) && !permitted(strange.pull_structured_event()));
+            }
+        }
+    };
+    denied_of_siblings(&of_reader, &of_one);
+    let writer = supplier(&service, WRITER, ClientType::Structured);
+    let publish = |name: &str| writer.publish(&event("Weather", name)).unwrap();
+    let pulled = |who: &str, proxy: &StructuredProxyPullSupplier| {
+        seen_by(who, proxy).pull_structured_event().unwrap().event_type().name
+    };
+    ["first", "second", "third"].into_iter().for_each(publish);
+    for (proxy, takers) in [(&of_reader, [READER, READER, OPERATOR]), (&of_one, [ONE, OTHER, OPERATOR])] {
+        let came = takers.map(|who| pulled(who, proxy));
+        assert_eq!(came, ["first", "second", "third"]);
+    }
+    drop(writer);
+    // The same after a restart.
+    let service = folder.start(&config(), Some(service));
+    denied_of_siblings(&of_reader, &of_one);
+    let writer = supplier(&service, WRITER, ClientType::Structured);
+    writer.publish(&event("Weather", "fourth")).unwrap();
+    for (who, proxy) in [(READER, &of_reader), (OTHER, &of_one)] {
+        assert_eq!(pulled(who, proxy), "fourth");
+    }
+}
+
 #[test]
 fn what_concerns_the_whole_service_is_for_those_who_administer_all_of_it() {
     let service =

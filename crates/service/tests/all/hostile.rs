@@ -92,15 +92,19 @@ fn a_thousand_half_open_connections_leave_the_others_served() {
 }
 
 #[test]
-fn one_connection_too_many_is_closed_and_counted() {
-    let service = start_limited(Limits { connections_max: 2, ..Limits::default() });
-    let first = TcpStream::connect(service.address()).unwrap();
+fn one_connection_too_many_has_the_place_of_the_one_that_was_idle_for_longest() {
+    let service = start_limited(Limits { connections_max: 2, client_share_percent: 100, ..Limits::default() });
+    let mut first = TcpStream::connect(service.address()).unwrap();
+    wait_until("it to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 1);
     let second = TcpStream::connect(service.address()).unwrap();
     wait_until("both to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 2);
-    let mut third = TcpStream::connect(service.address()).unwrap();
-    assert_eq!(read_to_end(&mut third), []);
-    assert_eq!(service.counters().read(Counter::ConnectionsRefused), 1);
-    drop((first, second));
+    assert_serves(&service);
+    // It is told that nothing was begun for it.
+    let told = read_to_end(&mut first);
+    assert_eq!(told, [MessageKind::CloseConnection]);
+    assert_eq!(service.counters().read(Counter::ConnectionsGaveWay), 1);
+    assert_eq!(service.counters().read(Counter::ConnectionsRefused), 0);
+    drop(second);
     wait_until("room", || service.counters().read(Counter::ConnectionsOpen) == 0);
     assert_serves(&service);
 }

@@ -19,7 +19,7 @@ fn start() -> Service {
     start_limited(Limits::default())
 }
 
-fn start_limited(limits: Limits) -> Service {
+pub(crate) fn start_limited(limits: Limits) -> Service {
     start_with(Config { limits, json: Json { listen: Some("0".into()), ..Json::default() }, ..Config::default() })
 }
 
@@ -502,11 +502,11 @@ fn a_thousand_idle_connections_cost_the_others_nothing() {
 
 #[test]
 fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one_goes() {
-    let limits = Limits { connections_max: 1_000, client_share_percent: 100, ..Limits::default() };
+    let limits = Limits { connections_max: 100, client_share_percent: 100, ..Limits::default() };
     let service = start_limited(limits);
     let mut subscriber = Lines::subscribed(&service, "");
-    let mut idle: Vec<Lines> = (1..1_000).map(|_| Lines::connect(&service)).collect();
-    await_count(&service, Counter::JsonConnectionsOpen, 1_000);
+    let mut idle: Vec<Lines> = (1..100).map(|_| Lines::subscribed(&service, r#","where":"false""#)).collect();
+    await_count(&service, Counter::JsonConnectionsOpen, 100);
     let mut beyond = Lines::connect(&service);
     assert_eq!(
         beyond.line().unwrap(),
@@ -519,9 +519,28 @@ fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one
     let mut publisher = idle.pop().unwrap();
     assert_eq!(publisher.ask(&wind(1)), r#"{"ok":1}"#);
     assert_eq!(subscriber.line().unwrap(), wind_event(1));
-    idle.pop();
-    await_count(&service, Counter::JsonConnectionsOpen, 999);
+    assert_eq!(idle.pop().unwrap().ask(r#"{"op":"unsubscribe","id":2,"subscription":1}"#), r#"{"ok":2}"#);
+    await_count(&service, Counter::JsonConnectionsOpen, 99);
     assert_eq!(Lines::connect(&service).ask(PING), PONG);
+}
+
+#[test]
+fn whoever_neither_publishes_nor_subscribes_gives_way_to_others_at_the_limit() {
+    let limits = Limits { connections_max: 20, client_share_percent: 100, ..Limits::default() };
+    let service = start_limited(limits);
+    let mut subscriber = Lines::subscribed(&service, "");
+    let mut idle: Vec<Lines> = (1..20).map(|_| Lines::connect(&service)).collect();
+    // The first of them is heard of once more.
+    await_count(&service, Counter::JsonConnectionsOpen, 20);
+    assert_eq!(idle[0].ask(PING), PONG);
+    let mut others: Vec<Lines> = (0..5).map(|_| Lines::connect(&service)).collect();
+    others.iter_mut().for_each(|other| assert_eq!(other.ask(PING), PONG));
+    assert_eq!(idle[0].ask(PING), PONG);
+    let ended = (1..6).filter(|at| idle[*at].line().is_none()).count();
+    assert_eq!((ended, service.counters().read(Counter::ConnectionsGaveWay)), (5, 5));
+    assert_eq!(others[0].ask(&wind(1)), r#"{"ok":1}"#);
+    assert_eq!(subscriber.line().unwrap(), wind_event(1));
+    assert_eq!(service.counters().read(Counter::ConnectionsRefused), 0);
 }
 
 #[test]

@@ -20,6 +20,7 @@ use giop::realtime::PriorityModel;
 use rustix::net::{AddressFamily, SocketType};
 use service::{Config, Counter, Lanes, Limits, Service};
 
+use crate::json::{Lines, PING, PONG};
 use crate::kinds::new_channel;
 use crate::peers::{
     Bare, BareSupplier, REQUEST, await_count, numbered, read_message, request, request_with, start, start_limited,
@@ -67,10 +68,64 @@ fn connections_of_one_address_reach_their_share_and_without_shares_the_limit() {
     assert!(read(&service, Counter::ConnectionsShare) >= 1);
     assert_eq!(read(&service, Counter::ConnectionsLimit), 0);
 
-    let service = start_limited(Limits { connections_max: 40, client_share_percent: 100, ..Limits::default() });
-    assert_eq!(connect_until_refused(&service).len(), 40);
-    assert!(read(&service, Counter::ConnectionsLimit) >= 1);
+    let limits = Limits { connections_max: 40, client_share_percent: 100, ..Limits::default() };
+    let service = crate::json::start_limited(limits);
+    let mut using: Vec<Lines> = (0..40).map(|_| Lines::subscribed(&service, "")).collect();
+    assert!(Lines::connect(&service).line().is_some_and(|line| line.contains("limits.connections_max")));
+    assert_eq!((read(&service, Counter::ConnectionsLimit), read(&service, Counter::ConnectionsRefused)), (1, 1));
     assert_eq!(read(&service, Counter::ConnectionsShare), 0);
+    // For CORBA's clients there are places beside those: of administration, from which no proxies are made.
+    let orbs: Vec<Orb> = (0..20).map(|_| Orb::new(OrbOptions::default())).collect();
+    for orb in &orbs {
+        let channel = orb.resolve(&service.corbaloc("DefaultEventChannel")).unwrap();
+        let channel = EventChannel::narrow(channel).unwrap();
+        channel.set_qos(&[Property::new("MaxEventsPerConsumer", 1_000)]).unwrap();
+        let admin = channel.default_consumer_admin().unwrap();
+        let refused = admin.obtain_notification_pull_supplier(ClientType::Structured).map(drop).unwrap_err();
+        assert_eq!(kind(&refused), Some(Kind::NoResources));
+    }
+    assert!(read(&service, Counter::ConnectionsGaveWay) >= 12, "they give way to each other");
+    assert!(using.iter_mut().all(|line| line.ask(PING) == PONG), "and nobody else to them");
+}
+
+/// Every address may have 16 connections whatever its share, so that a few hundred addresses had all 4,096 and nobody else any.
+#[test]
+fn addresses_that_hold_all_connections_and_ask_nothing_give_way_to_one_that_comes() {
+    let service = start_limited(Limits { connections_max: 64, ..Limits::default() });
+    let held: Vec<Vec<TcpStream>> = (2..8)
+        .map(|last| {
+            (0..16)
+                .map(|_| {
+                    let (accepted, refused) =
+                        (read(&service, Counter::ConnectionsAccepted), Counter::ConnectionsRefused);
+                    let before = accepted + read(&service, refused);
+                    let stream = connect_from(&service, last);
+                    let now = || read(&service, Counter::ConnectionsAccepted) + read(&service, refused);
+                    wait_until("it to be looked at", || now() > before);
+                    stream
+                })
+                .collect()
+        })
+        .collect();
+    assert_eq!(read(&service, Counter::ConnectionsOpen), 64);
+    let gave_way = read(&service, Counter::ConnectionsGaveWay);
+    assert!(gave_way > 0, "they have displaced each other");
+    let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
+    let mut others: Vec<TcpStream> = (100..110).map(|last| connect_from(&service, last)).collect();
+    for other in &mut others {
+        other.write_all(&one).unwrap();
+        assert!(read_message(other).is_some());
+    }
+    assert_eq!(read(&service, Counter::ConnectionsGaveWay), gave_way + 10);
+    drop(held);
+}
+
+/// A connection from an address of this host.
+fn connect_from(service: &Service, last: u8) -> TcpStream {
+    let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+    rustix::net::connect(&socket, &service.address()).unwrap();
+    TcpStream::from(socket)
 }
 
 // ---- a lane's rounds and buffers ----
@@ -90,15 +145,8 @@ fn a_connection_with_more_messages_than_its_share_of_a_round_gives_way_to_the_ot
 #[test]
 fn an_address_whose_connections_have_more_to_do_than_its_slice_of_a_round_gives_way_to_others() {
     let service = start_limited(Limits { share_us: 10, ..Limits::default() });
-    let address = service.address();
-    let connect_from = |ip: [u8; 4]| {
-        let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-        rustix::net::bind(&socket, &SocketAddr::from((ip, 0))).unwrap();
-        rustix::net::connect(&socket, &address).unwrap();
-        TcpStream::from(socket)
-    };
-    let mut other = connect_from([127, 0, 0, 1]);
-    let mut many: Vec<TcpStream> = (0..8).map(|_| connect_from([127, 0, 0, 2])).collect();
+    let mut other = connect_from(&service, 1);
+    let mut many: Vec<TcpStream> = (0..8).map(|_| connect_from(&service, 2)).collect();
     let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
     wait_until("a slice is spent", || {
         many.iter_mut().for_each(|stream| stream.write_all(&one.repeat(10)).unwrap());

@@ -369,7 +369,7 @@ fn all_to(who: &str) -> AccessRule {
 fn rules_of_access_know_clients_by_their_certificates_at_every_door() {
     let authority = Authority::new("service-access");
     let tls = Tls { required: true, ..settings(&authority) };
-    let access = vec![all_to("certificate:console"), all_to("certificate:CN=plant 7,*")];
+    let access = vec![all_to("certificate:CN=console,*"), all_to("certificate:CN=plant 7,*")];
     let service = start_with(Config { tls, access, ..Config::default() });
     for (name, is_allowed) in [("console", true), ("plant 7", true), ("plant 8", false)] {
         let mut line = Line::connect(json(&service), &end(&authority, Some(&authority.certify(name)))).unwrap();

@@ -107,11 +107,8 @@ fn of_admin(operation: &str, side: Side) -> Needs {
 fn of_proxy(operation: &str, side: Side) -> Needs {
     match operation {
         _ if is_look(operation) => Needs::Knows,
-        // Who made it and who uses it may be two.
-        _ if operation.starts_with("connect_") => Needs::Uses(side),
-        _ if operation.starts_with("push") || operation.starts_with("pull") || operation.starts_with("try_pull") => {
-            Needs::Uses(side)
-        }
+        // Whoever pushes by another's proxy does it with its own right. What takes events takes them from the owner.
+        _ if operation.starts_with("push") => Needs::Uses(side),
         _ => Needs::Owns(Some(side)),
     }
 }

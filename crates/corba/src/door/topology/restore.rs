@@ -5,7 +5,7 @@ use super::convert::{
     topics_from, with_defaults,
 };
 use crate::door::clients::side_name;
-use crate::door::{Door, Named, Nonces, PeerAddress};
+use crate::door::{Door, Named, Nonces, PeerAddress, Thing};
 use crate::exceptions::Raised;
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{Unknown, Wanted};
@@ -172,6 +172,7 @@ impl Door {
                 self.hierarchy.skip_numbers(Numbered::Admins(id), admin.id)?;
                 let made = self.create_admin(id, key.side, operator_from(admin.operator), admin.name.as_deref())?;
                 same(made.admin.0, admin.id)?;
+                self.own_again(Thing::Admin(made), admin.owner.as_ref());
             }
             self.restore_settings(Level::Admin(key), &admin.settings)?;
         }
@@ -181,6 +182,7 @@ impl Door {
             let kind = ProxyKind { events: events_from(proxy.events), pull: proxy.pull };
             let made = self.create_proxy(admin, kind, proxy.name.as_deref())?;
             same(made.proxy.0, proxy.id)?;
+            self.own_again(Thing::Proxy(made), proxy.owner.as_ref());
             for alias in &proxy.aliases {
                 self.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
             }
@@ -309,8 +311,9 @@ impl Door {
                     log::warn!(target: "campanile::corba", "the client of {key} is not connected again: {raised}");
                     continue;
                 }
-                if let Some(of) = of {
-                    self.own_again(key, of);
+                if of.is_some() {
+                    self.own_again(Thing::Proxy(key), of.as_ref());
+                    self.permit_connected(key);
                 }
                 self.former.note(key);
                 if *suspended {

@@ -65,6 +65,10 @@ pub(crate) struct Caller {
     pub(crate) large: LargeOwed,
     /// To be closed once its output is written, since then.
     pub(crate) closing: Option<Time>,
+    /// When something came from it last.
+    pub(crate) heard: Time,
+    /// Events were pushed or pulled on it.
+    pub(crate) uses_proxy: bool,
     pub(crate) rounds: Rounds,
 }
 
@@ -166,7 +170,7 @@ impl Clients {
 
 impl Incoming {
     pub(crate) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice, .. } = arrival;
+        let Arrival { stream, address, place, slice, at, .. } = arrival;
         Self {
             inbound: Inbound::new(limits),
             caller: Caller {
@@ -183,6 +187,8 @@ impl Incoming {
                 parked: None,
                 large: LargeOwed::default(),
                 closing: None,
+                heard: at,
+                uses_proxy: false,
                 rounds: Rounds::new(slice, Interest::READ),
             },
         }
@@ -270,6 +276,16 @@ impl Caller {
         if let Some(at) = self.pulls.waits.iter().position(|one| *one == wait) {
             self.pulls.waits.swap_remove(at);
         }
+    }
+
+    /// Since when nothing is asked or owed; nothing if something is, or if events pass on it, unless that does not count.
+    pub(crate) fn idle_since(&self, whatever_it_uses: bool) -> Option<Time> {
+        let Pulling { waits, set_aside, written } = &self.pulls;
+        let waits_for_events = !waits.is_empty() || !set_aside.is_empty() || !written.is_empty();
+        let is_owed = self.unanswered.requests > 0 || !self.output.is_empty() || waits_for_events;
+        let is_busy = is_owed || self.parked.is_some() || self.input.has_begun || self.closing.is_some();
+        let carries = self.uses_proxy && !whatever_it_uses;
+        (!is_busy && !carries).then_some(self.heard)
     }
 
     /// Has it closed when it has taken its last bytes, or has not within the time limit for a message.

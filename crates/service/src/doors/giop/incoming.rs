@@ -64,6 +64,7 @@ impl Worker {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
     pub(crate) fn let_in_giop(&mut self, arrival: Arrival) -> Option<usize> {
         let framing = self.core.doors.giop.outgoing.limits.framing;
+        let (ip, now) = (arrival.place.account().ip(), arrival.at);
         let token = self.clients.giop.incoming.insert(Incoming::new(arrival, framing));
         let entry = self.clients.giop.incoming.get(token)?;
         let socket = Socket::Incoming(Tag::Giop, token);
@@ -75,6 +76,7 @@ impl Worker {
             // It came with the end of the handshake.
             self.settle_later(token);
         }
+        self.core.io.occupied.arrive(Tag::Giop, token, ip, now);
         self.note_open(1);
         self.core.counters.add(Counter::ConnectionsAccepted, 1);
         Some(self.clients.giop.open)
@@ -121,6 +123,7 @@ impl Worker {
                 Ok(0) => return self.close(token),
                 Ok(count) => {
                     entry.inbound.filled(count);
+                    entry.caller.heard = self.core.clock.now;
                     received += count;
                     match self.process(token) {
                         None => return,
@@ -371,6 +374,7 @@ impl Worker {
 
     pub(crate) fn close(&mut self, token: Token) {
         if let Some(mut entry) = self.clients.giop.incoming.remove(token) {
+            self.core.io.occupied.leave(Tag::Giop, token);
             self.core.io.buffers.recover(&mut entry.inbound);
             entry.caller.release_room(&mut self.clients.giop.unfinished);
             entry.caller.release_answers();
@@ -518,13 +522,16 @@ impl Worker {
     /// Tells the clients that we close (CORBA 3.3 part 2, 9.4.6), so that they know their requests were not begun.
     pub(crate) fn close_all(&mut self) {
         let open: Vec<Token> = self.clients.giop.incoming.iter().map(|(token, _)| token).collect();
-        for token in open {
-            if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
-                message::close_connection(caller.output.bytes(), caller.speech.version);
-                let _ = caller.output.flush(&mut caller.stream, &mut self.core.io.spares, usize::MAX);
-            }
-            self.close(token);
+        open.into_iter().for_each(|token| self.say_and_close(token));
+    }
+
+    /// Tells a client that we close, and does.
+    pub(crate) fn say_and_close(&mut self, token: Token) {
+        if let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) {
+            message::close_connection(caller.output.bytes(), caller.speech.version);
+            let _ = caller.output.flush(&mut caller.stream, &mut self.core.io.spares, usize::MAX);
         }
+        self.close(token);
     }
 }
 

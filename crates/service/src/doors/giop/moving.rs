@@ -85,6 +85,7 @@ impl Worker {
             return false;
         }
         let Some(mut entry) = self.clients.giop.incoming.remove(token) else { return true };
+        self.core.io.occupied.leave(Tag::Giop, token);
         // Should that fail, the descriptor's end would be told to a token that is nobody's.
         let _ = self.core.io.poll.remove(entry.caller.stream.tcp());
         self.core.io.buffers.recover(&mut entry.inbound);
@@ -102,7 +103,9 @@ impl Worker {
         let mut entry = *entry;
         let parked = entry.caller.parked.take();
         entry.caller.settle_at(self.core.io.slices.arrive(entry.caller.account().ip()));
+        let (ip, heard) = (entry.caller.account().ip(), entry.caller.heard);
         let token = self.clients.giop.incoming.insert(entry);
+        self.core.io.occupied.arrive(Tag::Giop, token, ip, heard);
         self.note_open(1);
         let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(token) else { return };
         if self.core.io.poll.add(caller.stream.tcp(), Socket::Incoming(Tag::Giop, token), Interest::READ).is_err() {

@@ -18,7 +18,7 @@ use crate::doors::giop::replies::DISCONNECTED;
 use crate::doors::giop::waiting_pulls::Left;
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
-use access::Right;
+use access::{Right, RuleNumber, Why};
 use accounts::Account;
 use corba::ACCESS_DENIED;
 use corba::event::{self, FORM_STRUCTURED, Pulled};
@@ -101,27 +101,40 @@ impl Core {
         if !route.pull || takes != pulled {
             return None;
         }
-        if let Some(activity) = &route.activity {
-            activity.note(self.clock.now);
-        }
         Some(Pull { key, pulled, tried })
     }
 
-    /// Whether a client may have what it would pull: all that its proxy gets, which is what whoever connected that may have.
+    /// Whether a client may have what it would pull: it owns the proxy or administers the channel, and may have all that the proxy gets,
+    /// which is what whoever connected that may have. If it may, it is heard of.
     pub(crate) fn permit_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
-        if !self.access.is_on() {
-            return Ok(());
+        if self.access.is_on() {
+            self.check_pull(account, key)?;
         }
+        if let Some(activity) = self.consumer(key).and_then(|route| route.activity.as_ref()) {
+            activity.note(self.clock.now);
+        }
+        Ok(())
+    }
+
+    fn check_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
+        let owner = self.consumer(key).and_then(|route| route.owner.clone());
         let scope = match self.access.may(account, Right::Subscribe, key.channel) {
-            Ok(None) => return Ok(()),
-            Ok(Some(permit)) => {
+            Err(scope) => scope,
+            Ok(permit) => {
+                if !self.access.may_take(account, owner.as_ref(), key.channel) {
+                    let scope = self.access.may(account, Right::Administer, key.channel).err();
+                    let why = scope.as_ref().map_or(Why::Rule(RuleNumber::NONE), |scope| scope.why(None));
+                    let what = "a pull from another's proxy (administer)";
+                    self.deny(account, Right::Administer, key.channel, (why, &what));
+                    return Err(ACCESS_DENIED);
+                }
+                let Some(permit) = permit else { return Ok(()) };
                 let of_proxy = self.consumer(key).and_then(|route| route.interest.permitted());
                 if of_proxy.is_some_and(|permitted| **permitted == *permit.types()) {
                     return Ok(());
                 }
                 Arc::clone(permit.scope())
             }
-            Err(scope) => scope,
         };
         self.deny(account, Right::Subscribe, key.channel, (scope.why(None), &"a pull (subscribe)"));
         Err(ACCESS_DENIED)

@@ -138,6 +138,7 @@ impl Core {
         }
         caller.speech.chars = told.unwrap_or(caller.speech.chars);
         if let Some(mut push) = self.find_push(&request) {
+            caller.uses_proxy = true;
             let body = message::body_at(message.bytes, &message.header, request.body_offset, caller.speech.chars);
             match self.permit_push(caller.account(), &push, &body) {
                 Ok(permit) => push.permit = permit,
@@ -163,6 +164,7 @@ impl Core {
                 return Ok(());
             }
             caller.settling.note_pull();
+            caller.uses_proxy = true;
             if self.identity.id == LaneId::MAIN {
                 self.pull(connection, &message, &request, caller, answer, pull);
             } else {

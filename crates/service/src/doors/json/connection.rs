@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     pub(super) interest: Interest,
     /// To be closed once its output is written, since then.
     pub(super) closing: Option<Time>,
+    /// When something came from it last.
+    pub(super) heard: Time,
 }
 
 /// What a client has sent.
@@ -89,7 +91,7 @@ impl Proxies {
 
 impl Connection {
     pub(super) fn new(arrival: Arrival, limits: Limits) -> Self {
-        let Arrival { stream, address, place, slice, looks_on } = arrival;
+        let Arrival { stream, address, place, slice, looks_on, at } = arrival;
         Self {
             stream,
             address,
@@ -113,11 +115,20 @@ impl Connection {
             is_due: false,
             interest: Interest::READ,
             closing: None,
+            heard: at,
         }
     }
 
+    /// Since when nothing is asked or owed; nothing if something is. Who publishes or subscribes has a proxy.
+    pub(crate) fn idle_since(&self) -> Option<Time> {
+        let Proxies { subscriptions, suppliers, waiting, .. } = &self.proxies;
+        let has_proxies = !subscriptions.is_empty() || !suppliers.is_empty() || waiting.is_some();
+        let is_busy = self.input.unanswered > 0 || !self.output.is_empty() || self.closing.is_some();
+        (!has_proxies && !is_busy).then_some(self.heard)
+    }
+
     /// Whom to charge for what it makes the service keep.
-    pub(super) const fn account(&self) -> &Arc<Account> {
+    pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }
 

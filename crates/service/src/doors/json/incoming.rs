@@ -35,6 +35,7 @@ impl Clients {
 impl Worker {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
     pub(crate) fn let_in_json(&mut self, arrival: Arrival) -> Option<usize> {
+        let (ip, now) = (arrival.place.account().ip(), arrival.at);
         let door = &mut self.core.doors.json;
         let token = door.connections.insert(Connection::new(arrival, door.settings.limits));
         let connection = door.connections.get(token)?;
@@ -49,6 +50,7 @@ impl Worker {
         }
         door.open += 1;
         let open = door.open;
+        self.core.io.occupied.arrive(Tag::Json, token, ip, now);
         self.core.counters.add(Counter::JsonConnectionsAccepted, 1);
         self.core.note_json_open();
         Some(open)
@@ -107,6 +109,7 @@ impl Core {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.doors.json.connections.get_mut(token) {
+            connection.heard = self.clock.now;
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     // It may have sent its last request and wait for the answer, or for events.
@@ -207,6 +210,7 @@ impl Core {
     /// Closes a connection. Its proxies go with it.
     pub(crate) fn close_json(&mut self, token: Token) {
         let Some(mut connection) = self.doors.json.connections.remove(token) else { return };
+        self.io.occupied.leave(Tag::Json, token);
         connection.output.clear(&mut self.io.spares);
         self.release_written();
         self.dismiss_all(token, &connection);

@@ -174,16 +174,13 @@ impl Input {
     }
 
     /// Whether there is room for so many octets more of a publisher that has `own` waiting: no more than then would be free, so that
-    /// there is room for others, however much one sends.
+    /// there is room for others, however much one sends. A publisher that has nothing waiting may have one message there in any case: half,
+    /// and half of the rest, and so on is all before a dozen have theirs, and publishers are bounded (`tempo.topics_max`).
     pub(crate) fn has_room(&self, own: &Queued, octets: usize, bounds: Bounds) -> bool {
         let has_room = |messages: usize, taken: usize| {
             self.len() + messages < bounds.messages && self.octets.saturating_add(taken + octets) <= bounds.octets
         };
-        match (self.len(), own.messages) {
-            (0, _) => true,
-            (_, 0) => has_room(0, 0),
-            _ => has_room(own.messages, own.octets),
-        }
+        self.len() == 0 || own.messages == 0 || has_room(own.messages, own.octets)
     }
 
     /// Whether connections that waited for room may go on: three quarters of it are free.
@@ -431,12 +428,16 @@ mod tests {
     fn an_input_has_room_for_so_many_messages_and_octets_and_for_one_large_message_in_any_case() {
         let bounds = Bounds { messages: 3, octets: 1_000 };
         let (mut turns, mut inputs) = topics(&[(1, 0, 0)]);
-        let other = Queued::default();
-        assert!(inputs[0].has_room(&other, 5_000, bounds));
-        push(&mut turns, &mut inputs, 0, 0, 1);
-        assert!(!inputs[0].has_room(&other, 5_000, bounds) && inputs[0].has_room(&other, 600, bounds));
-        (0..2).for_each(|number| push(&mut turns, &mut inputs, 0, 0, number));
-        assert!(!inputs[0].has_room(&other, 1, bounds) && !inputs[0].has_much_room(bounds));
+        let mut own = Queued::default();
+        assert!(inputs[0].has_room(&own, 5_000, bounds));
+        push_of(&mut turns, &mut inputs, 0, &mut own, (0, 1));
+        assert!(!inputs[0].has_room(&own, 5_000, bounds) && inputs[0].has_room(&own, 300, bounds));
+        push_of(&mut turns, &mut inputs, 0, &mut own, (0, 1));
+        assert!(!inputs[0].has_room(&own, 1, bounds) && !inputs[0].has_much_room(bounds));
+        // Others have none of their own there.
+        assert!(inputs[0].has_room(&Queued::default(), 5_000, bounds));
+        push(&mut turns, &mut inputs, 0, 0, 2);
+        assert!(inputs[0].has_room(&Queued::default(), 1, bounds));
         (0..3).for_each(|_| assert!(serve(&mut turns, &mut inputs).is_some()));
         assert!(inputs[0].has_much_room(bounds));
     }

@@ -22,7 +22,7 @@ use crate::lane::io::stream::Stream;
 use crate::lane::io::system::{Interest, Ready};
 use crate::lane::io::unread::Unread;
 use crate::lane::run::{Common, Core, Worker};
-use accounts::{CertifiedName, Charge, Resource, Spent};
+use accounts::{Account, CertifiedName, Charge, Resource, Spent};
 
 /// Octets read of a connection at once.
 const READ_BYTES: usize = 64 << 10;
@@ -70,6 +70,8 @@ pub(crate) struct Connection {
     pub(super) is_due: bool,
     /// What the poll was last told.
     pub(super) interest: Interest,
+    /// When something came from it last.
+    heard: Time,
 }
 
 impl Clients {
@@ -80,7 +82,7 @@ impl Clients {
 
 impl Connection {
     fn new(arrival: Arrival) -> Self {
-        let Arrival { stream, address, place, slice, .. } = arrival;
+        let Arrival { stream, address, place, slice, at, .. } = arrival;
         Self {
             stream,
             address,
@@ -99,7 +101,19 @@ impl Connection {
             is_put_off: false,
             is_due: false,
             interest: Interest::READ,
+            heard: at,
         }
+    }
+
+    /// Whose it is.
+    pub(crate) const fn account(&self) -> &Arc<Account> {
+        self.place.account()
+    }
+
+    /// Since when nothing is said or owed; nothing if something is, or if a session goes by it.
+    pub(crate) fn idle_since(&self) -> Option<Time> {
+        let is_busy = !self.output.is_empty() || self.waits_for.is_some();
+        (self.sessions.is_empty() && !is_busy).then_some(self.heard)
     }
 
     /// Who it is by its certificate, if it has shown one.
@@ -156,6 +170,7 @@ impl Connection {
 impl Worker {
     /// Keeps a connection that a client made. Says how many are open then; nothing if the poll does not take it.
     pub(crate) fn let_in_tempo(&mut self, arrival: Arrival) -> Option<usize> {
+        let (ip, now) = (arrival.place.account().ip(), arrival.at);
         let out = &mut self.core.doors.tempo.out;
         let token = out.connections.insert(Connection::new(arrival));
         let connection = out.connections.get(token)?;
@@ -170,6 +185,7 @@ impl Worker {
         }
         out.open += 1;
         let open = out.open;
+        self.core.io.occupied.arrive(Tag::Tempo, token, ip, now);
         self.core.counters.add(Counter::TempoConnectionsAccepted, 1);
         self.core.note_tempo_open();
         Some(open)
@@ -216,6 +232,7 @@ impl Worker {
         buffer.clear();
         buffer.reserve(READ_BYTES);
         if let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) {
+            connection.heard = self.core.clock.now;
             match connection.stream.receive(&mut buffer) {
                 Ok(0) => {
                     connection.has_ended = true;
@@ -372,8 +389,9 @@ impl Core {
     }
 
     /// Closes a connection. What its sessions have announced goes with it.
-    pub(super) fn close_stream(&mut self, token: Token) {
+    pub(crate) fn close_stream(&mut self, token: Token) {
         let Some(mut connection) = self.doors.tempo.out.connections.remove(token) else { return };
+        self.io.occupied.leave(Tag::Tempo, token);
         connection.output.clear(&mut self.io.spares);
         self.release_written();
         for session in connection.sessions {

@@ -9,12 +9,14 @@ use crate::counters::Counter;
 use crate::doors::Tag;
 use crate::handshakes::{Secured, Unsecured, Whose};
 use crate::lane::io::net::{self, Listener, Tcp};
+use crate::lane::io::occupied::RESERVED;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::{Layer, Socket};
 use crate::lane::io::stream::Stream;
 use crate::lane::io::system::Interest;
 use crate::lane::run::{Core, Worker};
-use accounts::{Account, Charge, Resource, SpentBy};
+use accounts::{Account, Charge, Resource, Spent, SpentBy};
+use engine::Time;
 
 /// Connections accepted in one round: a storm of them must not delay the events of those that are there.
 const ACCEPTED_PER_ROUND: usize = 16;
@@ -40,6 +42,8 @@ pub(crate) struct Arrival {
     pub(crate) slice: Token,
     /// It only looks at events.
     pub(crate) looks_on: bool,
+    /// When it came.
+    pub(crate) at: Time,
 }
 
 /// Somebody who looks at events over HTTP: a connection for lines of JSON that came through no port.
@@ -109,6 +113,8 @@ impl Worker {
                 Err(error) => {
                     self.core.counters.add(Counter::ConnectionsRefused, 1);
                     self.note_refusal(door, layer, || format!("cannot accept a connection: {error}"));
+                    // There may be a descriptor when it is tried again.
+                    self.have_one_give_way(false);
                     return self.listen(door, layer, false);
                 }
             };
@@ -125,7 +131,9 @@ impl Worker {
             let slice = self.core.io.slices.arrive(place.account().ip());
             let is_in = match layer {
                 Layer::Plain => {
-                    self.greet(door, Arrival { stream: tcp.into(), address, place, slice, looks_on: false }).is_some()
+                    let at = self.core.clock.now;
+                    let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: false, at };
+                    self.greet(door, arrival).is_some()
                 }
                 Layer::Tls => {
                     self.begin_handshake(door, tcp, address, place);
@@ -190,7 +198,8 @@ impl Worker {
                     place.account().identity().certify(name);
                 }
                 let slice = self.core.io.slices.arrive(place.account().ip());
-                if self.greet(door, Arrival { stream, address, place, slice, looks_on: false }).is_none() {
+                let at = self.core.clock.now;
+                if self.greet(door, Arrival { stream, address, place, slice, looks_on: false, at }).is_none() {
                     return self.core.io.slices.leave(slice);
                 }
                 self.clients.entrance(door, Layer::Tls).refusing = false;
@@ -211,7 +220,8 @@ impl Worker {
         shown.certified().map(|name| identity.certify(Arc::clone(name)));
         shown.token().map(|name| identity.show_token(Arc::clone(name)));
         let slice = self.core.io.slices.arrive(place.account().ip());
-        if self.greet(Tag::Json, Arrival { stream: tcp.into(), address, place, slice, looks_on: true }).is_none() {
+        let arrival = Arrival { stream: tcp.into(), address, place, slice, looks_on: true, at: self.core.clock.now };
+        if self.greet(Tag::Json, arrival).is_none() {
             self.core.io.slices.leave(slice);
         }
     }
@@ -223,7 +233,17 @@ impl Worker {
     fn place_for(&mut self, door: Tag, layer: Layer, address: SocketAddr) -> Result<Charge, &'static str> {
         let Some(addresses) = &mut self.clients.addresses else { return Err("no connections are taken here") };
         let account = addresses.open(address.ip());
-        let spent = match account.charge(Resource::Connections, 1) {
+        let mut granted = account.charge(Resource::Connections, 1);
+        let is_full = |granted: &Result<Charge, Spent>| granted.as_ref().is_err_and(|spent| spent.by == SpentBy::All);
+        if is_full(&granted) && self.have_one_give_way(false) {
+            granted = account.charge(Resource::Connections, 1);
+        }
+        if is_full(&granted) && door == Tag::Giop && self.is_place_reserved(&account) {
+            account.note_reserved();
+            self.core.counters.add(Counter::ConnectionsLimit, 1);
+            return Ok(account.charge_anyway(Resource::Connections, 1));
+        }
+        let spent = match granted {
             Ok(place) => return Ok(place),
             Err(spent) => spent,
         };
@@ -241,6 +261,36 @@ impl Worker {
             SpentBy::All => "as many connections are open as may be (limits.connections_max)",
             SpentBy::Client => "as many connections from this address are open as may be (limits.client_share_percent)",
         })
+    }
+
+    /// Whether there is a place beside the limit, which one of those that have such places may make.
+    fn is_place_reserved(&mut self, account: &Account) -> bool {
+        let accounts = account.accounts();
+        let reaches = accounts.limit(Resource::Connections).saturating_add(RESERVED);
+        accounts.used(Resource::Connections) < reaches || self.have_one_give_way(true)
+    }
+
+    /// Closes the connection that has been idle for longest, of those in the reserve or of the others. False if none is.
+    #[cold]
+    fn have_one_give_way(&mut self, in_reserve: bool) -> bool {
+        let now = self.core.clock.now;
+        let mut occupied = core::mem::take(&mut self.core.io.occupied);
+        let found = occupied.next(now, |door, token| self.idle_since(door, token, in_reserve));
+        let is_news = found.is_some() && occupied.is_news(now);
+        self.core.io.occupied = occupied;
+        let Some((door, token)) = found else { return false };
+        self.core.counters.add(Counter::ConnectionsGaveWay, 1);
+        let named = self.have_give_way(door, token);
+        if is_news {
+            self.core.log(log::Level::Warn, || {
+                let named = named.unwrap_or_default();
+                format!(
+                    "closed the idle connection from {named} for {door}, since another needs its place: as many are open as may be \
+                     (limits.connections_max, or the descriptors of the process); once in a minute, see connections_gave_way"
+                )
+            });
+        }
+        true
     }
 
     /// Logs the first refusal of an episode; the counter has the others.

@@ -188,6 +188,29 @@ fn a_flood_of_one_publisher_takes_no_datagram_of_another_on_the_same_topic() {
     assert!(between[1..].iter().all(|between| *between <= 1), "{between:?}");
 }
 
+/// A publisher may have as much waiting as it leaves free: after a few that flood there was nothing left, and what one sent now and then on
+/// the same topic was discarded for want of room, though its specification says that others' floods take none of it.
+#[test]
+fn floods_of_many_publishers_take_no_datagram_of_another_on_the_same_topic() {
+    let service = small();
+    let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
+    let mut flooders: Vec<Flooder> = (32..44)
+        .map(|session| Flooder { publisher: Datagrams::publishing(&service, session, "@1/Flood/All"), sent: 0 })
+        .collect();
+    let mut calm = Datagrams::publishing(&service, 31, "@1/Flood/All");
+    for flooder in &mut flooders {
+        while flooder.flood(&service, 50) < 50 {}
+    }
+    let counters = [Counter::TempoInputFull, Counter::TempoDatagramsIn];
+    let [full, datagrams] = counters.map(|counter| read(&service, counter));
+    calm.publish(1, 1, &[1; 1_400]);
+    wait_until("it to be read", || read(&service, Counter::TempoDatagramsIn) > datagrams);
+    assert_eq!(read(&service, Counter::TempoInputFull), full);
+    let came = core::iter::from_fn(|| Some(stuck.message().1)).find(|octets| octets == &[1; 1_400]);
+    assert!(came.is_some());
+    assert_eq!(read(&service, Counter::TempoLost), 0, "on the way");
+}
+
 #[test]
 fn a_connection_is_not_read_while_its_topic_has_no_room_and_nothing_of_it_is_lost() {
     let service = small();

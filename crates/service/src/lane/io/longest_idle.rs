@@ -1,4 +1,4 @@
-//! Which connections to clients make room for others: those that have been idle for longest.
+//! Which connections make room for others: those that have been idle for longest.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 
 use crate::lane::io::slots::Token;
 
-/// The connections to clients, of each address and of all, in the order in which they were found to be in use.
+/// Connections, of each address and of all, in the order in which they were found to be in use.
 ///
 /// What a connection is used for does not change its rank, so that using it costs nothing: whoever looks for the longest idle one finds
 /// out, and ranks it anew. A connection is never idle for longer than its rank says.
@@ -24,19 +24,19 @@ pub(crate) struct LongestIdle {
 const LOOKED_AT_MAX: usize = 256;
 
 impl LongestIdle {
-    /// A connection was begun for a client.
+    /// A connection is there.
     pub(crate) fn add(&mut self, token: Token, ip: IpAddr, now: Time) {
         self.of_all.insert((now, token));
         self.of_each.insert((ip, now, token));
         self.ranks.insert(token, (ip, now));
     }
 
-    /// It is gone.
-    pub(crate) fn remove(&mut self, token: Token) {
-        if let Some((ip, rank)) = self.ranks.remove(&token) {
-            self.of_all.remove(&(rank, token));
-            self.of_each.remove(&(ip, rank, token));
-        }
+    /// It is gone. Says whose it was, if it was there.
+    pub(crate) fn remove(&mut self, token: Token) -> Option<IpAddr> {
+        let (ip, rank) = self.ranks.remove(&token)?;
+        self.of_all.remove(&(rank, token));
+        self.of_each.remove(&(ip, rank, token));
+        Some(ip)
     }
 
     /// The longest idle one of those that an address has, or of all; where very many were in use since they were last looked at, the

@@ -1,0 +1,106 @@
+//! Which connections are open, and which of them gives way where there is no place for another.
+//!
+//! Every address may have a few connections whatever its share, so that a few addresses together can have all. At the limit the connection
+//! that has been idle for longest gives way, of the address that has most: one on which nothing is being answered, whether or not a part of
+//! a request has come. Where all are being answered, a few places are left for health and for what administers.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Instant;
+
+use accounts::{Addresses, Charge, Resource, Spent, SpentBy};
+
+use crate::stream::Watch;
+
+/// Places beside the limit, for requests about health and for those that change something.
+pub(crate) const RESERVED: usize = 4;
+
+/// A connection that is open, or whose handshake is under way.
+struct Held {
+    /// Its place below the limit; none in the reserve.
+    place: Option<Charge>,
+    watch: Rc<Watch>,
+}
+
+/// What a new connection gets.
+#[derive(Debug)]
+pub(crate) struct Seat {
+    pub(crate) number: u64,
+    /// It is in the reserve.
+    pub(crate) is_reserved: bool,
+    /// Another connection gave way to it.
+    pub(crate) displaced: bool,
+    /// Why it is in the reserve, if it is.
+    pub(crate) spent: Option<Spent>,
+}
+
+/// The connections that are open.
+pub(crate) struct Places {
+    addresses: Addresses,
+    held: BTreeMap<u64, Held>,
+    next: u64,
+}
+
+impl Places {
+    pub(crate) const fn new(addresses: Addresses) -> Self {
+        Self { addresses, held: BTreeMap::new(), next: 0 }
+    }
+
+    /// A place for a connection from there.
+    ///
+    /// # Errors
+    /// There is none: its address has its share, or the reserve is taken, too.
+    pub(crate) fn take(&mut self, from: SocketAddr, watch: &Rc<Watch>) -> Result<Seat, Spent> {
+        let account = self.addresses.open(from.ip());
+        let mut displaced = false;
+        let granted = match account.charge(Resource::HttpConnections, 1) {
+            Err(spent) if spent.by == SpentBy::All && self.have_one_give_way(false) => {
+                displaced = true;
+                account.charge(Resource::HttpConnections, 1)
+            }
+            granted => granted,
+        };
+        let (place, spent) = match granted {
+            Ok(place) => (Some(place), None),
+            Err(spent) if spent.by == SpentBy::All => {
+                let reserved = self.held.values().filter(|held| held.place.is_none()).count();
+                if reserved >= RESERVED && !self.have_one_give_way(true) {
+                    return Err(spent);
+                }
+                (None, Some(spent))
+            }
+            Err(spent) => return Err(spent),
+        };
+        let (number, is_reserved) = (self.next, place.is_none());
+        self.next += 1;
+        self.held.insert(number, Held { place, watch: Rc::clone(watch) });
+        Ok(Seat { number, is_reserved, displaced, spent })
+    }
+
+    /// A connection is gone.
+    pub(crate) fn give_back(&mut self, number: u64) {
+        self.held.remove(&number);
+    }
+
+    /// Connections that are open.
+    pub(crate) fn open(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Ends the connection that has been idle for longest, so that the system has a descriptor again. False if none is idle.
+    pub(crate) fn have_one_give_way(&mut self, in_reserve: bool) -> bool {
+        let rank = |(number, held): (&u64, &Held)| {
+            let idle = held.watch.idle_since().filter(|_| held.place.is_none() == in_reserve)?;
+            let account = held.place.as_ref().map(Charge::account);
+            let has = account.map_or(0, |account| account.used_by_address(Resource::HttpConnections));
+            Some((core::cmp::Reverse(has), idle, *number))
+        };
+        let found: Option<(_, Instant, u64)> = self.held.iter().filter_map(rank).min();
+        let gone = found.and_then(|(.., number)| self.held.remove(&number));
+        gone.is_some_and(|gone| {
+            gone.watch.give_way();
+            true
+        })
+    }
+}

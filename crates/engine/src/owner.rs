@@ -1,0 +1,38 @@
+//! Who a connected consumer is, as those know it who publish the routing.
+
+use alloc::sync::Arc;
+use core::any::Any;
+use core::fmt;
+
+/// A principal that the engine hands on to lanes and never looks into. A copy is of the same one.
+#[derive(Clone)]
+pub struct Owner(Arc<dyn Any + Send + Sync>);
+
+impl Owner {
+    /// Whatever the publisher knows of it.
+    #[must_use]
+    pub fn new<T: Any + Send + Sync>(principal: Arc<T>) -> Self {
+        Self(principal)
+    }
+
+    /// What it was made of; nothing if that was something else.
+    #[must_use]
+    pub fn get<T: Any>(&self) -> Option<&T> {
+        self.0.downcast_ref()
+    }
+}
+
+/// Made of the same value, and not only of an equal one.
+impl PartialEq for Owner {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Owner {}
+
+impl fmt::Debug for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Owner").field(&Arc::as_ptr(&self.0).cast::<()>()).finish()
+    }
+}

@@ -1,0 +1,123 @@
+//! Which connection gives way where there is no place for another.
+//!
+//! Every address may have a few connections whatever its share, so that a few hundred addresses together can have all. At the limit the
+//! connection that has been idle for longest and carries no proxy gives way, of the address that has most. Whether a connection is idle, its
+//! door says.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use engine::Time;
+
+use crate::doors::Tag;
+use crate::lane::io::longest_idle::LongestIdle;
+use crate::lane::io::slots::Token;
+
+/// Places beside the limit, for CORBA's clients where none gives way: proxies are not made from there, so that such a connection is idle
+/// when what it was for is done.
+pub(crate) const RESERVED: u64 = 8;
+/// Addresses that are looked through for a connection that is to give way: those that have most.
+const ADDRESSES_TRIED_MAX: usize = 8;
+/// Time in which it is logged once that connections give way.
+const LOGGED_EVERY_NS: u64 = 60_000_000_000;
+
+/// The connections of all doors of a lane, by address.
+#[derive(Default)]
+pub(crate) struct Occupied {
+    by_door: [LongestIdle; Tag::ALL.len()],
+    counts: BTreeMap<IpAddr, u32>,
+    logged: Option<Time>,
+}
+
+impl Occupied {
+    /// A connection is there.
+    pub(crate) fn arrive(&mut self, door: Tag, token: Token, ip: IpAddr, now: Time) {
+        if let Some(of_door) = self.by_door.get_mut(door as usize) {
+            of_door.add(token, ip, now);
+            *self.counts.entry(ip).or_default() += 1;
+        }
+    }
+
+    /// A connection is gone, or another lane's.
+    pub(crate) fn leave(&mut self, door: Tag, token: Token) {
+        let Some(ip) = self.by_door.get_mut(door as usize).and_then(|of_door| of_door.remove(token)) else { return };
+        if let Some(count) = self.counts.get_mut(&ip) {
+            *count -= 1;
+            if *count == 0 {
+                self.counts.remove(&ip);
+            }
+        }
+    }
+
+    /// The connection that gives way. `idle_since` says since when one is idle, if it is and may give way.
+    pub(crate) fn next(
+        &mut self,
+        now: Time,
+        mut idle_since: impl FnMut(Tag, Token) -> Option<Time>,
+    ) -> Option<(Tag, Token)> {
+        let mut tried: Vec<IpAddr> = Vec::with_capacity(ADDRESSES_TRIED_MAX);
+        while tried.len() < ADDRESSES_TRIED_MAX {
+            let others = self.counts.iter().filter(|(ip, _)| !tried.contains(ip));
+            let (ip, _) = others.max_by_key(|(_, count)| **count)?;
+            let ip = *ip;
+            let of_door = |(door, of_door): (Tag, &mut LongestIdle)| {
+                let token = of_door.next(Some(ip), now, |token| idle_since(door, token))?;
+                Some((idle_since(door, token)?, door, token))
+            };
+            let found = Tag::ALL.into_iter().zip(&mut self.by_door).filter_map(of_door);
+            if let Some((_, door, token)) = found.min_by_key(|(since, ..)| *since) {
+                return Some((door, token));
+            }
+            tried.push(ip);
+        }
+        None
+    }
+
+    /// Whether it is to be logged that a connection gives way: once in a minute.
+    pub(crate) fn is_news(&mut self, now: Time) -> bool {
+        let is_news = self.logged.is_none_or(|logged| logged.0 + LOGGED_EVERY_NS <= now.0);
+        if is_news {
+            self.logged = Some(now);
+        }
+        is_news
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ip(last: u8) -> IpAddr {
+        IpAddr::from([127, 0, 0, last])
+    }
+
+    #[test]
+    fn the_longest_idle_one_of_the_address_that_has_most_gives_way() {
+        let mut occupied = Occupied::default();
+        let mut since = BTreeMap::new();
+        for (number, (last, door)) in
+            (0..).zip([(1, Tag::Giop), (2, Tag::Json), (2, Tag::Giop), (2, Tag::Tempo), (3, Tag::Giop), (3, Tag::Giop)])
+        {
+            let token = Token::from_bits(number);
+            occupied.arrive(door, token, ip(last), Time(number));
+            since.insert(number, Time(number));
+        }
+        let next = |occupied: &mut Occupied, since: &BTreeMap<u64, Time>| {
+            occupied.next(Time(100), |_, token| since.get(&token.to_bits()).copied()).map(|(_, token)| token.to_bits())
+        };
+        assert_eq!(next(&mut occupied, &since), Some(1), "whichever door it came to");
+        // It was used since; and then the others of its address are in use.
+        since.insert(1, Time(50));
+        assert_eq!(next(&mut occupied, &since), Some(2));
+        (1..4).for_each(|number| _ = since.remove(&number));
+        assert_eq!(next(&mut occupied, &since), Some(4), "of the address that has most of what is idle");
+        occupied.leave(Tag::Giop, Token::from_bits(4));
+        occupied.leave(Tag::Giop, Token::from_bits(5));
+        assert_eq!(next(&mut occupied, &since), Some(0));
+        for (door, number) in [(Tag::Giop, 0), (Tag::Json, 1), (Tag::Giop, 2), (Tag::Tempo, 3), (Tag::Tempo, 9)] {
+            occupied.leave(door, Token::from_bits(number));
+        }
+        assert_eq!(next(&mut occupied, &since), None);
+        assert!(occupied.counts.is_empty());
+    }
+}
