@@ -161,7 +161,7 @@ impl Door {
     /// Refuses a name that a new proxy cannot have. One that was restored with its client gives its name away.
     pub(crate) fn check_proxy_name(&self, channel: ChannelId, side: Side, name: &str) -> Result<(), Raised> {
         match self.names.owner(Space::Proxies(channel, side), name) {
-            Some(Named::Proxy(former, _)) if self.former.contains(former) && self.may_displace(former, side) => {
+            Some(Named::Proxy(former, _)) if self.former.contains(former) && self.may_replace(former, side) => {
                 check(name)
             }
             _ => self.check_free(Space::Proxies(channel, side), name),
