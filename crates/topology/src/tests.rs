@@ -76,6 +76,7 @@ fn proxy(id: u32) -> Proxy {
             ..Selection::default()
         },
         silenced: false,
+        aliases: vec![9],
         owner: Some(Principal { address: None, certificate: None, token: Some("sensor".into()) }),
         client: Some(Client { reference: None, suspended: true, of: None }),
     }
