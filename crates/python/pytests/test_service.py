@@ -380,3 +380,99 @@ def test_a_program_that_is_interrupted_while_it_waits_ends_at_once(channel):
     _, errors = child.communicate(timeout=WAIT)
     assert "KeyboardInterrupt" in errors
     assert child.returncode in (130, -signal.SIGINT, 1)
+
+
+#: Programs that end while callbacks run: what each does after events are under way. A thread that has a callback of the program's was
+#: unwound by the interpreter's end, through the library's frames, and the process aborted (exit status 134), in seven of ten runs.
+ENDINGS = {
+    "plain": "subscription.close()",
+    "with": "with subscription: pass",
+    "without_close": "",
+    "a_callback_that_raises": "failing.append(1)",
+    "sys_exit": "sys.exit(0)",
+    "several_consumers": "others = [campanile.Consumer(CHANNEL).on(W, slow).ready() for _ in range(3)]; publish(50)",
+    "a_callback_that_closes": "closing.append(1)",
+    "interrupted": """
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            pass
+    """,
+    "async_for_in_a_daemon_thread": """
+        threading.Thread(target=lambda: asyncio.run(forever()), daemon=True).start()
+        publish_until_one_is_taken()
+    """,
+    "asyncio": """
+        async def one():
+            publishing = asyncio.create_task(asyncio.to_thread(publish_until_one_is_taken))
+            async for w in campanile.Consumer(CHANNEL, W):
+                taken.release()
+                break
+            await publishing
+        asyncio.run(one())
+    """,
+    "for_in_a_daemon_thread": """
+        threading.Thread(target=lambda: [taken.release() for _ in campanile.Consumer(CHANNEL, W)], daemon=True).start()
+        publish_until_one_is_taken()
+    """,
+}
+
+RUNS = int(os.environ.get("CAMPANILE_ENDINGS", "3"))
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_program_whose_callbacks_run_when_it_ends_ends_well(channel, ending):
+    options = {"env": {**os.environ, "CAMPANILE_CONTEXT": "apart"}} if IS_OVER_DDS else {}
+    program = f"""
+        import asyncio, signal, sys, threading, time
+        import campanile
+        CHANNEL = {channel!r}
+        @campanile.event
+        class W:
+            n: int
+        failing, closing, taken, begun = [], [], threading.Semaphore(0), threading.Event()
+        def slow(w):
+            begun.set()
+            time.sleep(0.01)
+            if failing:
+                raise ValueError("as it does")
+            if closing:
+                subscription.close()
+        async def forever():
+            async for w in campanile.Consumer(CHANNEL, W):
+                taken.release()
+        supplier = campanile.Supplier(CHANNEL)
+        def publish(count):
+            for n in range(count):
+                supplier.publish(W(n))
+        def publish_until_one_is_taken():
+            while not taken.acquire(timeout=0.02):
+                publish(1)
+        subscription = campanile.Consumer(CHANNEL).on_trouble(lambda trouble: None).on(W, slow).ready()
+        publish(50)
+        assert begun.wait(60)
+    """
+    program = textwrap.dedent(program) + textwrap.dedent(ENDINGS[ending]).strip() + "\n"
+    for _ in range(RUNS):
+        ended = run(program, **options)
+        assert (ended.returncode, ended.stderr) == (0, ""), ended
+
+
+def test_close_waits_for_the_callback_that_runs(channel):
+    begun, may_end, ended = threading.Event(), threading.Event(), []
+
+    def callback(wind):
+        begun.set()
+        may_end.wait(WAIT)
+        ended.append(wind)
+
+    subscription = campanile.Consumer(channel).on(Wind, callback).ready()
+    with campanile.Supplier(channel) as supplier:
+        supplier.publish(Wind(1.0))
+        assert begun.wait(WAIT)
+        closer = threading.Thread(target=subscription.close)
+        closer.start()
+        may_end.set()
+        closer.join(WAIT)
+        assert not closer.is_alive()
+        assert ended == [Wind(1.0)]

@@ -3,15 +3,126 @@
 //! Python keeps a state for each thread that runs its code: stacks, thread locals. It makes one when a thread that it has not started comes,
 //! and takes it away when the thread leaves, which for each event costs several times what the rest does. Here a thread keeps its state from
 //! its first event on until it ends.
+//!
+//! An interpreter that ends takes every thread that asks for its lock away, by unwinding it, which ends the process where the thread has frames
+//! of Rust. So [`Calls`] counts what runs in Python on these threads, at the end no more are begun and those under way are waited for
+//! ([`Calls::close`]), and a thread that is taken away all the same stays where it is ([`call`]).
 
 #![expect(unsafe_code, reason = "what is safe takes a thread's state away whenever the thread leaves")]
 
 use pyo3::ffi;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 thread_local! {
     static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
+    /// The address of the [`Calls`] of the subscription that this thread is in a call for; 0 outside of any.
+    static INSIDE: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The calls of all subscriptions of the process.
+pub(crate) static ALL: Calls = Calls::new();
+
+/// How often a thread that waits for the end of calls looks.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Counts the calls under way from threads of the library into Python. Without a lock, which a forked child could find taken for ever.
+pub(crate) struct Calls {
+    under_way: AtomicUsize,
+    is_closed: AtomicBool,
+}
+
+impl Calls {
+    /// No calls, and open for some.
+    pub(crate) const fn new() -> Self {
+        Self { under_way: AtomicUsize::new(0), is_closed: AtomicBool::new(false) }
+    }
+
+    /// Begins a call; `None` once this is closed. Either this counts the call before [`close`](Self::close) looks, or it sees that it is
+    /// closed: both sides write before they read, in one order for all.
+    fn begin(&self) -> Option<Call<'_>> {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let call = Call(self);
+        if self.is_closed.load(Ordering::SeqCst) { None } else { Some(call) }
+    }
+
+    /// Has no further call begin.
+    pub(crate) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+    }
+
+    /// Waits until no call is under way, for `limit` at most; whether none is. The caller must not have the interpreter's lock.
+    pub(crate) fn wait(&self, limit: Duration) -> bool {
+        let begun = Instant::now();
+        loop {
+            if self.under_way.load(Ordering::SeqCst) == 0 {
+                return true;
+            }
+            if begun.elapsed() >= limit {
+                return false;
+            }
+            thread::park_timeout(LOOK_EVERY);
+        }
+    }
+
+    /// Whether the caller is in one of these calls, for whose end it would wait in vain.
+    pub(crate) fn is_inside(&self) -> bool {
+        INSIDE.get() == self.address()
+    }
+
+    /// Forgets the calls of threads that a forked child does not have.
+    pub(crate) fn forget(&self) {
+        self.under_way.store(0, Ordering::SeqCst);
+    }
+
+    fn address(&self) -> usize {
+        core::ptr::from_ref(self).addr()
+    }
+}
+
+/// A call under way.
+struct Call<'a>(&'a Calls);
+
+impl Drop for Call<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Keeps a thread for ever where it is unwound by the end of the interpreter. Nothing of Rust may be unwound by that, and nothing waits for
+/// the thread any more.
+struct Stay;
+
+impl Drop for Stay {
+    fn drop(&mut self) {
+        loop {
+            thread::park();
+        }
+    }
+}
+
+/// The same function as in `pyo3::ffi`, but one that may unwind, as it does in an interpreter that ends (before Python 3.14).
+mod unwinding {
+    use pyo3::ffi::PyObject;
+
+    #[expect(unsafe_code, reason = "declares what Python has")]
+    unsafe extern "C-unwind" {
+        pub(super) fn PyObject_CallObject(callable: *mut PyObject, arguments: *mut PyObject) -> *mut PyObject;
+    }
+}
+
+/// Calls a function of a program's, on a thread of the library's.
+pub(crate) fn call<'py>(function: &Bound<'py, PyAny>, arguments: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    let stay = Stay;
+    // SAFETY: both are objects that live, and the interpreter's lock is held, as their type shows.
+    let returned = unsafe { unwinding::PyObject_CallObject(function.as_ptr(), arguments.as_ptr()) };
+    core::mem::forget(stay);
+    // SAFETY: the result is a reference of the caller's, or null with an exception set.
+    unsafe { Bound::from_owned_ptr_or_err(function.py(), returned) }
 }
 
 /// A thread has a state of Python's until this is dropped: at the end of the thread.
@@ -30,6 +141,7 @@ impl Kept {
 impl Drop for Kept {
     fn drop(&mut self) {
         // An interpreter that has ended, or is about to, has taken the states of all threads away, or does.
+        let Some(_call) = ALL.begin() else { return };
         Python::try_attach(|_| {
             // SAFETY: it belongs to the call in `new`, on the same thread; as there, another is around it, whose end takes the state away.
             unsafe { ffi::PyGILState_Release(ffi::PyGILState_STATE::PyGILState_LOCKED) };
@@ -37,15 +149,20 @@ impl Drop for Kept {
     }
 }
 
-/// Does something on a thread of the library's with the interpreter; `None` when that has ended.
-pub(crate) fn on_own_thread<R>(what: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+/// Does something for a subscription on a thread of the library's with the interpreter; `None` when either has ended.
+pub(crate) fn on_own_thread<R>(calls: &Calls, what: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    let _all = ALL.begin()?;
+    let _own = calls.begin()?;
+    let outside = INSIDE.replace(calls.address());
     // SAFETY: it may be asked always, and by any thread.
     let is_known = !unsafe { ffi::PyGILState_GetThisThreadState() }.is_null();
-    Python::try_attach(|py| {
+    let done = Python::try_attach(|py| {
         // A thread that Python knows has its state already: by this, or since it is Python's own.
         if !is_known {
             KEPT.set(Some(Kept::new(py)));
         }
         what(py)
-    })
+    });
+    INSIDE.set(outside);
+    done
 }

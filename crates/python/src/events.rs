@@ -1,6 +1,6 @@
 //! Receiving objects.
 
-use crate::attached::on_own_thread;
+use crate::attached::{self, ALL, Calls, on_own_thread};
 use crate::dictionary::object;
 use crate::errors::{no_type, raise};
 use crate::plan::{NATIVE, Plan};
@@ -11,8 +11,8 @@ use giop::cdr::Reader;
 use giop::typecode::Work;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyModule};
-use std::sync::{Mutex, PoisonError};
+use pyo3::types::{PyDict, PyModule, PyTuple};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How often whoever waits for an event looks whether the user has interrupted it.
@@ -21,6 +21,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A consumer with callbacks, or one that keeps events until they are asked for, before it begins.
 struct Beginning<'py> {
     consumer: RawConsumer,
+    calls: Arc<Calls>,
     plans: Vec<Bound<'py, Plan>>,
 }
 
@@ -35,13 +36,15 @@ impl<'py> Beginning<'py> {
         if let Some(filter) = filter {
             consumer = consumer.filter(filter);
         }
-        consumer = consumer.on_trouble(move |trouble| tell(&on_trouble, trouble));
-        Ok(Self { consumer, plans })
+        let calls = Arc::new(Calls::new());
+        let of_trouble = Arc::clone(&calls);
+        consumer = consumer.on_trouble(move |trouble| tell(&of_trouble, &on_trouble, trouble));
+        Ok(Self { consumer, calls, plans })
     }
 }
 
 /// Tells a callback of Python's what is no event.
-fn tell(on_trouble: &Py<PyAny>, trouble: &Trouble) {
+fn tell(calls: &Calls, on_trouble: &Py<PyAny>, trouble: &Trouble) {
     let (kind, types) = match trouble {
         Trouble::Unreachable(_) => ("unreachable", None),
         Trouble::Reachable => ("reachable", None),
@@ -53,8 +56,9 @@ fn tell(on_trouble: &Py<PyAny>, trouble: &Trouble) {
         _ => ("other", None),
     };
     // An interpreter that ends hears of nothing any more.
-    Python::try_attach(|py| {
-        if let Err(error) = on_trouble.call1(py, (kind, trouble.to_string(), types)) {
+    on_own_thread(calls, |py| {
+        let arguments = (kind, trouble.to_string(), types).into_pyobject(py);
+        if let Err(error) = arguments.and_then(|arguments| attached::call(on_trouble.bind(py), &arguments)) {
             error.write_unraisable(py, Some(on_trouble.bind(py)));
         }
     });
@@ -62,7 +66,9 @@ fn tell(on_trouble: &Py<PyAny>, trouble: &Trouble) {
 
 /// Calls a callback of Python's with an event.
 fn call<'py>(callback: &Py<PyAny>, py: Python<'py>, event: PyResult<Bound<'py, PyAny>>) -> Result<(), CallbackError> {
-    let outcome = event.and_then(|event| callback.call1(py, (event,)));
+    let outcome = event
+        .and_then(|event| PyTuple::new(py, [event]))
+        .and_then(|arguments| attached::call(callback.bind(py), &arguments));
     let Err(error) = outcome else { return Ok(()) };
     let is_enough = PyModule::import(py, "campanile._errors")
         .and_then(|module| module.getattr("Enough"))
@@ -102,27 +108,44 @@ pub(crate) fn subscribe<'py>(
     let py = options.py();
     let (plans, callbacks): (Vec<_>, Vec<_>) = classes.into_iter().unzip();
     let slow_after = Duration::try_from_secs_f64(slow_after).unwrap_or(Duration::MAX);
-    let Beginning { mut consumer, plans } = Beginning::new((channel, options, filter), on_trouble, slow_after, plans)?;
+    let Beginning { mut consumer, calls, plans } =
+        Beginning::new((channel, options, filter), on_trouble, slow_after, plans)?;
     for (plan, callback) in plans.into_iter().zip(callbacks) {
-        let (declared, plan) = (plan.get().declared.clone(), plan.unbind());
+        let (declared, plan, calls) = (plan.get().declared.clone(), plan.unbind(), Arc::clone(&calls));
         consumer = consumer.on(&declared, move |event| {
-            on_own_thread(|py| call(&callback, py, plan.get().read(py, event.cdr)))
+            on_own_thread(&calls, |py| call(&callback, py, plan.get().read(py, event.cdr)))
                 .unwrap_or(Err(CallbackError::Enough))
         });
     }
     if let Some(callback) = others {
+        let calls = Arc::clone(&calls);
         consumer = consumer.on_any(move |event| {
-            on_own_thread(|py| call(&callback, py, dictionary_of(py, &event))).unwrap_or(Err(CallbackError::Enough))
+            on_own_thread(&calls, |py| call(&callback, py, dictionary_of(py, &event)))
+                .unwrap_or(Err(CallbackError::Enough))
         });
     }
     let subscription = py.detach(|| consumer.ready()).map_err(|error| raise(py, &error))?;
-    Ok(Subscription { inner: Mutex::new(Some(subscription)) })
+    Ok(Subscription { inner: Mutex::new(Some(subscription)), calls })
+}
+
+/// Has no callback begin any more in this process, and waits until none runs, for so many seconds at most; whether none does.
+#[pyfunction]
+pub(crate) fn end_calls(py: Python<'_>, limit: f64) -> bool {
+    ALL.close();
+    py.detach(|| ALL.wait(Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX)))
+}
+
+/// Forgets the callbacks that ran when this process was forked.
+#[pyfunction]
+pub(crate) fn forget_calls() {
+    ALL.forget();
 }
 
 /// A subscription with callbacks.
 #[pyclass(frozen, weakref, module = "campanile._native")]
 pub(crate) struct Subscription {
     inner: Mutex<Option<RawSubscription>>,
+    calls: Arc<Calls>,
 }
 
 #[pymethods]
@@ -139,12 +162,23 @@ impl Subscription {
         outcome.map_err(|error| raise(py, &error))
     }
 
-    /// Ends it.
-    fn close(&self, py: Python<'_>) {
+    /// Ends it, and waits for callbacks under way, for so many seconds at most; not from within one of them.
+    fn close(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
+        self.calls.close();
         py.detach(|| {
             let subscription = self.lock().take();
             drop(subscription);
         });
+        let begun = Instant::now();
+        let limit = Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX);
+        while !self.calls.is_inside() {
+            let left = limit.saturating_sub(begun.elapsed());
+            if py.detach(|| self.calls.wait(left.min(LOOK_EVERY))) || left.is_zero() {
+                break;
+            }
+            py.check_signals()?;
+        }
+        Ok(())
     }
 }
 
@@ -156,6 +190,7 @@ impl Subscription {
 
 impl Drop for Subscription {
     fn drop(&mut self) {
+        self.calls.close();
         let subscription = self.lock().take();
         // A callback that runs may wait for the interpreter, which whoever drops this has.
         Python::try_attach(|py| py.detach(|| drop(subscription)));
@@ -175,7 +210,8 @@ pub(crate) fn wait_for<'py>(
     waiting_max: usize,
 ) -> PyResult<Waiting> {
     let py = options.py();
-    let Beginning { consumer, plans } = Beginning::new((channel, options, filter), on_trouble, Duration::MAX, classes)?;
+    let Beginning { consumer, plans, .. } =
+        Beginning::new((channel, options, filter), on_trouble, Duration::MAX, classes)?;
     let declared: Vec<Declared> = plans.iter().map(|plan| plan.get().declared.clone()).collect();
     let events = py.detach(|| consumer.events(&declared, others, waiting_max)).map_err(|error| raise(py, &error))?;
     let plans = plans.into_iter().map(Bound::unbind).collect();

@@ -17,6 +17,9 @@ from ._types import plan_of
 
 _LOG = logging.getLogger("campanile")
 
+#: For how many seconds ``Subscription.close()`` waits for a callback under way.
+_CALLBACK_AT_CLOSE = 10.0
+
 T = TypeVar("T")
 
 #: What is logged of troubles that nobody asked for.
@@ -72,8 +75,12 @@ class Subscription:
         self._native.check()
 
     def close(self) -> None:
-        """Ends it. A callback may still be running for a last event."""
-        self._native.close()
+        """Ends it. Waits for a callback that runs, for 10 s at most; called from a callback of this subscription, it does not wait."""
+        self._native.close(_CALLBACK_AT_CLOSE)
+
+    def _close_at_exit(self) -> None:
+        # All callbacks are waited for together.
+        self._native.close(0.0)
 
     def __enter__(self) -> Subscription:
         return self
@@ -220,13 +227,13 @@ class Consumer(Generic[T]):
 
         def put(event: T) -> None:
             # On the library's thread, which waits for room, so that events wait at the service.
-            if is_over:
+            if is_over or _exit.is_ending:
                 raise Enough
             try:
                 putting = asyncio.run_coroutine_threadsafe(queue.put(event), loop)
             except RuntimeError:
                 raise Enough from None
-            while not is_over:
+            while not is_over and not _exit.is_ending:
                 try:
                     putting.result(0.1)
                     return

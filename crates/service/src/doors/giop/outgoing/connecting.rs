@@ -168,7 +168,8 @@ impl Core {
         }
         if others.len() > 1 {
             let Outgoings { reachability, .. } = &self.doors.giop.outgoing;
-            let rank = |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), self.clock.now);
+            let rank =
+                |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), self.clock.now);
             others.sort_by_cached_key(|address| core::cmp::Reverse(rank(address)));
         }
         let mut failure = "its host has no address".to_owned();
@@ -305,4 +306,3 @@ impl Core {
         }
     }
 }
-
