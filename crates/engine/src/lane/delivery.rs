@@ -207,6 +207,10 @@ impl Lane {
 
     /// A consumer rejected a delivery. An event that came alone is dropped; a batch may have only one that is the reason, and is
     /// delivered again in halves, down to single events.
+    ///
+    /// Only sequence proxies have batches: what goes to clients of JSON, Tempo and DDS and to other lanes is one event a delivery, with
+    /// an outcome of its own, however many share a line's buffer, a packet or a ring. A pulled batch that cannot be handed over is put
+    /// back whole, and an event of a batch that cannot be translated is left out of it alone, by whoever writes it.
     fn reject(&mut self, slot: u32, position: usize) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         outbox.answered(self.now);
