@@ -151,7 +151,7 @@ fn a_rejected_event_is_announced_once_until_none_was_rejected_for_a_minute() {
         rig.conclude(&got, Outcome::Rejected);
         let rejected = |notice| match notice {
             Notice::EventRejected { key: of, event_type, number } => {
-                assert!(of == key && event_type != crate::TypeId::OTHER);
+                assert!(of == key && event_type != TypeId::OTHER);
                 Some(number)
             }
             _ => None,
