@@ -182,10 +182,15 @@ pub fn batch_encoding(events: &[Arc<Event>], want: Want) -> Option<Encoding> {
 /// # Errors
 ///
 /// None of the events can be put into what the consumer needs. What was written until then is left.
-pub fn write_batch(events: &[Arc<Event>], want: Want, out: &mut Writer<'_>) -> Result<Written, Untranslatable> {
+pub fn write_batch(
+    events: &[Arc<Event>],
+    (want, repeated): (Want, bool),
+    out: &mut Writer<'_>,
+) -> Result<Written, Untranslatable> {
     let sources = events.iter().map(|event| {
         let (bytes, tag) = chosen(event, want).ok_or(Untranslatable::Already)?;
-        Ok((FORM_STRUCTURED, bytes, tag, Marks::default()))
+        let marks = Marks { repeated: repeated && want.marks_repeats(), ..Marks::default() };
+        Ok((FORM_STRUCTURED, bytes, tag, marks))
     });
     write_events(sources, out).map(|(events, left_out)| Written { events, left_out })
 }

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use super::events::Events;
 use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
@@ -169,11 +170,7 @@ impl Lane {
             {
                 self.counters.put_back += outbox.put_back_one(position, &self.events, self.now);
             }
-            Outcome::Rejected => {
-                outbox.answered(self.now);
-                self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
-                self.succeed(slot);
-            }
+            Outcome::Rejected => self.reject(slot, position),
             Outcome::Untranslatable => {
                 outbox.wait_again(position);
                 self.finish(slot, position, Settlement::Dropped(DiscardReason::Untranslatable));
@@ -206,6 +203,31 @@ impl Lane {
             self.watch(slot);
         }
         self.list_if_ready(slot);
+    }
+
+    /// A consumer rejected a delivery. An event that came alone is dropped; a batch may have only one that is the reason, and is
+    /// delivered again in halves, down to single events.
+    ///
+    /// Only sequence proxies have batches: what goes to clients of JSON, Tempo and DDS and to other lanes is one event a delivery, with
+    /// an outcome of its own, however many share a line's buffer, a packet or a ring. A pulled batch that cannot be handed over is put
+    /// back whole, and an event of a batch that cannot be translated is left out of it alone, by whoever writes it.
+    fn reject(&mut self, slot: u32, position: usize) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        outbox.answered(self.now);
+        if outbox.is_batch(position) {
+            self.counters.put_back += outbox.split(position, &self.events, self.now);
+        } else {
+            if let Some(at) = outbox.first_of(position)
+                && let Some(event) = self.events.get(at)
+                && outbox.begins_rejections(self.now)
+            {
+                let number = event.number.map_or(event.serial, NonZeroU64::get);
+                let event_type = self.events.event_type(at);
+                self.news.notices.push_back(Notice::EventRejected { key: outbox.key, event_type, number });
+            }
+            self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
+        }
+        self.succeed(slot);
     }
 
     /// The connection of an outbox takes deliveries again, after [`Outcome::NoRoom`].
@@ -417,6 +439,9 @@ impl Lane {
     pub(super) fn finish(&mut self, slot: u32, position: usize, how: Settlement) -> u64 {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return 0 };
         let count = outbox.end(position);
+        if outbox.flight.split.left > 0 {
+            outbox.note_split(position, count as u64, how == Settlement::Delivered);
+        }
         if position > 0 {
             outbox.take_unanswered(position, count, &self.events, &mut self.space.done);
             while let Some(event) = self.space.done.pop() {
@@ -506,6 +531,7 @@ fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
         deadline: Some(handed.deadline).filter(|deadline| *deadline != Entry::NEVER),
         pulled: handed.pulled,
         ask: handed.ask.questions(),
+        repeated: handed.ask.is_repeated(),
     }
 }
 

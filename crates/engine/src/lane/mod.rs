@@ -120,6 +120,8 @@ pub struct Delivery {
     pub pulled: bool,
     /// What is to be asked before the event may be handed to the consumer. Such an event comes alone.
     pub ask: Option<Questions>,
+    /// Whether the consumer may have processed its events: they were in a batch that it rejected, or behind one.
+    pub repeated: bool,
 }
 
 /// What became of a delivery.
@@ -138,7 +140,8 @@ pub enum Outcome {
     TimedOut,
     /// The consumer raised an exception worth a retry. Tried again after a wait.
     Refused,
-    /// The consumer will never take this event: dropped and counted; the next one follows.
+    /// The consumer will never take this event: dropped and counted; the next one follows. A batch is put back, with what is behind
+    /// it, and delivered again in halves, down to single events: only what is rejected alone is dropped.
     Rejected,
     /// The consumer is gone for good: disconnected.
     Gone,

@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use crate::{ChannelId, FullOutbox, LaneId, Peer, ProxyKey};
+use crate::{ChannelId, FullOutbox, LaneId, Peer, ProxyKey, TypeId};
 
 /// Why a lane disconnected a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -130,6 +130,15 @@ pub enum Notice {
         failures: u32,
         /// How long until the next attempt.
         retry_in: Duration,
+    },
+    /// A consumer rejected an event, which is dropped for it. Announced again when it has rejected none for a minute.
+    EventRejected {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// The event's type.
+        event_type: TypeId,
+        /// Its number among its channel's, where that keeps its past; else among its lane's.
+        number: u64,
     },
     /// A consumer that failed takes events again.
     ConsumerRecovered {

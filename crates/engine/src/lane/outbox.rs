@@ -32,6 +32,9 @@ const KEEPS_UP_WITHIN: Duration = Duration::from_secs(1);
 /// How many clients may wait for events of one outbox at once.
 pub(super) const WAITING_PULLS_MAX: u32 = 4_096;
 
+/// How long a consumer rejects no event until the next that it rejects is announced again.
+const EPISODE_OVER_AFTER: Duration = Duration::from_secs(60);
+
 /// What the events of one delivery may weigh together, but for the first, which may be of any size. The rest come with the next.
 const BATCH_BYTES_MAX: u64 = 256 << 10;
 
@@ -95,8 +98,23 @@ pub(super) struct Flight {
     /// Clients that wait for events to pull: how many each takes at most.
     credits: VecDeque<NonZeroU32>,
     next_serial: u32,
+    pub(super) split: Split,
     /// When a delivery was last answered: the time limits of the others count from then on.
     pub(super) answered_at: Time,
+}
+
+/// A batch that its consumer rejected, and that is delivered again in smaller ones to find the event that is the reason. They come one
+/// at a time meanwhile.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Split {
+    /// How many events that were put back for it the next delivery may have at most.
+    batch_max: u32,
+    /// Events until it is over: as many as were put back.
+    pub(super) left: u64,
+}
+
+impl Split {
+    const NONE: Self = Self { batch_max: u32::MAX, left: 0 };
 }
 
 /// A consumer that does not take what it could.
@@ -110,6 +128,8 @@ pub(super) struct Trouble {
     pub(super) retry_at: Option<Time>,
     pub(super) failures: u32,
     pub(super) failing_since: Time,
+    /// When it last rejected an event.
+    rejected_at: Option<Time>,
 }
 
 /// Suppliers that wait for it.
@@ -274,6 +294,7 @@ impl Outbox {
                 in_flight: 0,
                 credits: VecDeque::new(),
                 next_serial: 0,
+                split: Split::NONE,
                 answered_at: Time(0),
             },
             weight: 0,
@@ -288,6 +309,7 @@ impl Outbox {
                 retry_at: None,
                 failures: 0,
                 failing_since: Time(0),
+                rejected_at: None,
             },
             hold: OutboxHold {
                 holding: false,

@@ -17,7 +17,7 @@ use crate::{DiscardPolicy, OrderPolicy, OutboxSettings, Time};
 const RETAINED_PLACES: usize = 4_096;
 const RETAINED_SORTED_PLACES: usize = 1_024;
 
-/// What clients' filters are to be asked about an event, in one octet.
+/// What clients' filters are to be asked about an event, and whether its consumer may have processed it before, in one octet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ask(u8);
 
@@ -27,6 +27,25 @@ impl Ask {
     pub(super) fn of(questions: Questions) -> Self {
         let Questions { proxy, admin, all } = questions;
         Self(1 | u8::from(proxy) << 1 | u8::from(admin) << 2 | u8::from(all) << 3)
+    }
+
+    const REPEATED: u8 = 1 << 4;
+
+    /// Whether filters are to be asked.
+    #[inline]
+    pub(super) fn is_asked(self) -> bool {
+        self.0 & 1 == 1
+    }
+
+    /// The same, of an event that its consumer may have processed before.
+    pub(super) fn repeated(self) -> Self {
+        Self(self.0 | Self::REPEATED)
+    }
+
+    /// Whether the event was in a batch that the consumer got and rejected, or behind one.
+    #[inline]
+    pub(super) fn is_repeated(self) -> bool {
+        self.0 & Self::REPEATED != 0
     }
 
     /// For whoever keeps it.
@@ -41,7 +60,7 @@ impl Ask {
     #[inline]
     pub(super) fn questions(self) -> Option<Questions> {
         let says = |bit: u8| self.0 >> bit & 1 == 1;
-        says(0).then(|| Questions { proxy: says(1), admin: says(2), all: says(3) })
+        self.is_asked().then(|| Questions { proxy: says(1), admin: says(2), all: says(3) })
     }
 }
 

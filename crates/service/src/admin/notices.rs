@@ -39,6 +39,10 @@ pub(super) fn describe_notice(
             let why = why.unwrap_or("it does not take events");
             format!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis())
         }
+        Notice::EventRejected { key, number, .. } => {
+            let event_type = why.unwrap_or("of a type without a number");
+            format!("{} rejects event {number} ({event_type}), which is dropped for it; others may follow", name(key))
+        }
         Notice::SuppliersHeld { channel, by, .. } => {
             let whose = match by {
                 Some(HeldBy::Consumer(key)) => name(key),
@@ -144,7 +148,7 @@ fn reason_text(reason: DisconnectReason) -> String {
 mod tests {
     use core::time::Duration;
 
-    use engine::{ChannelId, Peer, ProxyId};
+    use engine::{ChannelId, Peer, ProxyId, TypeId};
 
     use super::*;
 
@@ -171,6 +175,7 @@ mod tests {
             Notice::OutboxRecovered { key: KEY, dropped: 1 },
             Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: second },
             Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
+            Notice::EventRejected { key: KEY, event_type: TypeId::OTHER, number: 7 },
             Notice::SuppliersHeld { channel: KEY.channel, by: Some(HeldBy::Consumer(KEY)) },
             Notice::SuppliersHeld { channel: KEY.channel, by: None },
             Notice::HoldGoesOn { key: KEY, held_for: second, suspended: true },

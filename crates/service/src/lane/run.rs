@@ -39,6 +39,7 @@ use crate::lane::office::Office;
 use crate::lane::overflow::Backlogs;
 use crate::lane::polling::{PollingServer, Timing};
 use crate::lane::pulse::Pulse;
+use crate::lane::reports::printable;
 use crate::overflow;
 use crate::published::Published;
 use crate::store::journal;
@@ -681,6 +682,10 @@ impl Core {
         while let Some(notice) = self.lane.poll_notice() {
             let why = match &notice {
                 Notice::ConsumerFailing { key, .. } => self.office.failures.remove(key),
+                Notice::EventRejected { event_type, .. } => self.lane.type_names(*event_type).map(|(domain, name)| {
+                    let text = |bytes| printable(&String::from_utf8_lossy(bytes));
+                    format!("{}/{}", text(domain), text(name))
+                }),
                 _ => None,
             };
             if !self.office.reports.notice(notice, why, self.clock.now) {

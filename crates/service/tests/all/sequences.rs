@@ -85,6 +85,56 @@ fn a_sequence_that_fails_is_tried_again_whole_and_in_order() {
     assert_eq!(batches, [first.clone(), first.clone(), first, second]);
 }
 
+/// A sequence consumer that answered `MARSHAL` to a batch of ten because of one event in it lost all ten, persistent ones too, without
+/// a log line. `UNKNOWN`, a runtime exception in Java, is tried three times for the event alone.
+#[test]
+fn of_a_sequence_that_is_rejected_only_the_event_is_dropped_that_is_the_reason() {
+    for (kind, tries) in [(Kind::Marshal, 1), (Kind::BadParam, 1), (Kind::Unknown, 3)] {
+        let service = start();
+        let channel = new_channel(&service);
+        let proxy = Consumer::obtain(&channel, ClientType::Sequence, Model::Push);
+        let qos = [
+            Property::new("MaximumBatchSize", 10_i32),
+            Property::new("PacingInterval", 10_000_000_u64),
+            Property::new("MarkRepeats", true),
+        ];
+        ProxySupplier::unchecked(proxy.clone()).set_qos(&qos).unwrap();
+        let (sender, batches) = mpsc::channel::<(Vec<i32>, bool, bool)>();
+        let consumer = CallbackConsumer::sequence(move |delivery| {
+            let Delivery::Batch(mut reader) = delivery else { return Ok(()) };
+            let (mut numbers, mut marks) = (Vec::new(), Vec::new());
+            for _ in 0..reader.seq_len(24)? {
+                let event = StructuredEvent::read(&mut reader)?;
+                marks.push(event.variable_header.iter().any(|property| property.name == "PossiblyRepeated"));
+                numbers.push(Got::from(event).number);
+            }
+            let is_taken = !numbers.contains(&6);
+            assert!(marks.iter().all(|mark| *mark == marks[0]));
+            sender.send((numbers, marks[0], is_taken)).unwrap();
+            if is_taken { Ok(()) } else { Err(ServantError::system(kind)) }
+        });
+        let servant = Orb::new(OrbOptions::default()).activate(Arc::new(consumer)).unwrap();
+        SequenceProxyPushSupplier::unchecked(proxy).connect_sequence_push_consumer(servant.reference()).unwrap();
+        let Supplier::Sequence(supplier) = Supplier::new(&channel, ClientType::Sequence, Model::Push) else {
+            unreachable!()
+        };
+        SequenceProxyPushConsumer::push_structured_events(&supplier, &events(0..10)).unwrap();
+        let (mut taken, mut alone, mut calls) = (Vec::new(), 0, 0);
+        while taken.len() < 9 {
+            let (numbers, is_marked, is_taken) = batches.next_in_time();
+            assert_eq!(is_marked, calls > 0, "{numbers:?}: all but the first are repeats");
+            calls += 1;
+            alone += u32::from(numbers == [6]);
+            if is_taken {
+                taken.extend(numbers);
+            }
+        }
+        assert_eq!((taken, alone), ([0, 1, 2, 3, 4, 5, 7, 8, 9].to_vec(), tries), "{kind:?}");
+        await_count(&service, Counter::Delivered, 9);
+        await_count(&service, Counter::DroppedRejected, 1);
+    }
+}
+
 #[test]
 fn an_event_expires_by_what_its_header_says() {
     let service = start();

@@ -99,6 +99,10 @@ pub(crate) struct Outbox {
     /// How many events each client that waits takes at most.
     credits: Vec<u32>,
     next_serial: u32,
+    /// How many events a delivery may have after a batch was rejected, and how many of what was put back are not done with.
+    split: (u32, u64),
+    /// When it last rejected an event.
+    rejected_at: Option<Time>,
     blocked: Option<(u32, Option<Time>)>,
     retry_at: Option<Time>,
     pub(crate) failures: u32,
@@ -186,6 +190,7 @@ pub(crate) struct Expected {
     pub(crate) deadline: Option<Time>,
     pub(crate) pulled: bool,
     pub(crate) ask: Option<Questions>,
+    pub(crate) repeated: bool,
 }
 
 /// What became of an event: what the engine says, but for the draft.
@@ -395,8 +400,10 @@ impl Model {
         let mut events = self.line(at, settings.order_policy);
         // What others are asked about is a batch of its own.
         let ask = events.first().and_then(|first| first.ask);
+        let again = events.first().is_some_and(|first| first.again);
+        let most = if again { most.min(self.outboxes[at].split.0) } else { most };
         let most = if ask.is_some() { 1 } else { most as usize };
-        let plain = events.iter().take_while(|waiting| waiting.ask.is_none()).count();
+        let plain = events.iter().take_while(|waiting| waiting.ask.is_none() && waiting.again == again).count();
         events.truncate(most.min(plain.max(1)));
         let asking = if ask.is_some() { settings.filter_timeout } else { Duration::ZERO };
         let deadline = self.limit_from_now(settings).filter(|_| !pulled).map(|limit| limit + asking);
@@ -411,7 +418,7 @@ impl Model {
         self.counts.deliveries += 1;
         self.look_for_room();
         let one_way = settings.one_way && !pulled;
-        Expected { labels, event_serials, peer, want, serial, one_way, deadline, pulled, ask }
+        Expected { labels, event_serials, peer, want, serial, one_way, deadline, pulled, ask, repeated: again }
     }
 
     pub(crate) fn outcome(&mut self, at: usize, serial: u32, outcome: Outcome) {
@@ -440,6 +447,7 @@ impl Model {
             }
             Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(at),
             Outcome::Gone => self.disconnect(at, DisconnectReason::Gone),
+            Outcome::Rejected if count > 1 => self.split(at, place),
             Outcome::Delivered
             | Outcome::Sent
             | Outcome::Rejected
@@ -448,12 +456,16 @@ impl Model {
             | Outcome::FilterFailed => {
                 let flight = self.outboxes[at].in_flight.remove(place);
                 let key = self.outboxes[at].key;
+                if outcome == Outcome::Rejected {
+                    self.note_rejected(at, flight.events[0].event);
+                }
                 self.concluded.extend(flight.events.iter().map(|waiting| ((key, waiting.event), outcome)));
                 let nothing = [Outcome::Untranslatable, Outcome::Filtered, Outcome::FilterFailed].contains(&outcome);
                 if let Some(credit) = flight.credit.filter(|_| nothing) {
                     self.outboxes[at].credits.insert(0, credit);
                 }
-                self.conclude(at, outcome, count);
+                let again = flight.events.iter().any(|waiting| waiting.again);
+                self.conclude(at, (outcome, again), count);
             }
         }
         self.expire(at);
@@ -461,7 +473,13 @@ impl Model {
     }
 
     /// A delivery is done with, well or not.
-    fn conclude(&mut self, at: usize, outcome: Outcome, count: u64) {
+    fn conclude(&mut self, at: usize, (outcome, again): (Outcome, bool), count: u64) {
+        let (most, left) = self.outboxes[at].split;
+        let is_taken = again && matches!(outcome, Outcome::Delivered | Outcome::Sent);
+        self.outboxes[at].split = match left.saturating_sub(count) {
+            0 => (u32::MAX, 0),
+            left => (if is_taken { most.saturating_mul(2) } else { most }, left),
+        };
         match outcome {
             Outcome::Rejected => {
                 self.answered(at);
@@ -661,6 +679,8 @@ impl Outbox {
             waiting: vec![],
             in_flight: vec![],
             next_serial: 0,
+            split: (u32::MAX, 0),
+            rejected_at: None,
             blocked: None,
             retry_at: None,
             failures: 0,

@@ -1,9 +1,11 @@
 //! Outboxes: who can have a delivery, and what failures and departures do.
 
-use engine::{DiscardReason, DisconnectReason, Notice, OutboxSettings, Reliability, Time};
+use std::time::Duration;
 
-use super::Model;
+use engine::{DiscardReason, DisconnectReason, Notice, OutboxSettings, Reliability, Time, TypeId};
+
 use super::waiting::Waiting;
+use super::{Flight, Model};
 
 impl Model {
     // ---- outboxes ----
@@ -59,6 +61,33 @@ impl Model {
         outbox.retry_at = Some(self.now + retry_in);
         if failures == 1 {
             self.notices.push(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
+        }
+    }
+
+    /// A batch was rejected: it and what is behind it are delivered again, in halves.
+    pub(super) fn split(&mut self, at: usize, place: usize) {
+        self.answered(at);
+        let in_flight = &mut self.outboxes[at].in_flight;
+        let half = u32::try_from(in_flight[place].events.len() / 2).unwrap_or(u32::MAX);
+        let end = if in_flight[place].pulled { place + 1 } else { in_flight.len() };
+        let mut flights: Vec<Flight> = in_flight.drain(place..end).collect();
+        for waiting in flights.iter_mut().flat_map(|flight| &mut flight.events) {
+            waiting.again |= waiting.ask.is_none();
+        }
+        let count = flights.iter().map(|flight| flight.events.len() as u64).sum();
+        self.put_back(at, flights);
+        self.outboxes[at].split = (half, self.outboxes[at].split.1.max(count));
+        self.succeed(at);
+    }
+
+    /// An event was rejected. That is announced when none was for a minute.
+    pub(super) fn note_rejected(&mut self, at: usize, event: usize) {
+        let (number, now) = (self.events[event].serial, self.now);
+        let outbox = &mut self.outboxes[at];
+        let before = outbox.rejected_at.replace(now);
+        if before.is_none_or(|before| now.since(before) >= Duration::from_secs(60)) {
+            // The model has no numbers for types.
+            self.notices.push(Notice::EventRejected { key: outbox.key, event_type: TypeId::OTHER, number });
         }
     }
 

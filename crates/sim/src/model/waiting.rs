@@ -30,6 +30,8 @@ pub(super) struct Waiting {
     expiry: Time,
     /// What clients' filters are to be asked first.
     pub(super) ask: Option<Questions>,
+    /// Whether it was in a batch that was rejected, or behind one.
+    pub(super) again: bool,
 }
 
 impl Model {
@@ -53,6 +55,7 @@ impl Model {
             since: self.now.max(start.unwrap_or(self.now)),
             expiry: expiry.min(stop.unwrap_or(NEVER)),
             ask: (says == Says::Ask).then_some(questions),
+            again: false,
         }
     }
 
@@ -117,12 +120,13 @@ impl Model {
 
     pub(super) fn can_deliver(&self, at: usize) -> bool {
         let (outbox, settings) = (&self.outboxes[at], self.settings(at));
-        let window = if outbox.failures > 0 { 1 } else { usize::from(settings.push_window) };
+        let is_careful = outbox.failures > 0 || outbox.split.1 > 0;
+        let window = if is_careful { 1 } else { usize::from(settings.push_window) };
         let wanted = if outbox.pull { !outbox.credits.is_empty() } else { outbox.in_flight.len() < window };
         let line = self.line(at, OrderPolicy::Fifo);
         let (Some(oldest), OutboxState::Active, true) = (line.first(), self.state(at), wanted) else { return false };
         // What others are asked about is a batch of its own, and so is full.
-        let asks = self.line(at, settings.order_policy).first().is_some_and(|first| first.ask.is_some());
+        let asks = self.line(at, settings.order_policy).first().is_some_and(|first| first.ask.is_some() || first.again);
         let is_full = asks || line.len() >= self.most(at, settings) as usize;
         is_full || !outbox.batches || oldest.since + settings.pacing_interval <= self.now
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use engine::{
     AdminId, Admission, ChannelId, Delivery, DiscardPolicy, DiscardReason, Event, Form, Hierarchy, Lane, Notice,
-    OrderPolicy, OutboxId, Outcome, ProxyKey, Side, Snapshot, Time, Want,
+    OrderPolicy, OutboxId, Outcome, ProxyKey, Side, Snapshot, Time, TypeId, Want,
 };
 use fastrand::Rng;
 
@@ -505,6 +505,7 @@ impl Run {
             deadline: delivery.deadline,
             pulled: delivery.pulled,
             ask: delivery.ask,
+            repeated: delivery.repeated,
         };
         same(&format!("delivery to {}", delivery.key), &said, &expected)?;
         self.pulled += u64::from(said.pulled);
@@ -536,7 +537,13 @@ impl Run {
     }
 
     fn hear_notices(&mut self) {
-        self.heard.extend(std::iter::from_fn(|| self.lane.poll_notice()));
+        self.heard.extend(std::iter::from_fn(|| self.lane.poll_notice()).map(|notice| match notice {
+            // The model has no numbers for types.
+            Notice::EventRejected { key, number, .. } => {
+                Notice::EventRejected { key, event_type: TypeId::OTHER, number }
+            }
+            notice => notice,
+        }));
     }
 
     /// Notes what the lane calls one of the model's outboxes. It must always be the same, and nobody else's.

@@ -63,7 +63,7 @@ struct Sequence {
 /// Appends the sequence that a consumer with this want gets.
 fn put_together(events: &[Arc<Event>], wanted: Want, out: &mut Vec<u8>) -> Result<Sequence, Untranslatable> {
     let encoding = batch_encoding(events, wanted).unwrap();
-    let Written { events, left_out } = write_batch(events, wanted, &mut Writer::new(out, encoding))?;
+    let Written { events, left_out } = write_batch(events, (wanted, false), &mut Writer::new(out, encoding))?;
     Ok(Sequence { tag: tag_of(encoding, 0), events, left_out })
 }
 
@@ -118,7 +118,7 @@ fn a_sequence_of_events_in_one_encoding_is_copied_octet_for_octet() {
     // None at all is a sequence, too.
     out.clear();
     assert_eq!(batch_encoding(&[], wanted), None);
-    let written = write_batch(&[], wanted, &mut Writer::new(&mut out, Encoding::new(Endian::Big))).unwrap();
+    let written = write_batch(&[], (wanted, false), &mut Writer::new(&mut out, Encoding::new(Endian::Big))).unwrap();
     assert_eq!((written.events, &out[..]), (0, &[0; 4][..]));
 }
 
@@ -191,7 +191,7 @@ fn what_cannot_be_put_into_a_sequence_is_left_out() {
     assert_eq!(read_batch(&reader(&out, written.tag)).len(), 1);
     assert_eq!(batch_encoding(&events[..1], wanted), None);
     let mut writer = Writer::new(&mut out, Encoding::new(Endian::Big));
-    assert_eq!(write_batch(&events[..1], wanted, &mut writer), Err(Untranslatable::Already));
+    assert_eq!(write_batch(&events[..1], (wanted, false), &mut writer), Err(Untranslatable::Already));
     out.clear();
     // One that only turns out to be broken when it is put into another byte order.
     let both = batches(Version::V1_2, &CHARS);

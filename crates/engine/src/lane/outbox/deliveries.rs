@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 
-use super::{BATCH_BYTES_MAX, Handed, Outbox, Unanswered, WAITING_PULLS_MAX};
+use super::{BATCH_BYTES_MAX, EPISODE_OVER_AFTER, Handed, Outbox, Split, Unanswered, WAITING_PULLS_MAX};
 use crate::Time;
 use crate::event::EventAt;
 use crate::lane::events::Events;
@@ -22,7 +22,8 @@ impl Outbox {
 
     #[inline]
     fn is_wanted(&self) -> bool {
-        let window = if self.trouble.failures > 0 { 1 } else { u32::from(self.terms.settings.push_window) };
+        let is_careful = self.trouble.failures > 0 || self.flight.split.left > 0;
+        let window = if is_careful { 1 } else { u32::from(self.terms.settings.push_window) };
         if self.terms.pull { !self.flight.credits.is_empty() } else { self.flight.in_flight < window }
     }
 
@@ -53,7 +54,8 @@ impl Outbox {
     }
 
     /// OMG Notification Service 1.1, 2.5.5, `PacingInterval`: a batch leaves when it is full, or when the first of it has
-    /// waited for that long. An event that others are asked about is a batch of its own, and so is full.
+    /// waited for that long. An event that others are asked about is a batch of its own, and so is full;
+    /// events of a batch that was rejected have waited already.
     fn is_batch_due(&self, events: &Events, now: Time) -> bool {
         !self.waiting.policy().paced
             || self.waiting.ready() >= self.batch_max() as usize
@@ -112,12 +114,13 @@ impl Outbox {
         let (serial, ask) = (self.flight.next_serial, entry.ask);
         self.flight.next_serial = serial.wrapping_add(1);
         // Whoever asked for it is told by its own connection what became of it.
-        let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask != Ask::NONE) };
+        let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask.is_asked()) };
         self.flight.in_flight += 1;
         taken(entry.event);
         self.flight.unanswered.push_back(Unanswered { entry, deadline, serial, credit, pulled });
+        let most = if ask.is_repeated() { most.min(self.flight.split.batch_max) } else { most };
         // One that others are asked about comes alone.
-        if most > 1 && ask == Ask::NONE {
+        if most > 1 && !ask.is_asked() {
             self.fill_batch(most - 1, Unanswered { entry, deadline, serial, credit: None, pulled }, events, taken);
         }
         Some(Handed { serial, deadline, pulled, ask })
@@ -129,7 +132,8 @@ impl Outbox {
         for _ in 0..most {
             let Some((ask, next)) = self.waiting.next(events) else { return };
             let weight = events.weight(next);
-            if ask != Ask::NONE || weight > room {
+            // Repeats are marked by the batch.
+            if ask != begun.entry.ask || weight > room {
                 return;
             }
             room -= weight;
@@ -225,6 +229,56 @@ impl Outbox {
             self.waiting.put_back(event.entry, events, now);
         }
         count as u64
+    }
+
+    // ---- batches that were rejected ----
+
+    /// Whether the delivery at `position` has more than one event.
+    pub(in crate::lane) fn is_batch(&self, position: usize) -> bool {
+        self.count_of(position) > 1
+    }
+
+    /// The first event of the delivery at `position`.
+    pub(in crate::lane) fn first_of(&self, position: usize) -> Option<EventAt> {
+        self.flight.unanswered.get(position).map(|event| event.entry.event)
+    }
+
+    /// Puts back a rejected batch, to be delivered again in batches of half its size, and all deliveries behind it, so that the
+    /// order stays. Says how many events.
+    pub(in crate::lane) fn split(&mut self, position: usize, events: &Events, now: Time) -> u64 {
+        let (count, is_pulled) = (self.count_of(position), self.is_pulled(position));
+        // Each client that pulls has its own batch.
+        let end = if is_pulled { position + count } else { self.flight.unanswered.len() };
+        for event in self.flight.unanswered.range_mut(position..end).filter(|event| !event.entry.ask.is_asked()) {
+            event.entry.ask = event.entry.ask.repeated();
+        }
+        let put_back = match is_pulled {
+            true => self.put_back_one(position, events, now),
+            false => self.put_back_from(position, events, now),
+        };
+        self.flight.split = Split {
+            batch_max: u32::try_from(count / 2).unwrap_or(u32::MAX),
+            left: self.flight.split.left.max(put_back),
+        };
+        put_back
+    }
+
+    /// So many events from `position` on are done with. Batches grow again with each that the consumer takes of what was put back.
+    #[cold]
+    pub(in crate::lane) fn note_split(&mut self, position: usize, count: u64, taken: bool) {
+        let Split { batch_max, left } = self.flight.split;
+        let taken = taken && self.flight.unanswered.get(position).is_some_and(|event| event.entry.ask.is_repeated());
+        let grown = if taken { batch_max.saturating_mul(2) } else { batch_max };
+        self.flight.split = match left.saturating_sub(count) {
+            0 => Split::NONE,
+            left => Split { batch_max: grown, left },
+        };
+    }
+
+    /// Notes that an event was rejected. Says whether that begins an episode: nothing was for [`EPISODE_OVER_AFTER`].
+    pub(in crate::lane) fn begins_rejections(&mut self, now: Time) -> bool {
+        let before = self.trouble.rejected_at.replace(now);
+        before.is_none_or(|before| now.since(before) >= EPISODE_OVER_AFTER)
     }
 
     // ---- clients that wait for events to pull ----

@@ -48,7 +48,7 @@ impl Core {
     /// # Errors
     /// Says why it could not.
     fn write_push(&mut self, delivery: &Delivery, events: &mut Vec<Arc<Event>>) -> Result<(), Unsent> {
-        let Delivery { outbox, key, peer, want, serial, one_way, .. } = *delivery;
+        let Delivery { outbox, key, peer, want, serial, one_way, repeated, .. } = *delivery;
         let peer = peer.ok_or_else(|| Unsent::Failed("the consumer gave no reference".to_owned()))?;
         if self.doors.giop.outgoing.waits_to_be_told(outbox) {
             // What was lost is put back first: it comes before this.
@@ -79,7 +79,7 @@ impl Core {
             return Err(Unsent::Because(Outcome::NoRoom));
         }
         let before = connection.output.queued_bytes();
-        let event = events.first().map_or(0, |event| event.serial);
+        let (event, is_batch) = (events.first().map_or(0, |event| event.serial), events.len() > 1);
         let (request_id, tell) = connection.next_request(self.clock.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
         connection.output.lend(spares);
@@ -94,7 +94,8 @@ impl Core {
                 events.extend(connection.output.push_event(only, body));
             }
             None => {
-                let written = route.append_batch(&head, connection.output.bytes(), request_id, events, want);
+                let written =
+                    route.append_batch(&head, connection.output.bytes(), request_id, events, (want, repeated));
                 let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
                 self.counters.add(Counter::SequenceEventsSent, written.events.into());
                 self.counters.add(Counter::LeftOut, written.left_out.into());
@@ -107,7 +108,7 @@ impl Core {
         if one_way {
             route.succeed();
         } else {
-            route.unanswered.push_back(Sent { serial, connection: token, request_id, event });
+            route.unanswered.push_back(Sent { serial, connection: token, request_id, event, is_batch });
             connection.pending.insert(request_id, Pending::Push { outbox, serial });
         }
         self.io.slices.note_sent(connection.rounds.slice, connection.output.queued_bytes() - before);

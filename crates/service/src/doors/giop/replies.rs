@@ -195,7 +195,10 @@ impl Core {
         let outcome = match outcome_of(&verdict) {
             // That there is nothing where it was forwarded to does not mean that there is nothing at its own address.
             Outcome::Gone if route.is_forwarded => Outcome::Refused,
-            Outcome::Rejected if is_fault(&verdict) && route.note_fault(sent.event) => Outcome::Refused,
+            // A batch is tried again in parts in any case.
+            Outcome::Rejected if !sent.is_batch && is_fault(&verdict) && route.note_fault(sent.event) => {
+                Outcome::Refused
+            }
             outcome => outcome,
         };
         if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable) {
@@ -206,6 +209,10 @@ impl Core {
             _ => {
                 route.succeed();
                 route.forget_fault(sent.event);
+                if outcome == Outcome::Rejected && sent.is_batch {
+                    // The engine puts it back with all behind it, and delivers it again in parts.
+                    self.withdraw(outbox, before);
+                }
                 self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
             }
         }

@@ -237,6 +237,8 @@ pub(crate) struct Sent {
     pub(crate) request_id: u32,
     /// The event's number in the lane; of several the first one's.
     pub(crate) event: u64,
+    /// Whether there are several.
+    pub(crate) is_batch: bool,
 }
 
 /// How many times a push is tried that the consumer answers with `UNKNOWN`.
@@ -320,7 +322,7 @@ impl Route {
         self.template(head).append(buffer, request_id, length);
     }
 
-    /// Appends a push of several events.
+    /// Appends a push of several events: what the consumer wants, and whether it may have processed them.
     ///
     /// # Errors
     /// None of the events can be put into what the consumer takes. Nothing was appended.
@@ -330,10 +332,10 @@ impl Route {
         buffer: &mut Vec<u8>,
         request_id: u32,
         events: &[Arc<Event>],
-        want: Want,
+        wanted: (Want, bool),
     ) -> Result<Written, Untranslatable> {
         let open = self.template(head).begin(buffer, request_id);
-        match event::write_batch(events, want, &mut open.body(buffer, head.encoding.chars)) {
+        match event::write_batch(events, wanted, &mut open.body(buffer, head.encoding.chars)) {
             Ok(written) => {
                 open.finish(buffer);
                 Ok(written)

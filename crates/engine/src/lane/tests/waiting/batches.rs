@@ -62,9 +62,104 @@ fn a_batch_that_fails_comes_back_whole_and_in_order() {
     let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
     rig.conclude(&second, Outcome::Rejected);
     rig.conclude(&first, Outcome::Unreachable);
-    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Rejected), 2);
     rig.advance(millis(50));
-    assert_eq!(rig.get().unwrap().numbers, [0, 1]);
+    let first = rig.get().unwrap();
+    assert_eq!((first.numbers.as_slice(), first.delivery.repeated), (&[0, 1][..], false));
+    rig.conclude(&first, Outcome::Delivered);
+    let second = rig.get().unwrap();
+    assert_eq!((second.numbers.as_slice(), second.delivery.repeated), (&[2, 3][..], true));
+    rig.conclude(&second, Outcome::Rejected);
+    assert_eq!(rig.get().unwrap().numbers, [2], "what was rejected comes in halves");
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::Rejected), 0);
+}
+
+/// What the consumer gets that rejects each delivery with one of these, and how many events are dropped for it.
+fn taken_but_for(bad: &[u8], window: u16, events: u8) -> (Vec<u8>, u64, usize) {
+    let mut rig = Rig::plain();
+    let patch = SettingsPatch { push_window: Some(window), ..batches(16, Duration::ZERO) };
+    let key = rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, patch);
+    // The first is alone on its way until all others wait.
+    (0..events).for_each(|number| _ = rig.publish(number));
+    let (mut taken, mut calls) = (Vec::new(), 0);
+    loop {
+        // As many as may be on their way at once.
+        let flight: Vec<Got> = core::iter::from_fn(|| rig.get()).collect();
+        if flight.is_empty() {
+            break;
+        }
+        let mut withdrawn = false;
+        for got in flight {
+            let is_bad = got.numbers.iter().any(|number| bad.contains(number));
+            calls += 1;
+            if withdrawn {
+                continue;
+            }
+            withdrawn = is_bad && got.numbers.len() > 1;
+            rig.conclude(&got, if is_bad { Outcome::Rejected } else { Outcome::Delivered });
+            if !is_bad {
+                taken.extend(got.numbers);
+            }
+        }
+    }
+    assert_eq!(rig.stats(key).delivered, taken.len() as u64);
+    (taken, rig.stats(key).discards.of(DiscardReason::Rejected), calls)
+}
+
+/// A sequence consumer that answered `MARSHAL` to a batch of ten because of one event in it lost all ten, without a log line.
+#[test]
+fn of_a_batch_that_is_rejected_only_the_event_is_dropped_that_is_rejected_alone() {
+    for window in [1, 4] {
+        for bad in [&[][..], &[7], &[0], &[63], &[7, 8], &[3, 9, 40], &[1, 3, 5, 7, 9, 11, 13, 15]] {
+            let (taken, dropped, calls) = taken_but_for(bad, window, 64);
+            let good: Vec<u8> = (0..64).filter(|number| !bad.contains(number)).collect();
+            assert_eq!((taken, dropped), (good, bad.len() as u64), "{bad:?}, window {window}");
+            assert!(calls <= 24 + bad.len() * 14, "{calls} deliveries for {bad:?}");
+        }
+        let all: Vec<u8> = (0..64).collect();
+        let (taken, dropped, _) = taken_but_for(&all, window, 64);
+        assert_eq!((taken.len(), dropped), (0, 64));
+    }
+}
+
+/// What a consumer had processed before it raised came again, and nothing said so.
+#[test]
+fn what_is_delivered_again_of_a_rejected_batch_says_so_and_nothing_else_does() {
+    let mut rig = Rig::plain();
+    rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(4, Duration::ZERO));
+    (0..6).for_each(|number| _ = rig.publish(number));
+    let first = rig.get().unwrap();
+    assert_eq!((first.numbers.as_slice(), first.delivery.repeated), (&[0, 1, 2, 3][..], false));
+    rig.conclude(&first, Outcome::Rejected);
+    let mut got = Vec::new();
+    while let Some(delivery) = rig.get() {
+        got.push((delivery.numbers.clone(), delivery.delivery.repeated));
+        rig.conclude(&delivery, Outcome::Delivered);
+    }
+    assert_eq!(got, [(vec![0, 1], true), (vec![2, 3], true), (vec![4, 5], false)]);
+}
+
+/// Nothing in the log said that events were dropped, nor which.
+#[test]
+fn a_rejected_event_is_announced_once_until_none_was_rejected_for_a_minute() {
+    let mut rig = Rig::plain();
+    let key = rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(4, Duration::ZERO));
+    let mut announced = Vec::new();
+    for wait in [0, 59, 59, 60] {
+        rig.advance(Duration::from_secs(wait));
+        rig.publish(0);
+        let got = rig.get().unwrap();
+        rig.conclude(&got, Outcome::Rejected);
+        let rejected = |notice| match notice {
+            Notice::EventRejected { key: of, event_type, number } => {
+                assert!(of == key && event_type != TypeId::OTHER);
+                Some(number)
+            }
+            _ => None,
+        };
+        announced.push(rig.notices().into_iter().filter_map(rejected).count());
+    }
+    assert_eq!(announced, [1, 0, 0, 1]);
+    assert_eq!(rig.stats(key).discards.of(DiscardReason::Rejected), 4);
 }
 
 #[test]
