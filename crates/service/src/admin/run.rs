@@ -595,13 +595,15 @@ impl Administration {
             if *reason != DisconnectReason::Gone {
                 self.counters.add(Counter::ConsumersGivenUp, 1);
             }
-            if matches!(reason, DisconnectReason::HeldSuppliers { .. }) {
+            if matches!(reason, DisconnectReason::HeldSuppliers { .. } | DisconnectReason::HoldSpent { .. }) {
                 self.counters.add(Counter::ConsumersHolding, 1);
             }
             self.objects.handle_disconnected(*key, *reason);
         } else {
-            if matches!(notice, Notice::WaitedOut { .. }) {
-                self.counters.add(Counter::ConsumersWaitedOut, 1);
+            match notice {
+                Notice::WaitedOut { .. } => self.counters.add(Counter::ConsumersWaitedOut, 1),
+                Notice::HoldSpent { .. } => self.counters.add(Counter::ConsumersHoldSpent, 1),
+                _ => {}
             }
             // The lane has seen to it that they are not too many.
             log::log!(level, "{text}");
