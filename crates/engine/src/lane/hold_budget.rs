@@ -29,12 +29,16 @@ pub(super) struct Spent {
 }
 
 impl Spent {
+    fn of_minute(&mut self, minute: u64) -> Option<&mut u64> {
+        self.nanos.get_mut(usize::try_from(minute % MINUTES as u64).ok()?)
+    }
+
     /// Forgets what was spent more than ten minutes ago.
     fn roll(&mut self, now: Time) {
         let minute = now.0 / MINUTE_NANOS;
         let passed = minute.saturating_sub(self.minute);
         for past in 1..=passed.min(MINUTES as u64) {
-            if let Some(nanos) = self.nanos.get_mut(((self.minute + past) % MINUTES as u64) as usize) {
+            if let Some(nanos) = self.of_minute(self.minute + past) {
                 *nanos = 0;
             }
         }
@@ -43,7 +47,7 @@ impl Spent {
 
     fn add(&mut self, time: Duration, now: Time) {
         self.roll(now);
-        if let Some(nanos) = self.nanos.get_mut((self.minute % MINUTES as u64) as usize) {
+        if let Some(nanos) = self.of_minute(self.minute) {
             *nanos = nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
         }
     }
