@@ -125,6 +125,21 @@ pub struct OutboxSettings {
     /// stays, and what there is no room for is dropped until the consumer takes something. Zero: never. `None`, the default:
     /// `reply_timeout`.
     pub hold_timeout: Option<Duration>,
+    /// `HoldGranted`: whether this consumer may have suppliers wait, or their events refused, for as long as it likes. Channels and admins
+    /// say it; what a proxy says of it does not count. Default false: see [`hold_budget`](Self::hold_budget).
+    pub hold_granted: bool,
+    /// Whether `full_outbox` or `max_events_per_consumer` is the proxy's own, and not granted. Then [`FullOutbox::Hold`] and
+    /// [`FullOutbox::Reject`] count as not set at `max_events_per_consumer`, and `Reject` at the channel's limits. Default false.
+    pub own_bound: bool,
+    /// Whether `latency_bound` is the proxy's own. Default false.
+    pub own_latency_bound: bool,
+    /// The time in any ten minutes for which suppliers wait because of this consumer while others could go on: `hold_timeout` as the levels
+    /// above the proxy have it, or less where the proxy says less. When it is spent, events of this consumer go. Zero: without end, as
+    /// where `hold_granted` is set. Default 30 s.
+    pub hold_budget: Duration,
+    /// Whether the consumer is disconnected when its `hold_budget` is spent: where its channel or admin has [`FullOutbox::Disconnect`] and
+    /// the proxy something else. Default false.
+    pub spent_disconnects: bool,
     /// `BlockingPolicy`, as TAO has it: where events of this consumer would be dropped because there is no room ([`FullOutbox::Discard`],
     /// or `full_outbox` unset), suppliers wait for so long first. Zero, the default: they do not.
     pub blocking: Duration,
@@ -190,6 +205,37 @@ impl OutboxSettings {
         self.hold_timeout.unwrap_or(self.reply_timeout)
     }
 
+    /// The settings of a proxy that says this of its own, under levels that say `self`: what it may cost others is decided above it.
+    #[must_use]
+    pub fn of_proxy(self, own: &SettingsPatch) -> Self {
+        let mut settings = own.over(self);
+        settings.hold_granted = self.hold_granted;
+        let narrows = own.full_outbox.is_some() || own.max_events_per_consumer.is_some();
+        settings.own_bound = narrows && !self.hold_granted;
+        settings.own_latency_bound = own.latency_bound.is_some();
+        // A channel that blocks its suppliers for a time says itself for how long.
+        let blocks = matches!(settings.full_outbox, None | Some(FullOutbox::Discard)) && !settings.blocking.is_zero();
+        let is_free = self.hold_granted || (blocks && own.blocking.is_none());
+        settings.hold_budget = match (self.held_at_most(), settings.held_at_most()) {
+            _ if is_free => Duration::ZERO,
+            // A proxy that says "for ever" does not make it longer, and a channel that does leaves it to the proxy.
+            (above, below) if above.is_zero() || below.is_zero() => above.max(below),
+            (above, below) => above.min(below),
+        };
+        settings.spent_disconnects = self.full_outbox == Some(FullOutbox::Disconnect);
+        settings
+    }
+
+    /// What is done at `max_events_per_consumer`, where that is said and may be done.
+    pub(crate) fn policy_at_bound(&self) -> Option<FullOutbox> {
+        self.full_outbox.filter(|policy| !self.own_bound || !matches!(policy, FullOutbox::Hold | FullOutbox::Reject))
+    }
+
+    /// The same at a channel's limits.
+    pub(crate) fn policy_at_limits(&self) -> Option<FullOutbox> {
+        self.full_outbox.filter(|policy| !self.own_bound || *policy != FullOutbox::Reject)
+    }
+
     /// Whether the consumer stays, and loses events instead, when suppliers have waited for it for so long.
     pub(crate) fn is_waited_out(&self) -> bool {
         self.connection_reliability == Reliability::Persistent && !self.held_at_most().is_zero()
@@ -220,6 +266,11 @@ impl Default for OutboxSettings {
             connection_expiry: Duration::ZERO,
             latency_bound: Duration::ZERO,
             hold_timeout: None,
+            hold_granted: false,
+            own_bound: false,
+            own_latency_bound: false,
+            hold_budget: Duration::from_secs(30),
+            spent_disconnects: false,
             blocking: Duration::ZERO,
             backoff_min: Duration::from_millis(50),
             backoff_max: Duration::from_secs(5),
@@ -356,6 +407,8 @@ pub struct SettingsPatch {
     pub acknowledge_within: Option<Duration>,
     /// See [`OutboxSettings::hold_timeout`].
     pub hold_timeout: Option<Duration>,
+    /// See [`OutboxSettings::hold_granted`].
+    pub hold_granted: Option<bool>,
     /// See [`OutboxSettings::blocking`].
     pub blocking: Option<Duration>,
     /// See [`OutboxSettings::backoff_min`].
@@ -413,6 +466,7 @@ impl SettingsPatch {
             acknowledge_after: _,
             acknowledge_within: _,
             hold_timeout,
+            hold_granted,
             blocking,
             backoff_min,
             backoff_max,
@@ -444,6 +498,7 @@ impl SettingsPatch {
             connection_expiry: connection_expiry.unwrap_or(settings.connection_expiry),
             latency_bound: latency_bound.unwrap_or(settings.latency_bound),
             hold_timeout: hold_timeout.or(settings.hold_timeout),
+            hold_granted: hold_granted.unwrap_or(settings.hold_granted),
             blocking: blocking.unwrap_or(settings.blocking),
             backoff_min: backoff_min.unwrap_or(settings.backoff_min),
             backoff_max: backoff_max.unwrap_or(settings.backoff_max),
@@ -455,6 +510,7 @@ impl SettingsPatch {
             pacing_interval: pacing_interval.unwrap_or(settings.pacing_interval),
             filter_timeout: filter_timeout.unwrap_or(settings.filter_timeout),
             probe_interval: probe_interval.unwrap_or(settings.probe_interval),
+            ..settings
         }
     }
 

@@ -309,10 +309,14 @@ counters! {
     Undelivered = "undelivered_at_end",
     /// Consumers that the service disconnected: they failed for too long, or were full with `FullOutbox` = `Disconnect`.
     ConsumersGivenUp = "consumers_given_up",
-    /// Of these, those that took nothing for `HoldTimeout` while suppliers waited for them.
+    /// Of these, those that took nothing for `HoldTimeout` while suppliers waited for them, and those for which suppliers had waited for so
+    /// long within ten minutes while other consumers could go on, where their channel has these disconnected.
     ConsumersHolding = "consumers_holding_disconnected",
     /// Times suppliers waited no more for a consumer with a persistent connection that had taken nothing for `HoldTimeout`: it stays.
     ConsumersWaitedOut = "consumers_waited_out",
+    /// Times suppliers waited no more for a consumer because they had waited for it for its `HoldTimeout` within ten minutes while other
+    /// consumers could go on.
+    ConsumersHoldSpent = "consumers_hold_spent",
     /// Suppliers that the service disconnected because they were not heard of for `SupplierLinger`, or for as long as an operator
     /// said.
     SuppliersIdle = "suppliers_idle_disconnected",

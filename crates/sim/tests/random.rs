@@ -11,7 +11,7 @@ const OPERATIONS: u32 = 400;
 /// which there are two kinds), the lowest proxy id counts and not the place among the channel's consumers (17, 20, 151); a
 /// `hold_timeout` that is made shorter counts at once (19); when those before it are dropped an event has its pacing (10935), or is
 /// delivered, if it has none (19413). Whoever has more, or other, things drawn finds others that do: undo the mend, and look for them.
-const REGRESSION_SEEDS: [u64; 6] = [17, 19, 20, 151, 10_935, 19_413];
+const REGRESSION_SEEDS: [u64; 7] = [17, 19, 20, 151, 435, 10_935, 19_413];
 
 fn agree(seed: u64) -> Summary {
     run(seed, OPERATIONS, &mut |_| ()).unwrap_or_else(|mismatch| panic!("{mismatch}"))

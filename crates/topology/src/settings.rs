@@ -58,6 +58,9 @@ pub struct Settings {
     /// `HoldTimeout`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold_timeout_ns: Option<u64>,
+    /// `HoldGranted`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hold_granted: Option<bool>,
     /// `BlockingPolicy`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub blocking_ns: Option<u64>,

@@ -36,7 +36,11 @@ impl Contender for CampanileContender {
         let service = Campanile::start_on(scenario.server_core)?;
         // Publishers that are faster than the service wait at this, and its memory stays bounded.
         let queue = i32::try_from(scenario.queue).unwrap_or(i32::MAX);
-        let bounded = [Property::new("MaxEventsPerConsumer", queue), Property::new("FullOutbox", "Hold")];
+        let bounded = [
+            Property::new("MaxEventsPerConsumer", queue),
+            Property::new("FullOutbox", "Hold"),
+            Property::new("HoldGranted", true),
+        ];
         let channel = service.new_channel_with(if queue > 0 { &bounded } else { &[] })?;
         let carriage = CarriageOptions { form: scenario.form_in(), ..CarriageOptions::default() };
         let proxy = channel.add_supplier(carriage)?;

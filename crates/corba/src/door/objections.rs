@@ -7,8 +7,8 @@ use super::Door;
 use crate::exceptions::{Raised, UserException};
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{
-    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, EVENT_RELIABILITY, ErrorCode, Outside, Pool, Profile, PropertyError,
-    PropertyValue, START_FROM, Wanted, outside, outside_limits, topic_objections,
+    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, EVENT_RELIABILITY, ErrorCode, HOLD_GRANTED, Outside, Pool, Profile,
+    PropertyError, PropertyValue, START_FROM, Wanted, outside, outside_limits, topic_objections,
 };
 use crate::remarks::remark;
 use crate::table::{AdminKey, Level};
@@ -26,6 +26,7 @@ impl Door {
         objections.extend(self.reliability_objection(level, wanted)?);
         objections.extend(self.acknowledgement_objection(level, wanted)?);
         objections.extend(self.start_objection(level, wanted)?);
+        objections.extend(self.grant_objection(level, wanted)?);
         if wanted.profile == Profile::RealTime {
             self.object_for_real_time(level, wanted, &mut objections)?;
         }
@@ -128,6 +129,16 @@ impl Door {
             "the channel keeps nothing of its past: its HistoryEvents, HistoryAge or HistoryBytes says that it does";
         Ok((in_past && !history.keeps())
             .then(|| objection(level, START_FROM, ErrorCode::UnavailableValue, Some((only_new(), only_new())), why)))
+    }
+
+    /// What its consumers may cost others is for the channel's administrators to say. What is so already may be said once more.
+    fn grant_objection(&self, level: Option<Level>, wanted: &Wanted) -> Result<Option<PropertyError>, Raised> {
+        let (Some(Level::Proxy(proxy, _)), Some(granted)) = (level, wanted.patch.hold_granted) else { return Ok(None) };
+        let above = self.effective(Level::Admin(self.admin_of(proxy)?))?.settings.hold_granted;
+        let only = || PropertyValue::Boolean(above);
+        let why = "a proxy cannot grant it to itself: set it on its channel or consumer admin";
+        let code = ErrorCode::UnavailableValue;
+        Ok((granted != above).then(|| objection(level, HOLD_GRANTED, code, Some((only(), only())), why)))
     }
 
     /// What suppliers have from above a level.

@@ -152,6 +152,8 @@ pub(crate) struct Property {
 /// The steps that filtering one event may take.
 pub(super) const FILTER_STEPS: &str = "FilterSteps";
 pub(crate) const ACKNOWLEDGE_AFTER: &str = "AcknowledgeAfter";
+/// Whether consumers may have suppliers wait for as long as they like, which a proxy cannot say.
+pub(crate) const HOLD_GRANTED: &str = "HoldGranted";
 pub(crate) const START_FROM: &str = "StartFrom";
 /// How much of its past a channel keeps.
 pub(super) const HISTORY_EVENTS: &str = "HistoryEvents";

@@ -3,8 +3,8 @@
 use super::pools::{Pool, PoolKind};
 use super::property::{
     ACKNOWLEDGE_AFTER, Accepted, CONNECTION_RELIABILITY, Domain, EVENT_RELIABILITY, Effective, FILTER_STEPS,
-    HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property, PropertyValue,
-    START_FROM, Wanted, Wire,
+    HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, HOLD_GRANTED, OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property,
+    PropertyValue, START_FROM, Wanted, Wire,
 };
 use super::real_time::Profile;
 use super::start_from;
@@ -479,6 +479,13 @@ pub(crate) static QOS: &[Property] = &[
         domain: time(0, WEEK),
         set: |wanted, value| wanted.patch.hold_timeout = Some(value.duration()),
         get: |effective| told_time(effective.settings.held_at_most()),
+    },
+    Property {
+        name: HOLD_GRANTED,
+        places: OUTBOX,
+        domain: Domain::Boolean,
+        set: |wanted, value| wanted.patch.hold_granted = Some(value.boolean()),
+        get: |effective| Some(PropertyValue::Boolean(effective.settings.hold_granted)),
     },
     Property {
         name: "BlockingPolicy",

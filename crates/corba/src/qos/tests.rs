@@ -147,6 +147,7 @@ fn every_property_reaches_the_engine() {
             ("ConnectTimeout", 10_000_u64.into()),
             ("GiveUpAfter", 0_u64.into()),
             ("HoldTimeout", 50_000_000_u64.into()),
+            ("HoldGranted", true.into()),
             ("PullInterval", 3_000_000_u64.into()),
             ("FilterTimeout", 4_000_000_u64.into()),
             ("ProbeInterval", 0_u64.into()),
@@ -178,7 +179,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!(scene.d.door.hierarchy().channels().next().unwrap().limits().memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 39);
+    assert_eq!(qos.len(), 40);
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!(qos["DiscardPolicy"], Value::Short(4));
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
@@ -528,7 +529,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 26);
+    assert_eq!(ranges.len(), 27);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 
@@ -753,6 +754,24 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         let row = format!("| `{}` | `{kind}`{range} | {} |", property.name, places.join(", "));
         assert!(DOCUMENT.contains(&row), "{row}");
     }
+}
+
+/// `FullOutbox` `Hold` beside `MaxEventsPerConsumer` 1 had one consumer slow all suppliers of its channel down.
+#[test]
+fn a_proxy_cannot_grant_itself_what_its_channel_and_its_admin_can() {
+    let mut scene = Scene::new();
+    let (channel, proxy) = (scene.channel.clone(), scene.to_consumer.clone());
+    let only = |value| (Value::Bool(value), Value::Bool(value));
+    let (low, high) = only(false);
+    // `UNAVAILABLE_VALUE`.
+    let errors = scene.errors(&proxy, &[("HoldGranted", true.into())]);
+    assert_eq!(errors, [(3, "HoldGranted".to_owned(), low, high)]);
+    // What `get_qos` told may be set.
+    scene.set(&proxy, &[("HoldGranted", false.into()), ("FullOutbox", "Hold".into())]);
+    assert!(scene.settings().own_bound && !scene.settings().hold_granted);
+    scene.set(&channel, &[("HoldGranted", true.into())]);
+    assert_eq!(scene.qos(&proxy)["HoldGranted"], Value::Bool(true));
+    assert!(!scene.settings().own_bound && scene.settings().hold_budget.is_zero());
 }
 
 /// A `MemoryBudget` of 1 TiB was granted by a machine of 16 GiB.

@@ -96,7 +96,7 @@ impl Proxy {
     /// The effective settings of a consumer, given those of the levels above it and whether one of these sets
     /// `push_window`.
     pub(super) fn settings_under(&self, above: OutboxSettings, window_is_set: bool) -> OutboxSettings {
-        let settings = self.patch.over(above);
+        let settings = above.of_proxy(&self.patch);
         let chosen = self.in_order && !window_is_set && self.patch.push_window.is_none();
         if chosen { settings.with_window_in_order() } else { settings }
     }

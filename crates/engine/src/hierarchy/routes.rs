@@ -19,7 +19,7 @@ use crate::shared::{SharedMap, SharedSlots};
 use crate::table::{Filtering, SupplierGroup, SupplierGroups, Target};
 use crate::{
     AdminId, ChannelRoutes, ConsumerRoute, DiscardPolicy, FullOutbox, Interest, LaneId, OrderPolicy, OutboxSettings,
-    Peer, ProxyId, ProxyKey, Side, Subscription, SupplierRoute, SupplierSettings, Want,
+    Peer, ProxyId, ProxyKey, SettingsPatch, Side, Subscription, SupplierRoute, SupplierSettings, Want,
 };
 
 /// What has changed since the routes were last made.
@@ -324,7 +324,10 @@ impl Book {
         let (patch, attached) = (channel.patch(), &admin.attached);
         let mut filters: Vec<u32> = slots(compiler, attached).collect();
         let mut of_admin = OfAdmin {
-            outboxes: Arc::new(admin.patch.over(patch.over(OutboxSettings::default()))),
+            // As a proxy has them that says nothing itself.
+            outboxes: Arc::new(
+                admin.patch.over(patch.over(OutboxSettings::default())).of_proxy(&SettingsPatch::default()),
+            ),
             window_is_set: admin.patch.push_window.or(patch.push_window).is_some(),
             subscription: admin.subscription.clone(),
             suppliers: admin.patch.over_supplier(patch.over_supplier(SupplierSettings::default())),
@@ -456,7 +459,7 @@ impl Book {
             (true, false) => *count = count.saturating_sub(1),
             _ => {}
         };
-        step(&mut self.rejects, route.settings.full_outbox == Some(FullOutbox::Reject));
+        step(&mut self.rejects, route.settings.policy_at_limits() == Some(FullOutbox::Reject));
         step(&mut self.sorted, sorts(&route.settings));
         step(&mut self.asking, route.has_remote_filters());
         step(&mut self.mapping, route.mappings.iter().any(Option::is_some));
@@ -579,7 +582,7 @@ fn lanes<'a>(
     for route in consumers {
         let settings = &route.settings;
         // `Reject` works as `Hold` where the event's supplier is on another lane.
-        let holds = matches!(settings.full_outbox, Some(FullOutbox::Hold | FullOutbox::Reject));
+        let holds = matches!(settings.policy_at_bound(), Some(FullOutbox::Hold | FullOutbox::Reject));
         let bound = settings.max_events_per_consumer.filter(|_| holds);
         for place in route.places.iter() {
             let used = lanes.entry(place.lane).or_insert_with(|| unused(place.lane));

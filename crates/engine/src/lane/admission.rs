@@ -423,7 +423,7 @@ impl Lane {
         let slots = self.space.filters.chosen.iter().map(|chosen| (chosen.slot, false));
         let slots = slots.chain(away.map(|slot| (slot, lacks_room)));
         let outboxes = slots.filter_map(|(slot, lacks_room)| Some((self.outboxes.get(slot)?, lacks_room)));
-        let rejects = |outbox: &Outbox| outbox.terms.settings.full_outbox == Some(FullOutbox::Reject);
+        let rejects = |outbox: &Outbox| outbox.terms.settings.policy_at_limits() == Some(FullOutbox::Reject);
         let refusing = outboxes.filter(|(outbox, lacks_room)| rejects(outbox) && (outbox.is_full() || *lacks_room));
         // Of several, the one that is named is the one with the lowest proxy's id.
         let (first, lacks_room) = refusing.min_by_key(|(outbox, _)| outbox.key.proxy)?;
@@ -459,6 +459,9 @@ impl Lane {
             if let Some(laggard) = &mut state.known_laggard {
                 laggard.rivals_weight = laggard.rivals_weight.saturating_add(plan.weight);
             }
+        }
+        if self.channels.get(channel).is_some_and(|state| !state.charged.is_empty()) {
+            self.charge_until_now(channel);
         }
         let mut held: Option<Held> = None;
         let mut destinations = 0;
@@ -574,7 +577,8 @@ impl Lane {
                 _ => {}
             }
         }
-        if outbox.hold.holding && !self.arrival.restoring {
+        if outbox.holds_one_more() && !self.arrival.restoring {
+            self.space.holders.push(slot);
             hold(&mut self.tickets, outbox, held);
         }
         if !outbox.listed && outbox.is_ready(&self.events, self.now) {
@@ -631,7 +635,11 @@ impl Lane {
         if let Some(hold) = hold {
             self.begin_hold(channel, hold);
         }
-        if let Some(room) = self.channels.get_mut(channel).map(|state| state.room_mut(whose))
+        let holds_one_more = |state: &&mut ChannelState| {
+            let room = state.room(whose);
+            room.hold.is_some_and(|hold| (room.waiters.len() as u64) < state.held_yet(whose, hold.over))
+        };
+        if let Some(room) = self.channels.get_mut(channel).filter(holds_one_more).map(|state| state.room_mut(whose))
             && let Some(hold) = &mut room.hold
         {
             let ticket = held.get_or_insert_with(|| issue(&mut self.tickets, channel));
@@ -644,6 +652,7 @@ impl Lane {
             state.held += 1;
         }
         self.wake(at);
+        self.charge_holders(supplier);
         Admission::Held(ticket)
     }
 }

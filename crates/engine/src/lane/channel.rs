@@ -54,6 +54,8 @@ pub(super) struct ChannelState {
     pub(super) known_laggard: Option<Laggard>,
     /// It is among those that are looked at because others have to let go of memory.
     pub(super) is_listed_short: bool,
+    /// Slots of outboxes that are [charged](super::hold_budget) for what they hold suppliers.
+    pub(super) charged: Vec<u32>,
     /// When suppliers were first held since the channel last had room.
     pub(super) pressed_since: Option<Time>,
 }
@@ -205,6 +207,7 @@ impl ChannelState {
             laggards: Vec::new(),
             known_laggard: None,
             is_listed_short: false,
+            charged: Vec::new(),
             pressed_since: None,
         }
     }
@@ -255,6 +258,21 @@ impl ChannelState {
             .max_queue_length
             .is_none_or(|max| room.events + self.depot.events() <= u64::from(max - max.div_ceil(8)));
         (memory || !over.memory) && (queue || !over.queue)
+    }
+
+    /// Of those that wait for room, how many do yet: as many as events are too many by. They go on one by one as events leave, at the pace
+    /// of who takes these.
+    pub(super) fn held_yet(&self, whose: Whose, over: Over) -> u64 {
+        let (room, budget) = (self.room(whose), self.quota.budget_bytes);
+        let (mean, is_short) = (room.used_bytes / room.events.max(1), self.is_short_of_shared(whose));
+        let by_memory = match over.memory {
+            true if is_short => u64::MAX,
+            true => room.used_bytes.saturating_sub(budget.saturating_sub(mean)).div_ceil(mean.max(1)),
+            false => 0,
+        };
+        let max = self.quota.max_queue_length.filter(|_| over.queue);
+        let by_queue = max.map_or(0, |max| (room.events + self.depot.events() + 1).saturating_sub(max.into()));
+        by_memory.max(by_queue)
     }
 
     /// The slot of a consumer's outbox, by his place; [`ELSEWHERE`] if there is none here.

@@ -20,7 +20,7 @@ impl Lane {
         let Some(state) = self.channels.get(outbox.channel) else { return Entry::NEVER };
         let holds = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold);
         let as_laggard = holds.filter(|hold| hold.is_by(slot)).map(|hold| hold.look_at);
-        as_laggard.min().unwrap_or(Entry::NEVER).min(outbox.held_until_for_itself())
+        as_laggard.min().unwrap_or(Entry::NEVER).min(outbox.held_until_for_itself()).min(outbox.budget_due())
     }
 
     /// How an outbox is doing, and how long suppliers wait for its consumer.
@@ -66,6 +66,7 @@ impl Lane {
                     self.end_long_hold(silent);
                 }
             }
+            self.look_at_budget(slot);
             self.watch_hold(slot);
         }
     }
@@ -98,6 +99,7 @@ impl Lane {
         if largest != by {
             let channel_id = self.channels.get(channel)?.id;
             self.news.notices.push_back(Notice::SuppliersHeld { channel: channel_id, by: Some(held_by) });
+            self.end_charge(by);
             self.reconsider_hold(channel);
             self.channels.get(channel)?.room(whose).hold?;
         }
@@ -124,11 +126,16 @@ impl Lane {
     /// whenever there is no room, until it takes something.
     fn wait_out(&mut self, slot: u32, held_for: Duration) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        let channel = outbox.channel;
         if outbox.hold.waited_out.is_none() {
             outbox.hold.waited_out = Some(outbox.tally.discards.of(DiscardReason::WaitedOut));
             self.news.notices.push_back(Notice::WaitedOut { key: outbox.key, held_for });
         }
+        self.go_on_without(slot);
+    }
+
+    /// Drops what is too much for a consumer that is not waited for any more, and lets suppliers go on.
+    pub(super) fn go_on_without(&mut self, slot: u32) {
+        let Some(channel) = self.outboxes.get(slot).map(|outbox| outbox.channel) else { return };
         self.drop_excess(slot, Some(DiscardReason::WaitedOut));
         self.end_outbox_hold(slot);
         self.look_after_excess(slot, channel);
@@ -136,9 +143,13 @@ impl Lane {
 
     /// A consumer has taken something, or is not to be waited out any more: suppliers wait for it again.
     pub(super) fn wait_for_again(&mut self, slot: u32) {
+        if self.is_spent(slot) {
+            return;
+        }
         if let Some(outbox) = self.outboxes.get_mut(slot)
             && let Some(before) = outbox.hold.waited_out.take()
         {
+            outbox.hold.is_spent = false;
             let dropped = outbox.tally.discards.of(DiscardReason::WaitedOut) - before;
             self.news.notices.push_back(Notice::WaitedForAgain { key: outbox.key, dropped });
         }
@@ -193,7 +204,7 @@ impl Lane {
         let held_for = self.now.since(since.unwrap_or(self.now));
         let suspended = outbox.suspended;
         if outbox.hold.waited_out.is_some() || (!suspended && outbox.can_take()) {
-            return match outbox.terms.settings.is_waited_out() {
+            return match outbox.hold.waited_out.is_some() || outbox.terms.settings.is_waited_out() {
                 true => self.wait_out(slot, held_for),
                 false => self.disconnect(slot, DisconnectReason::HeldSuppliers { held_for }),
             };

@@ -17,6 +17,7 @@ mod events;
 mod filtering;
 mod handover;
 mod history;
+mod hold_budget;
 mod holding;
 mod latency;
 mod leftovers;
@@ -275,6 +276,8 @@ struct Space {
     backlogs: Backlogs,
     /// The bridges that an event goes to.
     bridged: Vec<u32>,
+    /// Those that are full and because of which its supplier is held.
+    holders: Vec<u32>,
     doomed: Vec<u32>,
     shortened: Vec<u32>,
     unfinished: Vec<u32>,
@@ -327,6 +330,7 @@ impl Lane {
                 filters: Filters::default(),
                 backlogs: Backlogs::new(),
                 bridged: Vec::new(),
+                holders: Vec::new(),
                 doomed: Vec::new(),
                 shortened: Vec::new(),
                 unfinished: Vec::new(),

@@ -21,6 +21,12 @@ pub enum DisconnectReason {
         /// For how long they did.
         held_for: Duration,
     },
+    /// Suppliers had waited for it for its `hold_budget` in ten minutes while other consumers could go on, and its channel has such
+    /// consumers disconnected.
+    HoldSpent {
+        /// The budget.
+        held_for: Duration,
+    },
     /// Its outbox reached `MaxEventsPerConsumer` and its `FullOutbox` is `Disconnect`.
     OutboxFull,
     /// The channel's memory budget was spent, its backlog was the largest, and its `FullOutbox` is `Disconnect`.
@@ -61,6 +67,8 @@ pub enum Notice {
         key: ProxyKey,
         /// What is done about it.
         policy: FullOutbox,
+        /// Whether its proxy has another policy, which is [not granted](crate::OutboxSettings::hold_granted).
+        not_granted: bool,
         /// How many events wait or are unanswered.
         backlog_events: u64,
         /// What they weigh ([`Event::weight`](crate::Event::weight)), in bytes.
@@ -173,6 +181,14 @@ pub enum Notice {
         /// The consumer's proxy.
         key: ProxyKey,
         /// For how long they have waited.
+        held_for: Duration,
+    },
+    /// Suppliers have waited for a consumer for its `hold_budget` in ten minutes while other consumers could go on: they do not wait for it
+    /// any more, and what there is no room for is dropped for it, until it takes something and half of the budget is there again.
+    HoldSpent {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// The budget.
         held_for: Duration,
     },
     /// Such a consumer has taken something.

@@ -13,6 +13,7 @@ use core::time::Duration;
 use super::counters::{Discards, Holding, OutboxState, OutboxStats};
 use super::events::Events;
 use super::history::CatchUp;
+use super::hold_budget::{Charging, Spent};
 use super::latency::Latency;
 use super::overflow::Elsewhere;
 use super::queue::{Ask, Entry, Policy, Queue};
@@ -148,6 +149,11 @@ pub(super) struct OutboxHold {
     /// Set from when suppliers have waited for it for too long, and do not any more, until it takes something: how many events were
     /// dropped for that before.
     pub(super) waited_out: Option<u64>,
+    /// Whether that is because its `hold_budget` is spent: then it takes more than an event.
+    pub(super) is_spent: bool,
+    pub(super) spent: Spent,
+    /// Set while its budget is being spent.
+    pub(super) charging: Option<Charging>,
 }
 
 /// Whether it is full at its own bound, or as its channel's laggard, and what was dropped since.
@@ -319,6 +325,9 @@ impl Outbox {
                 waiters: Waiters::new(),
                 held_events: 0,
                 waited_out: None,
+                is_spent: false,
+                spent: Spent::default(),
+                charging: None,
             },
             full: Full::default(),
             tally: Tally::default(),
@@ -467,7 +476,18 @@ impl Outbox {
     /// channel's memory is spent.
     pub(super) fn full_policy(&self, has_room_elsewhere: bool) -> FullOutbox {
         let unset = if has_room_elsewhere { FullOutbox::Discard } else { FullOutbox::Hold };
-        self.terms.settings.full_outbox.unwrap_or(unset)
+        self.terms.settings.policy_at_bound().unwrap_or(unset)
+    }
+
+    /// Whether the supplier of an event that has come in is held because of this consumer.
+    pub(super) fn holds_one_more(&self) -> bool {
+        self.hold.holding && (self.hold.is_late || (self.hold.waiters.len() as u64) < self.held_yet())
+    }
+
+    /// Of those that wait for room here, how many do yet: as many as events are too many by.
+    pub(super) fn held_yet(&self) -> u64 {
+        let max = self.terms.settings.max_events_per_consumer;
+        max.map_or(u64::MAX, |max| (self.waiting_anywhere() + 1).saturating_sub(max.get().into()))
     }
 
     /// An event as it waits here.

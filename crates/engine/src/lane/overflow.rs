@@ -310,7 +310,8 @@ impl Lane {
             self.news.notices.push_back(Notice::Overflows { key, backlog_events, backlog_bytes });
         }
         outbox.elsewhere.events += 1;
-        if outbox.hold.holding && !self.arrival.restoring {
+        if outbox.holds_one_more() && !self.arrival.restoring {
+            self.space.holders.push(slot);
             hold(&mut self.tickets, outbox, held);
         }
         self.want_back(slot);

@@ -118,7 +118,10 @@ impl Lane {
             (Some(route), Some(slot)) => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
                     outbox.update(route, &self.events, self.now);
-                    if !outbox.terms.settings.is_waited_out() {
+                    let settings = &outbox.terms.settings;
+                    let is_over =
+                        if outbox.hold.is_spent { settings.hold_budget.is_zero() } else { !settings.is_waited_out() };
+                    if is_over {
                         self.wait_for_again(slot);
                     }
                 }
@@ -182,7 +185,7 @@ impl Lane {
         for whose in Whose::ALL {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };
             let Some((slot, _)) = hold.by else { continue };
-            let holds = |outbox: &Outbox| match outbox.terms.settings.full_outbox {
+            let holds = |outbox: &Outbox| match outbox.terms.settings.policy_at_limits() {
                 _ if outbox.hold.waited_out.is_some() => false,
                 _ if outbox.blocks() => true,
                 None => hold.over.memory,

@@ -32,9 +32,10 @@ impl Lane {
     /// are to be held; `Err` that the event is refused.
     pub(super) fn make_room(&mut self, channel: u32, charge: u64) -> Result<Option<Hold>, Refusal> {
         let whose = self.whose();
-        if self.channels.get(channel).is_some_and(|state| state.room(whose).hold.is_some()) {
-            // What is handed over takes as much room again on the lane that it comes from, which bounds it.
-            return if self.arrival.taking_over {
+        if let Some(room) = self.channels.get(channel).map(|state| state.room(whose)).filter(|room| room.hold.is_some())
+        {
+            // Where none waits this one will. What is handed over takes as much room again on the lane that it comes from, which bounds it.
+            return if self.arrival.taking_over || room.waiters.is_empty() {
                 Ok(None)
             } else {
                 self.check_ceiling(channel, charge).map(|()| None)
@@ -78,7 +79,7 @@ impl Lane {
     fn press(&mut self, channel: u32, slot: u32, over: Over) -> Result<Step, Refusal> {
         let Some(outbox) = self.outboxes.get(slot) else { return Ok(Step::Again) };
         let unset = if over.memory { FullOutbox::Hold } else { FullOutbox::Discard };
-        let policy = outbox.terms.settings.full_outbox.unwrap_or(unset);
+        let policy = outbox.terms.settings.policy_at_limits().unwrap_or(unset);
         let holds = outbox.would_hold(policy, self.arrival.taking_over);
         match policy {
             _ if holds && outbox.hold.waited_out.is_none() => Ok(Step::Hold),
@@ -203,6 +204,10 @@ impl Lane {
             }
             // That it is full counts for more than that its next event is late: there has to be room before suppliers go on.
             FullOutbox::Hold if !outbox.hold.holding || outbox.hold.is_late => {
+                if outbox.hold.is_late {
+                    // Of those that wait because it was late, there may be room for some.
+                    self.space.shortened.push(slot);
+                }
                 (outbox.hold.holding, outbox.hold.is_late) = (true, false);
                 outbox.hold.holding_since = self.now;
                 let due = outbox.held_until_for_itself();
@@ -330,6 +335,10 @@ impl Lane {
         let by = hold.by.map(|(_, by)| by);
         let notice = Notice::SuppliersReleased { channel: state.id, by, held_events: hold.held_events };
         self.news.notices.push_back(notice);
+        if let Some((slot, _)) = hold.by {
+            self.end_charge(slot);
+        }
+        let Some(state) = self.channels.get_mut(channel) else { return };
         let mut waiters = core::mem::take(&mut state.room_mut(whose).waiters);
         for at in waiters.drain(..) {
             self.wake(at);
@@ -353,12 +362,40 @@ impl Lane {
         if !was_late {
             self.news.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
         }
+        self.end_charge(slot);
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let mut waiters = core::mem::take(&mut outbox.hold.waiters);
         for at in waiters.drain(..) {
             self.wake(at);
         }
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             outbox.hold.waiters = waiters;
+        }
+    }
+
+    /// Lets those suppliers go on, of those that wait because an outbox is full, for whose events it has a place by now.
+    fn wake_for_outbox(&mut self, slot: u32) {
+        self.charge(slot);
+        while let Some(outbox) = self.outboxes.get_mut(slot) {
+            if outbox.hold.waiters.len() as u64 <= outbox.held_yet() {
+                break;
+            }
+            let Some(at) = outbox.hold.waiters.pop_front() else { break };
+            self.wake(at);
+        }
+    }
+
+    /// The same of those that wait for a channel's room.
+    fn wake_for_room(&mut self, channel: u32, whose: Whose, hold: Hold) {
+        if let Some((slot, _)) = hold.by {
+            self.charge(slot);
+        }
+        while let Some(state) = self.channels.get_mut(channel) {
+            if state.room(whose).waiters.len() as u64 <= state.held_yet(whose, hold.over) {
+                break;
+            }
+            let Some(at) = state.room_mut(whose).waiters.pop_front() else { break };
+            self.wake(at);
         }
     }
 
@@ -395,9 +432,11 @@ impl Lane {
         if !known {
             outbox.full.dropped = 0;
             let (backlog_events, backlog_bytes) = (outbox.backlog() as u64, outbox.weight);
-            let key = outbox.key;
+            let (key, settings) = (outbox.key, &outbox.terms.settings);
+            let not_granted = !as_laggard && settings.policy_at_bound() != settings.full_outbox;
+            let full = Notice::OutboxFull { key, policy, not_granted, backlog_events, backlog_bytes };
             match outbox.bridge {
-                None => self.news.notices.push_back(Notice::OutboxFull { key, policy, backlog_events, backlog_bytes }),
+                None => self.news.notices.push_back(full),
                 Some(lane) if policy == FullOutbox::Discard => {
                     let channel = key.channel;
                     self.news.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
@@ -429,8 +468,11 @@ impl Lane {
                 holds && !has_room && outbox.hold.waited_out.is_none()
             }
         };
+        let is_late = outbox.hold.is_late;
         if !goes_on {
             self.end_outbox_hold(slot);
+        } else if !is_late && has_room_elsewhere {
+            self.wake_for_outbox(slot);
         }
         if has_room {
             self.end_full(slot, false);
@@ -445,6 +487,7 @@ impl Lane {
             if state.has_room_again(whose, hold.over) {
                 self.end_hold(channel, whose);
             } else {
+                self.wake_for_room(channel, whose, hold);
                 self.note_if_short(channel, whose);
             }
         }

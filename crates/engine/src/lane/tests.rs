@@ -15,6 +15,7 @@ mod drops;
 mod filters;
 mod handover;
 mod history;
+mod hold_budget;
 mod holding;
 mod overflow;
 mod pacing;
@@ -34,6 +35,11 @@ fn max_events(events: u32) -> SettingsPatch {
 
 fn full(policy: FullOutbox) -> SettingsPatch {
     SettingsPatch { full_outbox: Some(policy), ..SettingsPatch::default() }
+}
+
+/// What a channel says whose consumers may have suppliers wait for as long as they like.
+fn granted() -> SettingsPatch {
+    SettingsPatch { hold_granted: Some(true), ..SettingsPatch::default() }
 }
 
 fn budget(bytes: u64) -> ChannelLimits {

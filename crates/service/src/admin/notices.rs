@@ -17,8 +17,12 @@ pub(super) fn describe_notice(
         Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
             format!("disconnected {}: {}; {discarded} events were dropped with it", name(key), reason_text(reason))
         }
-        Notice::OutboxFull { key, policy, backlog_events, backlog_bytes } => {
+        Notice::OutboxFull { key, policy, not_granted, backlog_events, backlog_bytes } => {
             let done = match policy {
+                _ if not_granted => {
+                    "its events are discarded by its DiscardPolicy, since its own FullOutbox would cost others: HoldGranted on its channel \
+                     or consumer admin would allow it"
+                }
                 FullOutbox::Hold => "its channel's suppliers wait until there is room",
                 FullOutbox::Discard => "its events are discarded",
                 FullOutbox::Reject => "its channel's suppliers are refused",
@@ -61,6 +65,13 @@ pub(super) fn describe_notice(
             format!(
                 "suppliers of channel {channel} wait no more for {name}: it took nothing for its HoldTimeout while they did, for {millis} \
                  ms; its connection is persistent, so it stays, and events that there is no room for are dropped for it"
+            )
+        }
+        Notice::HoldSpent { key, held_for } => {
+            let (name, channel, millis) = (name(key), key.channel.0, held_for.as_millis());
+            format!(
+                "suppliers of channel {channel} wait no more for {name}: within ten minutes they have waited for it for its HoldTimeout, \
+                 {millis} ms, while other consumers could go on; events that there is no room for are dropped for it"
             )
         }
         ref other => format!("{other:?}"),
@@ -134,6 +145,13 @@ fn reason_text(reason: DisconnectReason) -> String {
                 held_for.as_millis()
             )
         }
+        DisconnectReason::HoldSpent { held_for } => {
+            format!(
+                "within ten minutes suppliers waited for it for its HoldTimeout, {} ms, while other consumers could go on, and its channel \
+                 has such consumers disconnected",
+                held_for.as_millis()
+            )
+        }
         DisconnectReason::OutboxFull => "its outbox is full and its FullOutbox is Disconnect".into(),
         DisconnectReason::QueueFull => {
             "the channel has MaxQueueLength events, its backlog is the largest and its FullOutbox is Disconnect".into()
@@ -184,7 +202,13 @@ mod tests {
             Notice::SuppliersReleased { channel: KEY.channel, by: None, held_events: 2 },
         ];
         for policy in [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect] {
-            notices.push(Notice::OutboxFull { key: KEY, policy, backlog_events: 1, backlog_bytes: 2 });
+            notices.push(Notice::OutboxFull {
+                key: KEY,
+                policy,
+                not_granted: false,
+                backlog_events: 1,
+                backlog_bytes: 2,
+            });
         }
         for reason in [
             DisconnectReason::Gone,

@@ -596,7 +596,7 @@ impl Administration {
             if *reason != DisconnectReason::Gone {
                 self.counters.add(Counter::ConsumersGivenUp, 1);
             }
-            if matches!(reason, DisconnectReason::HeldSuppliers { .. }) {
+            if matches!(reason, DisconnectReason::HeldSuppliers { .. } | DisconnectReason::HoldSpent { .. }) {
                 self.counters.add(Counter::ConsumersHolding, 1);
             }
             self.objects.handle_disconnected(*key, *reason);
@@ -604,10 +604,9 @@ impl Administration {
             match notice {
                 Notice::ConsumerFailing { key, .. } => self.objects.note_failing(*key, true),
                 Notice::ConsumerRecovered { key, .. } => self.objects.note_failing(*key, false),
+                Notice::WaitedOut { .. } => self.counters.add(Counter::ConsumersWaitedOut, 1),
+                Notice::HoldSpent { .. } => self.counters.add(Counter::ConsumersHoldSpent, 1),
                 _ => {}
-            }
-            if matches!(notice, Notice::WaitedOut { .. }) {
-                self.counters.add(Counter::ConsumersWaitedOut, 1);
             }
             // The lane has seen to it that they are not too many.
             log::log!(level, "{text}");

@@ -17,6 +17,7 @@ use service::{Counter, Service};
 use testing::{EndInTime, NextInTime};
 
 use crate::peers::{Bare, await_count, start, subscribe, wait_until};
+use crate::persistent::factory;
 
 /// Makes a channel with these properties and gives its id.
 fn make_channel(service: &Service, qos: &[Property], admin: &[Property]) -> i32 {
@@ -223,8 +224,10 @@ fn a_full_outbox_discards_its_own_backlog_when_told_to() {
 fn a_full_outbox_refuses_events_when_told_to() {
     let service = start();
     let limits = [Property::new("MaxEventsPerConsumer", 5_i32), Property::new("FullOutbox", "Reject")];
-    let (hanging, tokens) = consume_gated(&service, None, &limits);
-    let supplier = supply(&service, None);
+    let granted = [Property::new("HoldGranted", true)];
+    let (_, id) = factory(&service).create_channel(&granted, &[]).unwrap();
+    let (hanging, tokens) = consume_gated(&service, Some(id), &limits);
+    let supplier = supply(&service, Some(id));
     let mut taken = 0;
     let refusal = loop {
         match supplier.publish(&event("s", taken, 0)) {
@@ -238,6 +241,69 @@ fn a_full_outbox_refuses_events_when_told_to() {
     }
     assert_eq!(hanging.numbers(taken as usize), (0..taken).collect::<Vec<_>>());
     await_count(&service, Counter::EventsRefused, 1);
+}
+
+/// With `MaxEventsPerConsumer` 1, `FullOutbox` `Hold` and an answer every 4 s, one consumer had all suppliers of its channel fall from 1,100
+/// events a second to 0.3.
+#[test]
+fn a_consumer_whose_narrow_limit_is_not_granted_holds_nobody_and_one_whose_is_paces_suppliers_without_loss() {
+    let service = start();
+    let narrow = [Property::new("MaxEventsPerConsumer", 1_i32), Property::new("FullOutbox", "Hold")];
+    let (hanging, tokens) = consume_gated(&service, None, &narrow);
+    let good = consume(&service, None);
+    let supplier = supply(&service, None);
+    for number in 0..100 {
+        supplier.publish(&event("s", number, 0)).unwrap();
+    }
+    assert_eq!(good.numbers(100), (0..100).collect::<Vec<_>>());
+    await_count(&service, Counter::DroppedOutboxFull, 98);
+    assert_eq!(service.counters().read(Counter::SuppliersHeld), 0);
+    // The one that was being pushed, and the newest.
+    (0..2).for_each(|_| tokens.send(()).unwrap());
+    assert_eq!(hanging.numbers(2), [0, 99]);
+
+    let (_, id) = factory(&service).create_channel(&[Property::new("HoldGranted", true)], &[]).unwrap();
+    let (hanging, tokens) = consume_gated(&service, Some(id), &narrow);
+    let good = consume(&service, Some(id));
+    let supplier = supply(&service, Some(id));
+    std::thread::scope(|scope| {
+        scope.spawn(|| (0..20).for_each(|number| supplier.publish(&event("s", number, 0)).unwrap()));
+        await_count(&service, Counter::SuppliersHeld, 1);
+        (0..20).for_each(|_| tokens.send(()).unwrap());
+    });
+    assert_eq!(hanging.numbers(20), (0..20).collect::<Vec<_>>());
+    assert_eq!(good.numbers(20), (0..20).collect::<Vec<_>>());
+    assert_eq!(service.counters().read(Counter::DroppedOutboxFull), 98);
+}
+
+/// It held the channel's suppliers for as long as it took an event now and then: `HoldTimeout` looked for no progress at all.
+#[test]
+fn a_consumer_that_takes_an_event_now_and_then_holds_others_for_its_budget_and_then_loses_events() {
+    let service = start();
+    let qos = [Property::new("MemoryBudget", 100_000_u64), Property::new("HoldTimeout", 2_000_000_u64)];
+    let (_, id) = factory(&service).create_channel(&qos, &[]).unwrap();
+    // It would be waited for without end: that is not for it to say.
+    let (hanging, tokens) = consume_gated(&service, Some(id), &[Property::new("HoldTimeout", 0_u64)]);
+    let good = consume(&service, Some(id));
+    let supplier = supply(&service, Some(id));
+    let read = |counter| service.counters().read(counter);
+    let count = std::thread::scope(|scope| {
+        let publishing = scope.spawn(|| {
+            let mut number = 0;
+            while read(Counter::DroppedWaitedOut) == 0 {
+                supplier.publish(&event("s", number, 0)).unwrap();
+                number += 1;
+            }
+            number
+        });
+        wait_until("suppliers to be held", || read(Counter::SuppliersHeld) > 0);
+        (0..3).for_each(|_| tokens.send(()).unwrap());
+        assert_eq!(hanging.numbers(3), [0, 1, 2]);
+        publishing.join().unwrap()
+    });
+    await_count(&service, Counter::ConsumersHoldSpent, 1);
+    assert_eq!((read(Counter::ConsumersGivenUp), read(Counter::ConsumersWaitedOut)), (0, 0));
+    assert_eq!(good.numbers(count as usize), (0..count).collect::<Vec<_>>());
 }
 
 #[test]

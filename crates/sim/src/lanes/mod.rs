@@ -124,6 +124,7 @@ impl Run {
             give_up_after: Some(Duration::ZERO),
             ..SettingsPatch::default()
         };
+        let patch = SettingsPatch { hold_granted: Some(true), ..patch };
         self.channel = self.hierarchy.create_channel(patch, limits)?;
         for _ in 0..self.random.usize(1..3) {
             self.create_pool(patch)?;

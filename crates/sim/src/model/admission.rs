@@ -2,7 +2,7 @@
 
 use engine::{
     Admission, ChannelId, DiscardPolicy, DiscardReason, DisconnectReason, FullOutbox, HeldBy, Mapping, Notice,
-    OrderPolicy, ProxyKey, ProxyState, Refusal, Side, Ticket,
+    OrderPolicy, OutboxSettings, ProxyKey, ProxyState, Refusal, Side, Ticket,
 };
 
 use super::filters::Says;
@@ -54,7 +54,7 @@ impl Model {
         for at in destinations {
             let (settings, outbox) = (self.settings(at), &self.outboxes[at]);
             if let Some(max) = settings.max_events_per_consumer
-                && settings.full_outbox == Some(FullOutbox::Reject)
+                && granted(&settings, true) == Some(FullOutbox::Reject)
                 && self.is_full(at)
             {
                 return Err(Refusal::OutboxFull { proxy: outbox.key, capacity_events: max.get() });
@@ -101,7 +101,9 @@ impl Model {
                 (outbox.holding, outbox.late, outbox.holding_since) = (true, true, self.now);
                 self.late += 1;
             }
-            if self.outboxes[at].holding {
+            let yet = self.held_yet(at);
+            if self.outboxes[at].holding && (self.outboxes[at].late || self.count_held(None, Reason::Outbox(at)) < yet)
+            {
                 reasons.push(Reason::Outbox(at));
                 self.outboxes[at].held_events += 1;
             }
@@ -114,7 +116,9 @@ impl Model {
         if let Some(hold) = hold {
             self.begin_hold(hold);
         }
-        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.channel == channel) {
+        let yet = self.held_for_room(channel);
+        let holds_one_more = self.count_held(Some(channel), Reason::Channel) < yet;
+        if let Some(hold) = self.holds.iter_mut().find(|hold| hold.channel == channel).filter(|_| holds_one_more) {
             reasons.push(Reason::Channel);
             hold.held_events += 1;
         }
@@ -161,7 +165,7 @@ impl Model {
     /// Makes place in a full outbox; says whether the arriving event goes in.
     pub(super) fn make_place(&mut self, at: usize, arriving: Waiting, doomed: &mut Vec<usize>) -> bool {
         let settings = self.settings(at);
-        let (policy, reason) = match settings.full_outbox.unwrap_or(FullOutbox::Discard) {
+        let (policy, reason) = match granted(&settings, true).unwrap_or(FullOutbox::Discard) {
             policy if policy != FullOutbox::Hold && !self.blocks(at) => (policy, DiscardReason::OutboxFull),
             _ if self.outboxes[at].waited_out.is_some() => (FullOutbox::Discard, DiscardReason::WaitedOut),
             _ => (FullOutbox::Hold, DiscardReason::OutboxFull),
@@ -176,7 +180,7 @@ impl Model {
             let by = Some(HeldBy::Consumer(self.outboxes[at].key));
             self.notices.push(Notice::SuppliersHeld { channel: self.outboxes[at].key.channel, by });
         }
-        self.note_full(at, policy);
+        self.note_full(at, policy, granted(&settings, true) != settings.full_outbox);
         self.outboxes[at].full_at_bound = true;
         if policy == FullOutbox::Hold {
             return true;
@@ -207,6 +211,10 @@ impl Model {
         if self.holds.iter().any(|hold| hold.channel == channel) {
             let (events, bytes, _) = self.usage(channel);
             let queue = max_queue.is_some_and(|max| events + 1 > 2 * max);
+            let is_one = |held: &Held| held.channel == channel && held.reasons.contains(&Reason::Channel);
+            if !self.tickets.iter().any(is_one) {
+                return Ok(None);
+            }
             return if queue || bytes + charge > 2 * budget { Err(refusal(queue)) } else { Ok(None) };
         }
         let mut passed = vec![];
@@ -234,12 +242,12 @@ impl Model {
             let hold = |by| Hold { channel, by, since: self.now, memory, queue, held_events: 0, look_at: None };
             let Some(at) = laggard else { return Ok(memory.then(|| hold(None))) };
             let unset = if memory { FullOutbox::Hold } else { FullOutbox::Discard };
-            let policy = self.settings(at).full_outbox.unwrap_or(unset);
+            let policy = granted(&self.settings(at), false).unwrap_or(unset);
             let holds = policy == FullOutbox::Hold || self.blocks(at);
             match policy {
                 _ if holds && self.outboxes[at].waited_out.is_none() => return Ok(Some(hold(Some(at)))),
                 FullOutbox::Reject => {
-                    self.note_full(at, FullOutbox::Reject);
+                    self.note_full(at, FullOutbox::Reject, false);
                     self.outboxes[at].full_as_laggard = true;
                     return Err(refusal(queue));
                 }
@@ -249,7 +257,7 @@ impl Model {
                 }
                 _ if self.outboxes[at].waiting.is_empty() => passed.push(at),
                 FullOutbox::Hold | FullOutbox::Discard => {
-                    self.note_full(at, FullOutbox::Discard);
+                    self.note_full(at, FullOutbox::Discard, false);
                     self.outboxes[at].full_as_laggard = true;
                     let reason = if memory { DiscardReason::MemorySpent } else { DiscardReason::QueueFull };
                     self.discard_one(at, if holds { DiscardReason::WaitedOut } else { reason });
@@ -270,7 +278,7 @@ impl Model {
         let by = hold.by.map(|at| HeldBy::Consumer(self.outboxes[at].key));
         self.notices.push(Notice::SuppliersHeld { channel: hold.channel, by });
         if let Some(at) = hold.by {
-            self.note_full(at, FullOutbox::Hold);
+            self.note_full(at, FullOutbox::Hold, false);
             self.outboxes[at].full_as_laggard = true;
         }
         if !self.pressed.iter().any(|(channel, _)| *channel == hold.channel) {
@@ -313,6 +321,44 @@ impl Model {
         self.tickets.retain(|held| !held.reasons.is_empty());
     }
 
+    /// How many events too many wait for a consumer, one that is about to come in included.
+    fn held_yet(&self, at: usize) -> usize {
+        let max = self.settings(at).max_events_per_consumer;
+        max.map_or(usize::MAX, |max| (self.outboxes[at].waiting.len() + 1).saturating_sub(max.get() as usize))
+    }
+
+    /// The same of a channel whose suppliers are held.
+    fn held_for_room(&self, channel: ChannelId) -> usize {
+        let Some(hold) = self.holds.iter().find(|hold| hold.channel == channel) else { return 0 };
+        let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { return 0 };
+        let (events, bytes, _) = self.usage(channel);
+        let mean = bytes / events.max(1);
+        let free_from = limits.memory_budget_bytes.saturating_sub(mean);
+        let by_memory = if hold.memory { bytes.saturating_sub(free_from).div_ceil(mean.max(1)) } else { 0 };
+        let max = limits.max_queue_length.filter(|_| hold.queue);
+        let by_queue = max.map_or(0, |max| (events + 1).saturating_sub(max.get().into()));
+        by_memory.max(by_queue).try_into().unwrap_or(usize::MAX)
+    }
+
+    fn count_held(&self, channel: Option<ChannelId>, reason: Reason) -> usize {
+        let is_one =
+            |held: &&Held| channel.is_none_or(|channel| held.channel == channel) && held.reasons.contains(&reason);
+        self.tickets.iter().filter(is_one).count()
+    }
+
+    /// Of those that are held for a reason, lets the first go on until so many are left.
+    fn release_but(&mut self, channel: Option<ChannelId>, reason: Reason, left: usize) {
+        let is_one =
+            |held: &Held| channel.is_none_or(|channel| held.channel == channel) && held.reasons.contains(&reason);
+        let count = self.tickets.iter().filter(|held| is_one(held)).count();
+        for held in self.tickets.iter_mut().filter(|held| is_one(held)).take(count.saturating_sub(left)) {
+            held.reasons.retain(|other| *other != reason);
+        }
+        let done = self.tickets.iter().filter(|held| held.reasons.is_empty());
+        self.released.extend(done.map(|held| held.ticket));
+        self.tickets.retain(|held| !held.reasons.is_empty());
+    }
+
     /// Asks of everything that is full or held whether it still is.
     pub(super) fn look_for_room(&mut self) {
         for at in self.present() {
@@ -325,11 +371,14 @@ impl Model {
             let goes_on = if self.outboxes[at].late {
                 self.exceeds_bound(at)
             } else {
-                let holds = settings.full_outbox == Some(FullOutbox::Hold) || self.blocks(at);
+                let holds = granted(&settings, true) == Some(FullOutbox::Hold) || self.blocks(at);
                 !has_room && holds && self.outboxes[at].waited_out.is_none()
             };
             if !goes_on {
                 self.end_outbox_hold(at);
+            } else if !self.outboxes[at].late {
+                // Those for whose events there is a place go on.
+                self.release_but(None, Reason::Outbox(at), self.held_yet(at));
             }
             if has_room && self.outboxes[at].full_at_bound {
                 self.outboxes[at].full_at_bound = false;
@@ -349,11 +398,14 @@ impl Model {
                 let has_room = (memory_has_room || !hold.memory) && (queue_has_room || !hold.queue);
                 let no_reason = hold.by.is_some_and(|at| {
                     let unset = if hold.memory { FullOutbox::Hold } else { FullOutbox::Discard };
-                    let holds = self.settings(at).full_outbox.unwrap_or(unset) == FullOutbox::Hold || self.blocks(at);
+                    let policy = granted(&self.settings(at), false).unwrap_or(unset);
+                    let holds = policy == FullOutbox::Hold || self.blocks(at);
                     !holds || self.outboxes[at].waited_out.is_some()
                 });
                 if has_room || no_reason {
                     self.end_hold(channel);
+                } else {
+                    self.release_but(Some(channel), Reason::Channel, self.held_for_room(channel));
                 }
             }
             if memory_has_room && queue_has_room {
@@ -368,12 +420,13 @@ impl Model {
         }
     }
 
-    pub(super) fn note_full(&mut self, at: usize, policy: FullOutbox) {
+    pub(super) fn note_full(&mut self, at: usize, policy: FullOutbox, not_granted: bool) {
         let (backlog_events, _, backlog_bytes) = self.backlog(at);
         let outbox = &mut self.outboxes[at];
         if !outbox.full_at_bound && !outbox.full_as_laggard {
             outbox.dropped_while_full = 0;
-            self.notices.push(Notice::OutboxFull { key: outbox.key, policy, backlog_events, backlog_bytes });
+            let key = outbox.key;
+            self.notices.push(Notice::OutboxFull { key, policy, not_granted, backlog_events, backlog_bytes });
         }
     }
 
@@ -384,4 +437,14 @@ impl Model {
             self.notices.push(Notice::OutboxRecovered { key: outbox.key, dropped });
         }
     }
+}
+
+/// What a consumer has done where there is no room, at its own bound or its channel's limits: what costs others is to be granted.
+fn granted(settings: &OutboxSettings, at_bound: bool) -> Option<FullOutbox> {
+    let costs_others = |policy: &FullOutbox| match policy {
+        FullOutbox::Hold => at_bound,
+        FullOutbox::Reject => true,
+        FullOutbox::Discard | FullOutbox::Disconnect => false,
+    };
+    settings.full_outbox.filter(|policy| !settings.own_bound || !costs_others(policy))
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use engine::{
-    AdminId, ChannelId, ChannelLimits, EventType, Operator, OrderPolicy, OutboxSettings, Peer, ProxyId, ProxyKey,
-    ProxyKind, ProxyState, Refusal, SettingsPatch, Side, Want,
+    AdminId, ChannelId, ChannelLimits, EventType, FullOutbox, Operator, OrderPolicy, OutboxSettings, Peer, ProxyId,
+    ProxyKey, ProxyKind, ProxyState, Refusal, SettingsPatch, Side, Want,
 };
 
 use super::filters::{Attached, Filter};
@@ -263,6 +263,8 @@ impl World {
         let is_sorted = matches!(order, OrderPolicy::Priority | OrderPolicy::Deadline);
         let max = nearest(&levels, |patch| patch.max_events_per_consumer, None);
         let most = max.map_or(64, |max| max.get() / 16).clamp(1, 64);
+        let above = [patch_of_nothing(), admin.patch, channel.patch];
+        let hold_granted = nearest(&above, |patch| patch.hold_granted, false);
         let window = if proxy.in_order && !is_sorted { u16::try_from(most).unwrap_or(64) } else { 1 };
         Ok(OutboxSettings {
             max_events_per_consumer: max,
@@ -283,6 +285,13 @@ impl World {
             connection_expiry: nearest(&levels, |patch| patch.connection_expiry, default.connection_expiry),
             latency_bound: nearest(&levels, |patch| patch.latency_bound, default.latency_bound),
             hold_timeout: levels.iter().find_map(|patch| patch.hold_timeout),
+            hold_granted,
+            own_bound: !hold_granted
+                && (proxy.patch.full_outbox.is_some() || proxy.patch.max_events_per_consumer.is_some()),
+            // Random scenarios set no budget: either holding is granted, or it may last for ever.
+            hold_budget: Duration::ZERO,
+            own_latency_bound: proxy.patch.latency_bound.is_some(),
+            spent_disconnects: above.iter().find_map(|patch| patch.full_outbox) == Some(FullOutbox::Disconnect),
             blocking: nearest(&levels, |patch| patch.blocking, default.blocking),
             backoff_min: nearest(&levels, |patch| patch.backoff_min, default.backoff_min),
             backoff_max: nearest(&levels, |patch| patch.backoff_max, default.backoff_max),

@@ -131,6 +131,7 @@ impl Run {
         let is_sorted = random.u32(..3) == 0;
         let order_policy = if is_sorted { Some(OrderPolicy::Priority) } else { None };
         let patch = SettingsPatch { order_policy, ..SettingsPatch::default() };
+        let patch = SettingsPatch { hold_granted: Some(true), ..patch };
         let channel = hierarchy.create_channel(patch, limits)?;
         let proxy =
             hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default())?;

@@ -333,7 +333,7 @@ fn what_a_lane_refuses_because_the_channel_is_gone_is_dropped_and_counted() {
 #[test]
 fn a_full_outbox_on_another_lane_holds_the_supplier_once_as_much_waits_for_that_lane() {
     for policy in [FullOutbox::Hold, FullOutbox::Reject] {
-        let (mut lanes, pool) = plain(&[1]);
+        let (mut lanes, pool) = Lanes::new(&[1], granted(), ChannelLimits::default());
         let patch = SettingsPatch { pool: pool.pool, ..SettingsPatch { full_outbox: Some(policy), ..max_events(4) } };
         let source = lanes.proxy(Side::Suppliers, SettingsPatch::default());
         let consumer = lanes.proxy(Side::Consumers, patch);

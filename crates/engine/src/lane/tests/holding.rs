@@ -74,7 +74,7 @@ fn who_takes_an_event_now_and_then_is_waited_for_and_whoever_does_not_is_not() {
 fn the_same_holds_for_one_that_is_full_and_its_own_hold_timeout_counts() {
     let hold = SettingsPatch { hold_timeout: Some(seconds(5)), ..full(FullOutbox::Hold) };
     let patch = SettingsPatch { max_events_per_consumer: max_events(1).max_events_per_consumer, ..hold };
-    let mut rig = Rig::plain();
+    let mut rig = Rig::new(granted(), ChannelLimits::default());
     let consumer = rig.consumer(patch);
     rig.fill();
     rig.advance(seconds(5));
@@ -165,7 +165,7 @@ fn a_persistent_consumer_that_holds_suppliers_for_its_hold_timeout_stays_and_los
 fn the_same_holds_for_a_persistent_one_that_is_full_and_for_several_at_once() {
     let patch = SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..max_events(2) };
     let patch = SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..patch };
-    let mut rig = Rig::plain();
+    let mut rig = Rig::new(granted(), ChannelLimits::default());
     let consumers = [rig.consumer(patch), rig.consumer(patch)];
     let ticket = rig.fill();
     rig.advance(seconds(30));

@@ -122,6 +122,7 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
     for policy in [FullOutbox::Discard, FullOutbox::Reject] {
         let mut rig = Rig::overflowing(20_000, 20_000);
         let mut shelf = Shelf::default();
+        rig.hierarchy.set_channel_settings(rig.channel, granted()).unwrap();
         let sleeper = rig.consumer(full(policy));
         rig.suspended(sleeper, true);
         let mut refused = 0;

@@ -102,7 +102,7 @@ fn late(rig: &mut Rig) -> (OutboxId, u32) {
 /// They went on when the event that was late had been sent, and the outbox grew beyond its bound.
 #[test]
 fn where_a_late_consumer_is_full_too_suppliers_wait_for_room() {
-    let mut rig = Rig::plain();
+    let mut rig = Rig::new(granted(), ChannelLimits::default());
     rig.consumer(SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..bounded_for_two() });
     let (outbox, serial) = late(&mut rig);
     let tickets = [ticket(rig.publish(3)), ticket(rig.publish(4))];
@@ -110,9 +110,11 @@ fn where_a_late_consumer_is_full_too_suppliers_wait_for_room() {
     assert!(rig.notices().contains(&Notice::SuppliersHeld { channel: rig.channel, by }));
     rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, rig.now);
     assert_eq!(rig.answer(Outcome::Delivered), Some(2));
-    assert_eq!(rig.lane.poll_release(), None, "two wait, and are too many");
-    rig.poll().unwrap();
-    assert_eq!([rig.lane.poll_release(), rig.lane.poll_release()], tickets.map(Some));
+    for ticket in tickets {
+        assert_eq!([rig.lane.poll_release(), rig.lane.poll_release()], [Some(ticket), None], "a place for each");
+        rig.poll();
+        rig.answer(Outcome::Delivered);
+    }
 }
 
 #[test]

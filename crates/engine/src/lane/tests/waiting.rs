@@ -399,7 +399,7 @@ fn an_event_that_waits_for_its_start_time_counts_and_expires_like_any_other() {
 
 #[test]
 fn suppliers_are_let_go_when_expiry_makes_room() {
-    let mut rig = Rig::plain();
+    let mut rig = Rig::new(granted(), ChannelLimits::default());
     let patch = SettingsPatch { full_outbox: Some(FullOutbox::Hold), ..max_events(1) };
     let key = rig.consumer(patch);
     rig.publish(0);

@@ -1,0 +1,262 @@
+//! What one consumer may hold others: its `hold_budget` of time in any ten minutes, however it takes events meanwhile.
+//!
+//! The budget is spent while suppliers wait because of the consumer and another consumer of an event that is held has taken all that it
+//! got. Of the other consumers of an event the one with the smallest backlog is looked at. Several consumers that hold the same suppliers
+//! each spend theirs. Where nobody else could go on, as where the only consumer is slow, nothing is spent.
+//!
+//! When the budget is spent the consumer is disconnected, or suppliers do not wait for it: what there is no room for is dropped for it
+//! until it takes something and half of the budget is there again.
+
+use core::time::Duration;
+
+use super::channel::{ELSEWHERE, Whose};
+use super::queue::Entry;
+use super::suppliers::Supplier;
+use super::{Lane, Outbox};
+use crate::{DiscardReason, DisconnectReason, Notice, ProxyId, Time};
+
+const MINUTE_NANOS: u64 = 60_000_000_000;
+/// Ten minutes, and the one that has begun.
+const MINUTES: usize = 11;
+/// A budget is looked at no more often, so that another consumer that is busy at the moment does not have it looked at all the time.
+const LOOK_AT_LEAST: Duration = Duration::from_millis(10);
+
+/// Time that was spent in each of the last minutes, in nanoseconds. What began in an earlier minute counts in the one in which it ended.
+#[derive(Debug, Default)]
+pub(super) struct Spent {
+    nanos: [u64; MINUTES],
+    minute: u64,
+}
+
+impl Spent {
+    fn of_minute(&mut self, minute: u64) -> Option<&mut u64> {
+        self.nanos.get_mut(usize::try_from(minute % MINUTES as u64).ok()?)
+    }
+
+    /// Forgets what was spent more than ten minutes ago.
+    fn roll(&mut self, now: Time) {
+        let minute = now.0 / MINUTE_NANOS;
+        let passed = minute.saturating_sub(self.minute);
+        for past in 1..=passed.min(MINUTES as u64) {
+            if let Some(nanos) = self.of_minute(self.minute + past) {
+                *nanos = 0;
+            }
+        }
+        self.minute = self.minute.max(minute);
+    }
+
+    fn add(&mut self, time: Duration, now: Time) {
+        self.roll(now);
+        if let Some(nanos) = self.of_minute(self.minute) {
+            *nanos = nanos.saturating_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// What was spent in the last ten minutes, and at most one more.
+    fn total(&mut self, now: Time) -> Duration {
+        self.roll(now);
+        Duration::from_nanos(self.nanos.iter().fold(0, |sum, nanos| sum.saturating_add(*nanos)))
+    }
+}
+
+/// Suppliers that wait because of a consumer while others could go on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Charging {
+    /// Up to when it is charged.
+    since: Time,
+    /// When the budget may be spent.
+    due: Time,
+    /// The slot of the other consumer; [`ELSEWHERE`] of those on other lanes.
+    other: u32,
+}
+
+impl Outbox {
+    /// When its budget may be spent; [`Entry::NEVER`] if it is not being spent.
+    pub(super) fn budget_due(&self) -> Time {
+        self.hold.charging.map_or(Entry::NEVER, |charging| charging.due)
+    }
+
+    /// Whether suppliers that wait because of it are charged to it.
+    fn is_charged(&self) -> bool {
+        let settings = &self.terms.settings;
+        let is_own = !self.hold.is_late || settings.own_latency_bound;
+        let is_bridge = self.bridge.is_some();
+        !settings.hold_budget.is_zero() && !self.dead && !is_bridge && self.hold.waited_out.is_none() && is_own
+    }
+
+    /// What is left of its budget.
+    fn budget_left(&mut self, now: Time) -> Duration {
+        self.terms.settings.hold_budget.saturating_sub(self.hold.spent.total(now))
+    }
+
+    /// Since when it has had nothing to take, if it takes what it gets.
+    fn idle_since(&self) -> Option<Time> {
+        let takes = !self.dead && !self.suspended && self.trouble.failures == 0 && self.catch_up.is_none();
+        (takes && self.backlog() == 0 && self.elsewhere.events == 0).then_some(self.flight.answered_at)
+    }
+}
+
+impl Lane {
+    /// Charges those for whom the suppliers of an event are held, if the event is for others as well. Called when it is in.
+    #[cold]
+    pub(super) fn charge_holders(&mut self, supplier: &Supplier) {
+        let (channel, whose) = (supplier.channel, supplier.whose());
+        let mut holders = core::mem::take(&mut self.space.holders);
+        let laggard = self.channels.get(channel).and_then(|state| state.room(whose).hold?.by);
+        if let Some((slot, _)) = laggard.filter(|(slot, _)| !holders.contains(slot)) {
+            holders.push(slot);
+        }
+        let least = self.least_backlogs(supplier);
+        for slot in holders.drain(..) {
+            let other = least.into_iter().flatten().find(|other| *other != slot);
+            let is_elsewhere = || supplier.handed_over && self.has_consumers_elsewhere(channel);
+            if let Some(other) = other.or_else(|| is_elsewhere().then_some(ELSEWHERE)) {
+                self.begin_charge(slot, other);
+            }
+        }
+        self.space.holders = holders;
+    }
+
+    /// The two with the smallest backlogs of those that an event has gone to.
+    fn least_backlogs(&self, supplier: &Supplier) -> [Option<u32>; 2] {
+        let bridged = if supplier.parted { &self.space.bridged[..] } else { &[] };
+        let slots = self.space.filters.chosen.iter().map(|chosen| chosen.slot).chain(bridged.iter().copied());
+        let mut least: [Option<(u64, ProxyId, u32)>; 2] = [None, None];
+        for slot in slots {
+            let Some(outbox) = self.outboxes.get(slot).filter(|outbox| !outbox.dead) else { continue };
+            let this = (outbox.backlog() as u64 + outbox.elsewhere.events, outbox.key.proxy, slot);
+            let [first, second] = least;
+            if first.is_none_or(|first| this < first) {
+                least = [Some(this), first];
+            } else if second.is_none_or(|second| this < second) {
+                least = [first, Some(this)];
+            }
+        }
+        least.map(|found| found.map(|(.., slot)| slot))
+    }
+
+    /// Whether other lanes have consumers of a channel.
+    fn has_consumers_elsewhere(&self, channel: u32) -> bool {
+        self.channels.get(channel).is_some_and(|state| state.members.contains(&ELSEWHERE))
+    }
+
+    fn begin_charge(&mut self, slot: u32, other: u32) {
+        let now = self.now;
+        let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.is_charged()) else { return };
+        let left = outbox.budget_left(now).max(LOOK_AT_LEAST);
+        match &mut outbox.hold.charging {
+            Some(charging) => charging.other = other,
+            None => {
+                outbox.hold.charging = Some(Charging { since: now, due: now + left, other });
+                outbox.look_at(now + left, &mut self.agenda.timers);
+                let channel = outbox.channel;
+                if let Some(state) = self.channels.get_mut(channel) {
+                    state.charged.push(slot);
+                }
+            }
+        }
+    }
+
+    /// Charges consumers of a channel for the time until now, before others of them get something to take.
+    #[cold]
+    pub(super) fn charge_until_now(&mut self, channel: u32) {
+        for index in 0.. {
+            let slot = self.channels.get(channel).and_then(|state| state.charged.get(index).copied());
+            let Some(slot) = slot else { break };
+            self.charge(slot);
+        }
+    }
+
+    /// Charges a consumer for the time until now, if another has had nothing to take.
+    pub(super) fn charge(&mut self, slot: u32) {
+        let now = self.now;
+        let Some(Charging { since, other, .. }) = self.outboxes.get(slot).and_then(|outbox| outbox.hold.charging)
+        else {
+            return;
+        };
+        let idle_since = match other {
+            ELSEWHERE => Some(since),
+            other => self.outboxes.get(other).and_then(Outbox::idle_since),
+        };
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        if let Some(idle_since) = idle_since {
+            outbox.hold.spent.add(now.since(since.max(idle_since)), now);
+        }
+        let left = outbox.budget_left(now);
+        let due = if left.is_zero() { now } else { now + left.max(LOOK_AT_LEAST) };
+        outbox.hold.charging = Some(Charging { since: now, due, other });
+    }
+
+    /// Suppliers do not wait because of a consumer for one reason: if they do for none, it is not charged any more.
+    pub(super) fn end_charge(&mut self, slot: u32) {
+        self.charge(slot);
+        let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| outbox.hold.charging.is_some()) else { return };
+        let Some(state) = self.channels.get_mut(outbox.channel) else { return };
+        let is_laggard = Whose::ALL.into_iter().filter_map(|whose| state.room(whose).hold).any(|hold| hold.is_by(slot));
+        if is_laggard || outbox.hold.holding {
+            return;
+        }
+        outbox.hold.charging = None;
+        state.charged.retain(|charged| *charged != slot);
+        if outbox.budget_left(self.now).is_zero() && !outbox.terms.settings.spent_disconnects {
+            self.note_spent(slot);
+        }
+    }
+
+    /// Notes that a budget is spent: suppliers do not wait for the consumer any more.
+    fn note_spent(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get_mut(slot).filter(|outbox| !outbox.dead && !outbox.hold.is_spent) else {
+            return;
+        };
+        outbox.hold.is_spent = true;
+        if outbox.hold.waited_out.is_none() {
+            outbox.hold.waited_out = Some(outbox.tally.discards.of(DiscardReason::WaitedOut));
+            let (key, held_for) = (outbox.key, outbox.terms.settings.hold_budget);
+            self.news.notices.push_back(Notice::HoldSpent { key, held_for });
+        }
+    }
+
+    /// Disconnects a consumer whose budget is spent, or has it lose what there is no room for.
+    pub(super) fn look_at_budget(&mut self, slot: u32) {
+        if self.outboxes.get(slot).is_none_or(|outbox| outbox.budget_due() > self.now) {
+            return;
+        }
+        self.charge(slot);
+        let now = self.now;
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        if !outbox.budget_left(now).is_zero() {
+            return;
+        }
+        let held_for = outbox.terms.settings.hold_budget;
+        if outbox.terms.settings.spent_disconnects {
+            return self.disconnect(slot, DisconnectReason::HoldSpent { held_for });
+        }
+        self.note_spent(slot);
+        self.go_on_without(slot);
+    }
+
+    /// Whether a consumer's budget is spent, and less than half of it is there again.
+    pub(super) fn is_spent(&mut self, slot: u32) -> bool {
+        let now = self.now;
+        self.outboxes.get_mut(slot).is_some_and(|outbox| {
+            let budget = outbox.terms.settings.hold_budget;
+            outbox.hold.is_spent && !budget.is_zero() && outbox.budget_left(now) < budget / 2
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_spent_more_than_ten_minutes_ago_is_forgotten_and_nothing_sooner() {
+        let at = |seconds: u64| Time(seconds * 1_000_000_000);
+        let mut spent = Spent::default();
+        spent.add(Duration::from_secs(20), at(59));
+        spent.add(Duration::from_secs(5), at(300));
+        assert_eq!(spent.total(at(659)), Duration::from_secs(25));
+        assert_eq!(spent.total(at(660)), Duration::from_secs(5));
+        assert_eq!(spent.total(at(86_400)), Duration::ZERO);
+    }
+}
