@@ -332,15 +332,19 @@ impl Door {
             pull_consumers: idle::Callers::default(),
             time: Time::default(),
         };
-        match door.hierarchy.create_channel(delivery, limits) {
+        door.make_default_channel();
+        door
+    }
+
+    fn make_default_channel(&mut self) {
+        match self.hierarchy.create_channel(self.delivery, self.limits) {
             Ok(channel) => {
-                let _ = door.set_default_operator(channel);
-                let objects = door.random.u32(1..);
-                door.nonces.insert(channel, Nonces { own: 0, objects });
+                let _ = self.set_default_operator(channel);
+                let objects = self.random.u32(1..);
+                self.nonces.insert(channel, Nonces { own: 0, objects });
             }
             Err(refusal) => log::error!(target: "campanile::corba", "there is no default channel: {refusal}"),
         }
-        door
     }
 
     /// Executes a request and writes its results to `reply`, which stands where the body of the reply begins.

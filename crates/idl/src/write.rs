@@ -107,6 +107,9 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_')
 }
 
+/// The keys of named types.
+type Keys = BTreeSet<(String, String)>;
+
 /// What distinguishes a named type from others. A sender may leave out names, and ids of some kinds.
 fn key(of: TypeRef<'_>) -> (String, String) {
     (of.id().to_owned(), if of.id().is_empty() { of.name().to_owned() } else { String::new() })
@@ -148,7 +151,7 @@ fn parts(of: TypeRef<'_>) -> Vec<TypeRef<'_>> {
 }
 
 /// The named types that a type is made of and itself, each behind those that it needs, as far as that is possible.
-fn definitions<'t>(root: TypeRef<'t>, met: &mut BTreeSet<(String, String)>, found: &mut Vec<Definition<'t>>) {
+fn definitions<'t>(root: TypeRef<'t>, met: &mut Keys, found: &mut Vec<Definition<'t>>) {
     // Each entry says whether what the type is made of has been looked at, and in how many nameless types it lies.
     let mut open = Vec::from([(root, false, 0_usize)]);
     while let Some((at, is_complete, nesting)) = open.pop() {
@@ -246,7 +249,7 @@ impl Writer {
         f: &mut fmt::Formatter<'_>,
         indent: usize,
         definition: &Definition<'_>,
-        (begun, defined): (&mut BTreeSet<(String, String)>, &BTreeSet<(String, String)>),
+        (begun, defined): (&mut Keys, &Keys),
     ) -> fmt::Result {
         let mut inner = definition.of.content().filter(|_| definition.of.kind() == Kind::Alias);
         while let Some(of) = inner.filter(|of| matches!(of.kind(), Kind::Sequence | Kind::Array)) {

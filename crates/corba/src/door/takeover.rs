@@ -426,5 +426,8 @@ struct MeantFilter {
     reference: String,
     grammar: String,
     default: Option<String>,
-    constraints: Vec<(Vec<(String, String)>, String, Option<String>)>,
+    constraints: Vec<MeantConstraint>,
 }
+
+/// The event types of a constraint, its expression, and the value of one in a mapping filter.
+type MeantConstraint = (Vec<(String, String)>, String, Option<String>);

@@ -60,6 +60,7 @@ fn never(nanoseconds: u64) -> Option<Duration> {
 }
 
 /// A level's settings, with its own pool, and without properties that are unknown.
+#[expect(clippy::too_many_lines, reason = "a line for each property")]
 pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Settings {
     let SettingsPatch {
         max_events_per_consumer,
@@ -135,6 +136,7 @@ pub(super) fn settings_to(patch: &SettingsPatch, pool: Option<&Pool>) -> t::Sett
 }
 
 /// The same the other way. The pool is to be made.
+#[expect(clippy::too_many_lines, reason = "a line for each property")]
 pub(super) fn settings_from(settings: &t::Settings) -> (SettingsPatch, Option<Pool>) {
     let t::Settings {
         max_events_per_consumer,
