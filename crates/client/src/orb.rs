@@ -210,7 +210,12 @@ impl Orb {
     /// As [`resolve`](Self::resolve).
     pub fn resolve_service(&self, text: &str) -> Result<ObjectRef, InvokeError> {
         let text = text.trim();
-        if is_url(text) || text.starts_with(FILE) || Path::new(text).exists() || text.contains(['/', '\\']) || text.is_empty() {
+        if is_url(text)
+            || text.starts_with(FILE)
+            || Path::new(text).exists()
+            || text.contains(['/', '\\'])
+            || text.is_empty()
+        {
             return self.resolve(text);
         }
         self.resolve_at(text, "NotificationService").map_err(|_| {

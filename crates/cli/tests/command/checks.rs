@@ -204,7 +204,8 @@ fn doctor_asks_the_object_at_each_address_and_says_which_answers() {
         let findings = told["findings"].as_array().unwrap().clone();
         let of = |name: &str| -> Vec<(String, String)> {
             let named = findings.iter().filter(|finding| finding["name"] == name);
-            let both = |finding: &serde_json::Value| ["state", "found"].map(|key| finding[key].as_str().unwrap().to_owned());
+            let both =
+                |finding: &serde_json::Value| ["state", "found"].map(|key| finding[key].as_str().unwrap().to_owned());
             named.map(both).map(|[state, found]| (state, found)).collect()
         };
         (output.status.code(), of("connection"), of("object"), of("type"))

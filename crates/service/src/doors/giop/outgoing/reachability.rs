@@ -132,11 +132,16 @@ mod tests {
     fn a_profile_that_does_not_take_what_was_made_for_the_first_is_passed_over() {
         let mut utf8 = profile(Version::V1_2, "utf8", &[]);
         if let Profile::Iiop(profile) = &mut utf8 {
-            let sets = CodeSetInfo { char_native: 0x0501_0001, char_conversions: Vec::new(), ..CodeSetInfo::campanile() };
+            let sets =
+                CodeSetInfo { char_native: 0x0501_0001, char_conversions: Vec::new(), ..CodeSetInfo::campanile() };
             profile.components.push(sets.to_component());
         }
-        let profiles =
-            vec![profile(Version::V1_1, "a", &[]), profile(Version::V1_0, "old", &[]), profile(Version::V1_2, "b", &[]), utf8];
+        let profiles = vec![
+            profile(Version::V1_1, "a", &[]),
+            profile(Version::V1_0, "old", &[]),
+            profile(Version::V1_2, "b", &[]),
+            utf8,
+        ];
         let (all, left_out) = Target::all(&Ior { type_id: String::new(), profiles });
         let seen: Vec<_> = all.iter().map(|target| (target.host.as_str(), target.version)).collect();
         assert_eq!((seen, left_out), (vec![("a", Version::V1_1), ("b", Version::V1_1)], 0));
