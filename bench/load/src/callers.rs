@@ -120,7 +120,7 @@ impl Callers {
             Err(source) => return Err(BenchError::Io { doing: "reading from a contender", source }),
         }
         let at = clock::now();
-        while let Some(message) = wire::next_request(self.name, requests, inbound)? {
+        while let Some(message) = wire::next_request(self.name, requests, inbound, stream)? {
             let request = take_events(self.name, &message, &mut |payload| take(payload, at))?;
             if answers && request.response != Response::None {
                 wire::write_reply(&mut self.replies, &message.header, request.request_id);

@@ -9,7 +9,8 @@ use giop::cdr::{CharSet, Endian, ReadError, Reader, Version};
 use giop::connection::{Closed, Connection, Event};
 use giop::framing::{Inbound, Message};
 use giop::message::{
-    Header, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, begin_reply, begin_request,
+    Header, LocateStatus, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response, begin_reply, begin_request,
+    locate_reply,
 };
 use giop::recode::skip_any;
 use giop::typecode::Work;
@@ -401,18 +402,35 @@ pub fn write_answer(buffer: &mut Vec<u8>, header: &Header, request: &Request<'_>
     open.finish(buffer);
 }
 
-/// The next request of a contender on a consumer's connection, if it is there; none behind a farewell, as its end follows.
+/// The next request of a contender on a consumer's connection, if it is there; none behind a farewell, as its end follows. A
+/// `LocateRequest`, by which a contender finds out whether GIOP is spoken here before it sends anything else, is answered.
 #[inline]
 pub fn next_request<'a>(
     contender: &str,
     connection: &mut Connection<Infallible>,
     inbound: &'a mut Inbound,
+    stream: &mut impl std::io::Write,
 ) -> Result<Option<Message<'a>>, BenchError> {
     match connection.poll(inbound) {
+        Some(Event::Locate { message, request }) => {
+            answer_locate(stream, &message.header, request.request_id)
+                .map_err(BenchError::io("answering a contender"))?;
+            Ok(None)
+        }
         Some(Event::Request(message)) => Ok(Some(message)),
         None | Some(Event::Closed(Closed::Orderly)) => Ok(None),
         Some(other) => Err(broken(contender, format!("sent what no consumer expects: {other:?}"))),
     }
+}
+
+/// Answers a `LocateRequest`.
+///
+/// # Errors
+/// The answer cannot be written.
+pub fn answer_locate(stream: &mut impl std::io::Write, header: &Header, request_id: u32) -> std::io::Result<()> {
+    let mut reply = Vec::new();
+    locate_reply(&mut reply, header.version, header.endian, request_id, LocateStatus::UnknownObject);
+    stream.write_all(&reply)
 }
 
 /// The next reply of a contender to a push or a pull, if it is there, which says that all went well.

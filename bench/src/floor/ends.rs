@@ -258,7 +258,12 @@ impl Consumer {
     /// such message.
     fn answer(&mut self, at: u64, arrivals: &mut Arrivals) -> Result<Option<Option<Stamp>>, BenchError> {
         let contender = self.connection.contender;
-        let message = wire::next_request(contender, &mut self.requests, &mut self.connection.inbound)?;
+        let message = wire::next_request(
+            contender,
+            &mut self.requests,
+            &mut self.connection.inbound,
+            &mut self.connection.stream,
+        )?;
         let Some(message) = message else { return Ok(None) };
         let mut stamp = None;
         let request = wire::read_push(message.bytes, &message.header, &mut |payload| stamp = Stamp::read(payload))

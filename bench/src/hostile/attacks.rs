@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
 use giop::cdr::{CharSet, Endian, Version, Writer};
-use giop::message::{ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
+use giop::message::{LocateRequest, ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
 
 use load::callers::Callers;
 
@@ -536,10 +536,15 @@ fn forwards(scene: &mut Scene) -> Result<()> {
 fn accept(scene: &Scene, listener: &std::net::TcpListener) -> Result<TcpStream> {
     loop {
         match listener.accept() {
-            Ok((stream, _)) => {
+            Ok((mut stream, _)) => {
                 stream.set_nonblocking(false)?;
                 stream.set_read_timeout(Some(std::time::Duration::from_millis(500)))?;
                 stream.set_write_timeout(Some(std::time::Duration::from_millis(100)))?;
+                // The service asks first whether GIOP is spoken there.
+                let (header, bytes) = read_message(&mut stream)?;
+                if let Ok(locate) = LocateRequest::parse(&bytes, &header) {
+                    wire::answer_locate(&mut stream, &header, locate.request_id)?;
+                }
                 return Ok(stream);
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock && scene.goes_on() => {

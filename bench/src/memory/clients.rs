@@ -8,7 +8,7 @@ use client::notify::{ClientType, ConsumerAdmin, StructuredProxyPushSupplier};
 use client::{ObjectRef, Orb, OrbOptions};
 use giop::cdr::Version;
 use giop::ior::{CodeSetInfo, IiopProfile, Ior};
-use giop::message::{Header, Request};
+use giop::message::{Header, LocateRequest, MessageKind, Request};
 
 use crate::campanile::{Channel, NAME, listen, setup};
 use crate::wire::{self, PushMessage};
@@ -107,6 +107,11 @@ impl Client {
             read_message(stream, &mut message)?;
             let bad = |what: &dyn std::fmt::Display| std::io::Error::other(what.to_string());
             let header = Header::parse(&message).map_err(|error| bad(&error))?;
+            if header.kind == MessageKind::LocateRequest {
+                let locate = LocateRequest::parse(&message, &header).map_err(|error| bad(&error))?;
+                wire::answer_locate(stream, &header, locate.request_id)?;
+                continue;
+            }
             let request = Request::parse(&message, &header).map_err(|error| bad(&error))?;
             taken += usize::from(request.operation == PUSH);
             answer.clear();

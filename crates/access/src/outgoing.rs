@@ -7,17 +7,26 @@ use core::net::{IpAddr, SocketAddr};
 
 use crate::{AddressRange, AddressRanges};
 
+/// Where the client is for which an address is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum CalledFor {
+    /// On this machine, where it could connect to the machine's addresses itself; or it is the service itself.
+    Local,
+    /// On another machine.
+    Foreign,
+}
+
 /// The addresses at which clients are called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OutgoingPolicy {
-    /// All but link-local ones where none are named.
+    /// All but link-local ones, and for foreign clients all but this machine's, where none are named.
     allow: Option<AddressRanges>,
     /// Where the service listens itself for others than CORBA's clients.
     own: Vec<SocketAddr>,
 }
 
 impl OutgoingPolicy {
-    /// These, or all but link-local ones.
+    /// These, or all but link-local ones and, for clients on other machines, this machine's.
     #[must_use]
     pub const fn new(allow: Option<AddressRanges>) -> Self {
         Self { allow, own: Vec::new() }
@@ -30,14 +39,20 @@ impl OutgoingPolicy {
         self
     }
 
-    /// Why nobody is called at an address, if that is so. `is_here` says whether an address is this host's, and is asked only where the
-    /// port is one of the service's own.
+    /// Why nobody is called at an address, if that is so. `is_here` says whether an address is this host's, and is asked only where that
+    /// matters.
     #[must_use]
-    pub fn refuses(&self, address: SocketAddr, is_here: impl Fn(IpAddr) -> bool) -> Option<&'static str> {
+    pub fn refuses(
+        &self,
+        address: SocketAddr,
+        called_for: CalledFor,
+        is_here: impl Fn(IpAddr) -> bool,
+    ) -> Option<&'static str> {
         let ip = address.ip().to_canonical();
         // Another program may have the same port at another address of this host. No address is the loopback one to who connects.
+        let is_of_machine = || ip.is_loopback() || ip.is_unspecified() || is_here(ip);
         let leads_to = |own: IpAddr| match own {
-            own if own.is_unspecified() => ip.is_loopback() || ip.is_unspecified() || is_here(ip),
+            own if own.is_unspecified() => is_of_machine(),
             own => own == ip || ip.is_unspecified() && own.is_loopback(),
         };
         let is_own = |own: &SocketAddr| own.port() == address.port() && leads_to(own.ip().to_canonical());
@@ -48,6 +63,9 @@ impl OutgoingPolicy {
             Some(allow) if allow.has(ip) => None,
             Some(_) => Some("outgoing.allow does not have its address"),
             None if is_link_local(ip) => Some("its address is link-local, and outgoing.allow does not name it"),
+            None if called_for == CalledFor::Foreign && is_of_machine() => {
+                Some("it is an address of this machine, the client is on another, and outgoing.allow does not name it")
+            }
             None => None,
         }
     }
@@ -67,7 +85,7 @@ mod tests {
         let own = ["0.0.0.0:8080", "10.0.0.5:2810", "127.0.0.1:2811"].map(|own| own.parse().unwrap());
         let policy = OutgoingPolicy::new(None).but(own);
         let is_here = |ip: IpAddr| ip == IpAddr::from([10, 0, 0, 9]);
-        let refuses = |address: &str| policy.refuses(address.parse().unwrap(), is_here).is_some();
+        let refuses = |address: &str| policy.refuses(address.parse().unwrap(), CalledFor::Local, is_here).is_some();
         for refused in [
             "169.254.169.254:80",
             "[fe80::1]:80",
@@ -102,8 +120,36 @@ mod tests {
         }
         let policy =
             OutgoingPolicy::new(Some(AddressRanges::parse(["10.0.0.0/8", "169.254.0.0/16"]).unwrap())).but(own);
-        let refuses = |address: &str| policy.refuses(address.parse().unwrap(), is_here).is_some();
+        let refuses = |address: &str| policy.refuses(address.parse().unwrap(), CalledFor::Local, is_here).is_some();
         assert!(!refuses("10.1.1.1:80") && !refuses("169.254.1.1:80"));
         assert!(refuses("127.0.0.1:80") && refuses("11.0.0.1:80") && refuses("10.0.0.9:8080"));
+    }
+
+    /// Any client could have the service connect to what listens on its machine for local programs only, and say chosen octets there.
+    #[test]
+    fn for_a_client_on_another_machine_no_address_of_this_one_is_called_unless_it_is_named() {
+        let is_here = |ip: IpAddr| ip == IpAddr::from([10, 0, 0, 9]);
+        let refuses = |policy: &OutgoingPolicy, address: &str, called_for| {
+            policy.refuses(address.parse().unwrap(), called_for, is_here).is_some()
+        };
+        let policy = OutgoingPolicy::new(None);
+        for own in [
+            "127.0.0.1:6379",
+            "127.200.0.1:6379",
+            "[::1]:6379",
+            "0.0.0.0:6379",
+            "[::]:6379",
+            "10.0.0.9:6379",
+            "[::ffff:127.0.0.1]:6379",
+            "[::ffff:10.0.0.9]:6379",
+            "[::ffff:0.0.0.0]:6379",
+        ] {
+            assert!(refuses(&policy, own, CalledFor::Foreign), "{own}");
+            assert!(!refuses(&policy, own, CalledFor::Local), "{own}");
+        }
+        assert!(!refuses(&policy, "10.0.0.8:6379", CalledFor::Foreign));
+        let named = OutgoingPolicy::new(Some(AddressRanges::parse(["127.0.0.1"]).unwrap()));
+        assert!(!refuses(&named, "127.0.0.1:6379", CalledFor::Foreign));
+        assert!(refuses(&named, "127.0.0.2:6379", CalledFor::Foreign));
     }
 }

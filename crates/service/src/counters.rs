@@ -132,6 +132,8 @@ counters! {
     AuditLeftOut = "audit_left_out",
     /// Times that a client was not called because of the address at which it is (`outgoing.allow`).
     OutgoingRefused = "outgoing_refused",
+    /// Connections given up because what listens at a client's address does not speak GIOP.
+    NotGiop = "outgoing_not_giop",
     /// Times that another address of a reference was tried because one could not be reached.
     AlternativeAddresses = "outgoing_alternatives",
     /// Addresses of references that were not tried because a reference had too many.

@@ -594,7 +594,7 @@ fn guard(
     remarks: &mut Vec<String>,
 ) -> Result<(), StartError> {
     door.set_access(config.access_rules()?, accounts);
-    door.set_outgoing(Arc::clone(policy));
+    door.set_outgoing(Arc::clone(policy), net::is_here);
     for remark in config.access_remarks() {
         log::warn!("{remark}");
         remarks.push(remark);

@@ -16,7 +16,7 @@ pub use self::operators::Forbidden;
 use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
-use access::{Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
+use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
 use accounts::{Account, Accounts, CertifiedName};
 use engine::{ChannelId, EventType, Owner, Permitted, ProxyKey, ProxyState, Side};
 use giop::ior::{IiopProfile, Ior};
@@ -117,6 +117,8 @@ pub(super) struct Guard {
     acts: VecDeque<Act>,
     /// Where nobody is called.
     outgoing: Arc<OutgoingPolicy>,
+    /// Whether an address is this machine's.
+    is_here: Option<fn(IpAddr) -> bool>,
     /// The rules, or the names of channels, are others than those published.
     has_changed: bool,
 }
@@ -238,17 +240,25 @@ impl Door {
     }
 
     /// Nobody is called at addresses that this refuses: who connects with a reference that names one is told so.
-    pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>) {
+    /// `is_here` says whether an address is this machine's.
+    pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>, is_here: fn(IpAddr) -> bool) {
         self.guard.outgoing = policy;
+        self.guard.is_here = Some(is_here);
     }
 
     /// Refuses a client all of whose addresses are such that nobody is called there. Of a reference that has others, too, such an
     /// address is passed over; where a reference has a name, that is found out when it is called.
     pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
         let here = self.settings.host.parse::<IpAddr>().ok();
+        let is_here = |ip: IpAddr| Some(ip) == here || self.guard.is_here.is_some_and(|is_here| is_here(ip));
+        let is_foreign = |ip: IpAddr| !ip.to_canonical().is_loopback() && !is_here(ip);
+        let called_for = match &self.principal {
+            Some(account) if is_foreign(account.ip()) => CalledFor::Foreign,
+            _ => CalledFor::Local,
+        };
         let refused = |(host, port): (String, u16)| {
             let address = SocketAddr::new(host.parse().ok()?, port);
-            let why = self.guard.outgoing.refuses(address, |ip| Some(ip) == here)?;
+            let why = self.guard.outgoing.refuses(address, called_for, is_here)?;
             Some(format!("{address} is not called: {why}"))
         };
         let mut first = None;

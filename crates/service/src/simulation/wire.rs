@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
 use giop::cdr::{CharSet, Endian, Reader, Version, Writer};
-use giop::message::{self, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response};
+use giop::message::{
+    self, Header, LocateRequest, LocateStatus, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead,
+    Response,
+};
 
 use super::network::{self, Id, Net, Trouble};
 
@@ -87,7 +90,15 @@ impl Wire {
             if header.more_fragments || header.message_len() > self.arrived.len() {
                 break;
             }
-            messages.push(self.arrived.drain(..header.message_len()).collect());
+            let message: Vec<u8> = self.arrived.drain(..header.message_len()).collect();
+            if header.kind == MessageKind::LocateRequest {
+                // The service asks each server first whether it speaks GIOP.
+                let asked = LocateRequest::parse(&message, &header).map_err(|error| format!("{error:?}"))?;
+                let unknown = LocateStatus::UnknownObject;
+                self.write(|due| message::locate_reply(due, header.version, header.endian, asked.request_id, unknown));
+                continue;
+            }
+            messages.push(message);
         }
         Ok(messages)
     }

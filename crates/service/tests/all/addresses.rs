@@ -193,3 +193,18 @@ fn the_factory_is_bound_in_the_naming_service_that_answers_at_the_second_address
     answer(&mut link, "rebind", |_| {});
     wait_until("the announcement", || service.is_announced());
 }
+
+/// A reference of which one address is not to be called was refused as a whole.
+#[test]
+fn an_address_at_which_nobody_is_called_is_passed_over_and_the_next_is_called() {
+    let service = start();
+    let consumer = Bare::new();
+    let mut reference = alternate_address(&consumer);
+    if let Some(Profile::Iiop(profile)) = reference.profiles.first_mut() {
+        profile.host = "169.254.169.254".into();
+    }
+    subscribe(&service, reference, &[]);
+    supply(&service).publish(&numbered(1)).unwrap();
+    assert_eq!(consumer.accept().accept_push(), numbered(1));
+    assert_eq!(service.counters().read(Counter::OutgoingRefused), 1);
+}

@@ -9,7 +9,10 @@ use client::notify::{
 use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
 use giop::cdr::{CharSet, Endian, Version, Writer};
 use giop::ior::Ior;
-use giop::message::{self, Header, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead, Response};
+use giop::message::{
+    self, Header, LocateRequest, LocateStatus, MessageKind, Reply, ReplyHead, ReplyStatus, Request, RequestHead,
+    Response,
+};
 use giop::url::Corbaloc;
 use service::{Config, Counter, Limits, Service};
 use testing::{AcceptInTime, patient, unless_closed};
@@ -118,7 +121,9 @@ impl Bare {
     }
 
     pub(crate) fn accept(&self) -> Link {
-        Link { stream: self.listener.accept_in_time() }
+        let mut link = Link { stream: self.listener.accept_in_time() };
+        link.answer_probe();
+        link
     }
 }
 
@@ -128,6 +133,15 @@ pub(crate) struct Link {
 }
 
 impl Link {
+    /// Answers what the service asks each server first: whether it speaks GIOP.
+    pub(crate) fn answer_probe(&mut self) {
+        let Some((header, bytes)) = self.message() else { return };
+        let locate = LocateRequest::parse(&bytes, &header).unwrap();
+        let mut reply = Vec::new();
+        message::locate_reply(&mut reply, header.version, Endian::Big, locate.request_id, LocateStatus::UnknownObject);
+        self.stream.write_all(&reply).unwrap();
+    }
+
     /// The next message; nothing when the service has closed the connection.
     pub(crate) fn message(&mut self) -> Option<(Header, Vec<u8>)> {
         read_message(&mut self.stream)

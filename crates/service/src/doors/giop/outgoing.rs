@@ -6,6 +6,7 @@
 //! bounded by the consumers' windows.
 
 mod connecting;
+mod probing;
 mod reachability;
 
 use core::time::Duration;
@@ -17,6 +18,8 @@ use engine::{OutboxId, Time};
 use giop::framing::{self, Inbound};
 use hashbrown::HashMap;
 
+pub(crate) use self::probing::PROBE_KEY;
+use self::probing::Probe;
 use self::reachability::Reachability;
 use crate::counters::Counter;
 use crate::doors::Tag;
@@ -65,6 +68,8 @@ enum State {
     Connecting(Tcp),
     /// Connected, and handed over for the TLS handshake.
     Shaking,
+    /// Connected, and asked whether a GIOP server is there.
+    Probing(Probe),
     Open(Stream),
 }
 
@@ -151,14 +156,14 @@ impl Outgoing {
     fn stream(&self) -> Option<&Stream> {
         match &self.state {
             State::Open(stream) => Some(stream),
-            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking => None,
+            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking | State::Probing(_) => None,
         }
     }
 
     /// Whether connecting has begun.
     #[cfg(test)]
     pub(crate) const fn is_begun(&self) -> bool {
-        matches!(self.state, State::Connecting(_) | State::Shaking | State::Open(_))
+        matches!(self.state, State::Connecting(_) | State::Shaking | State::Probing(_) | State::Open(_))
     }
 
     /// Whether it is connected.
@@ -170,7 +175,7 @@ impl Outgoing {
     pub(crate) fn stream_and_inbound(&mut self) -> Option<(&mut Stream, &mut Inbound)> {
         match &mut self.state {
             State::Open(stream) => Some((stream, &mut self.inbound)),
-            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking => None,
+            State::Resolving | State::Found(_) | State::Connecting(_) | State::Shaking | State::Probing(_) => None,
         }
     }
 
@@ -456,8 +461,8 @@ impl Core {
                 return;
             }
             self.read_on(token);
-        } else if !self.go_on_connecting(token) {
-            return;
+        } else {
+            return self.go_on_connecting(token, ready);
         }
         if ready.writable {
             self.flush_outgoing(token);
@@ -468,10 +473,12 @@ impl Core {
     /// Has a connection read again of which more has arrived than a poll tells.
     fn read_on(&mut self, token: Token) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
-        if let State::Open(stream) = &connection.state
-            && stream.has_more()
-            && !core::mem::replace(&mut connection.rounds.is_put_off, true)
-        {
+        let has_more = match &connection.state {
+            State::Open(stream) => stream.has_more(),
+            State::Probing(probe) => probe.has_more(),
+            _ => false,
+        };
+        if has_more && !core::mem::replace(&mut connection.rounds.is_put_off, true) {
             let ready = Ready::to_read(Socket::Outgoing(Tag::Giop, token));
             self.io.slices.put_off(connection.rounds.slice, Work::Ready(ready));
         }

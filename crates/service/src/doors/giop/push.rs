@@ -21,6 +21,7 @@ use crate::doors::giop::callers::Caller;
 use crate::doors::giop::claims::{Answer, Claim, answer_done, answer_exception, exception_of};
 use crate::doors::giop::large_answers;
 use crate::doors::giop::mail;
+use crate::doors::giop::outgoing::PROBE_KEY;
 use crate::doors::giop::recall::Recalled;
 use crate::doors::{self, giop::Door};
 use crate::lane::access::Permit;
@@ -73,7 +74,12 @@ impl Core {
             MessageKind::LocateRequest => {
                 let locate = message::LocateRequest::parse(message.bytes, &message.header)
                     .map_err(|error| format!("a locate request that cannot be read: {error}"))?;
-                if !self.pass_on(connection, message, caller, false) {
+                if locate.target.key() == Some(PROBE_KEY) {
+                    // Another service's, or this one's own, that is about to call here.
+                    let Header { version, endian, .. } = message.header;
+                    let nothing = LocateStatus::UnknownObject;
+                    message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, nothing);
+                } else if !self.pass_on(connection, message, caller, false) {
                     // Before GIOP 1.2 there is no way to say "later" to this; the request that follows is told so.
                     let Header { version, endian, .. } = message.header;
                     let here = LocateStatus::ObjectHere;

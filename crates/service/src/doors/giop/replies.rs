@@ -97,7 +97,7 @@ impl Core {
 
     /// Takes in the replies that were read, until there are no more or the connection has had its share of the round. False when
     /// the connection is gone.
-    fn take_in_replies(&mut self, token: Token) -> bool {
+    pub(crate) fn take_in_replies(&mut self, token: Token) -> bool {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
         let mut turn = connection.rounds.portion.begin(self.io.slices.round(), self.io.slices.share());
         loop {

@@ -15,6 +15,7 @@ use hashbrown::HashMap;
 
 use crate::doors::giop::mail::OWN_VERSION;
 use crate::lane::io::slots::Token;
+use access::CalledFor;
 use corba::PeerAddress;
 use corba::event::{self, Untranslatable, Written};
 
@@ -31,6 +32,8 @@ pub(crate) struct Endpoint {
     pub(crate) tls_port: Option<u16>,
     pub(crate) version: Version,
     pub(crate) chars: CharSet,
+    /// Where the client is for which the connection is made: others do not use it.
+    pub(crate) called_for: CalledFor,
     /// Whether the peer's references say which code sets it knows; only then is it told which one is used.
     pub(crate) negotiates: bool,
 }
@@ -109,7 +112,15 @@ impl Target {
 
     pub(crate) fn endpoint(&self, version: Version, chars: CharSet) -> Endpoint {
         let Self { host, port, tls_port, negotiates, .. } = self;
-        Endpoint { host: host.clone(), port: *port, tls_port: *tls_port, version, chars, negotiates: *negotiates }
+        Endpoint {
+            host: host.clone(),
+            port: *port,
+            tls_port: *tls_port,
+            version,
+            chars,
+            called_for: CalledFor::Foreign,
+            negotiates: *negotiates,
+        }
     }
 }
 

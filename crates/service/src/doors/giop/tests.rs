@@ -203,6 +203,36 @@ impl Bench {
         self.lookups.take().unwrap()
     }
 
+    /// Answers what the lane asks a server first: whether it speaks GIOP.
+    fn answer_probe(&mut self, stream: &mut TcpStream) {
+        let probe = self.read_from(stream);
+        let header = message::Header::parse(&probe).unwrap();
+        let asked = message::LocateRequest::parse(&probe, &header).unwrap();
+        assert_eq!(asked.target.key(), Some(crate::doors::giop::outgoing::PROBE_KEY));
+        let mut reply = Vec::new();
+        let unknown = message::LocateStatus::UnknownObject;
+        message::locate_reply(&mut reply, header.version, header.endian, asked.request_id, unknown);
+        stream.write_all(&reply).unwrap();
+    }
+
+    /// Serves rounds until a message of the lane's has come whole.
+    fn read_from(&mut self, stream: &mut TcpStream) -> Vec<u8> {
+        stream.set_nonblocking(true).unwrap();
+        let mut bytes = Vec::new();
+        testing::wait_until("a message", || {
+            self.lane.round_within(Duration::from_millis(1));
+            // Not of what follows it.
+            let missing = message::Header::parse(&bytes).map_or(message::HEADER_LEN, |header| header.message_len());
+            let mut rest = vec![0; missing - bytes.len()];
+            if let Ok(count) = stream.read(&mut rest) {
+                bytes.extend_from_slice(&rest[..count]);
+            }
+            message::Header::parse(&bytes).is_ok_and(|header| header.message_len() == bytes.len())
+        });
+        stream.set_nonblocking(false).unwrap();
+        bytes
+    }
+
     /// What became of the call.
     fn result(&mut self) -> Result<Reply, CallFailure> {
         loop {
@@ -235,6 +265,105 @@ fn the_next_address_is_tried_where_one_refuses() {
     assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
 }
 
+/// All addresses of a name had one time limit together, which the first used up where it took connections and said nothing.
+#[test]
+fn the_next_address_of_a_name_is_tried_where_one_says_nothing_and_the_one_that_answers_comes_first_later() {
+    let mut bench = Bench::new();
+    let mute = TcpListener::bind("127.0.0.1:0").unwrap();
+    let well = TcpListener::bind("127.0.0.1:0").unwrap();
+    let addresses = || vec![well.local_addr().unwrap(), mute.local_addr().unwrap()];
+    let lookup = bench.call_by_name();
+    bench.lane.core.resolved(lookup.connection, Ok(addresses()));
+    let mut silent = mute.accept_in_time();
+    let asked = bench.read_from(&mut silent);
+    assert_eq!(message::Header::parse(&asked).unwrap().kind, message::MessageKind::LocateRequest);
+    // Half of the 5 s that both have.
+    bench.lane.core.clock.set_forward(Duration::from_millis(2_600));
+    (0..3).for_each(|_| bench.lane.round_within(Duration::ZERO));
+    let mut stream = well.accept_in_time();
+    bench.answer_probe(&mut stream);
+    let request = bench.read_from(&mut stream);
+    assert_eq!(message::Header::parse(&request).unwrap().kind, message::MessageKind::Request);
+    assert_eq!(bench.counters.read(Counter::ConnectsFailed), 0);
+    // What was sent to the first is the probe alone.
+    let mut rest = Vec::new();
+    assert_eq!(silent.read_to_end(&mut rest).unwrap(), 0);
+    // When the connection is gone, the one that failed comes last.
+    drop(stream);
+    assert!(bench.result().is_err());
+    let lookup = bench.call_by_name();
+    bench.lane.core.resolved(lookup.connection, Ok(addresses()));
+    bench.lane.round_within(Duration::from_millis(10));
+    let mut stream = well.accept_in_time();
+    bench.answer_probe(&mut stream);
+}
+
+/// Any client could have the service say chosen octets to whatever listens at an address: `FLUSHALL` in an object key, say.
+#[test]
+fn what_does_not_speak_giop_gets_a_probe_and_nothing_else() {
+    let answers: [&[u8]; 3] = [b"-ERR unknown command 'GIOP'\r\n", b"220 mail.example ESMTP\r\n", b""];
+    for answer in answers {
+        let mut bench = Bench::new();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let location: Corbaloc =
+            format!("corbaloc::1.2@{}/%0d%0aFLUSHALL%0d%0a", listener.local_addr().unwrap()).parse().unwrap();
+        bench.lane.core.begin_call(7, call(location.to_ior("IDL:x:1.0"), None, b"\r\nFLUSHALL\r\n".to_vec()));
+        let mut stream = listener.accept_in_time();
+        let probe = bench.read_from(&mut stream);
+        stream.write_all(answer).unwrap();
+        if answer.is_empty() {
+            // It takes the octets and says nothing.
+            bench.lane.core.clock.set_forward(Duration::from_secs(6));
+        }
+        assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
+        let mut rest = probe.clone();
+        stream.read_to_end(&mut rest).unwrap_or_default();
+        let has = |text: &[u8]| rest.windows(text.len()).any(|window| window == text);
+        assert!(rest == probe && has(b"Campanile-probe") && !has(b"FLUSHALL"), "{}", rest.escape_ascii());
+        assert_eq!(bench.counters.read(Counter::NotGiop), u64::from(!answer.is_empty()));
+    }
+}
+
+/// Some servers know no LocateRequest, and say so, as GIOP has it.
+#[test]
+fn any_giop_message_proves_a_giop_server() {
+    let mut bench = Bench::new();
+    let client = TcpListener::bind("127.0.0.1:0").unwrap();
+    let lookup = bench.call_by_name();
+    bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+    let mut stream = client.accept_in_time();
+    bench.read_from(&mut stream);
+    stream.write_all(b"GIOP\x01\x00\x00\x06\x00\x00\x00\x00").unwrap();
+    let request = bench.read_from(&mut stream);
+    assert_eq!(message::Header::parse(&request).unwrap().kind, message::MessageKind::Request);
+}
+
+/// What was connected for a client on this machine would have been used for any other, and an address of the machine was called for all.
+#[test]
+fn for_a_client_on_another_machine_nothing_on_this_one_is_called_whatever_is_connected_already() {
+    let mut bench = Bench::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let location: Corbaloc = format!("corbaloc::1.2@{}/object", listener.local_addr().unwrap()).parse().unwrap();
+    let to: Ior = location.to_ior("IDL:x:1.0");
+    let local = bench.accounts.account_of([127, 0, 0, 2].into());
+    bench.lane.core.begin_call(6, call(to.clone(), Some(local), Vec::new()));
+    let mut stream = listener.accept_in_time();
+    bench.answer_probe(&mut stream);
+    let foreign = bench.accounts.account_of([192, 0, 2, 7].into());
+    bench.lane.core.begin_call(7, call(to, Some(Arc::clone(&foreign)), Vec::new()));
+    let Err(CallFailure::Unreachable(why)) = bench.result() else { panic!("it was called") };
+    assert!(why.contains("an address of this machine"), "{why}");
+    assert_eq!(bench.counters.read(Counter::OutgoingRefused), 1);
+    // A name that leads here is no way round it, and an alternative elsewhere is tried.
+    let named: Corbaloc = "corbaloc::1.2@several.example:4711/object".parse().unwrap();
+    bench.lane.core.begin_call(7, call(named.to_ior("IDL:x:1.0"), Some(foreign), Vec::new()));
+    let lookup = bench.lookups.take().unwrap();
+    let mapped = format!("[::ffff:127.0.0.1]:{}", listener.local_addr().unwrap().port()).parse().unwrap();
+    bench.lane.core.resolved(lookup.connection, Ok(vec![listener.local_addr().unwrap(), mapped]));
+    assert!(matches!(bench.result(), Err(CallFailure::Unreachable(_))));
+    assert_eq!(bench.counters.read(Counter::OutgoingRefused), 3);
+}
+
 #[test]
 fn a_host_none_of_whose_addresses_answers_is_unreachable() {
     let mut bench = Bench::new();
@@ -262,6 +391,8 @@ fn a_call_that_nobody_answers_ends_in_time_and_its_connection_a_little_later() {
     let client = TcpListener::bind("127.0.0.1:0").unwrap();
     let lookup = bench.call_by_name();
     bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
+    let mut stream = client.accept_in_time();
+    bench.answer_probe(&mut stream);
     bench.lane.round_within(Duration::from_millis(10));
     bench.lane.core.clock.set_forward(Duration::from_secs(11));
     assert!(matches!(bench.result(), Err(CallFailure::TimedOut)));
@@ -282,6 +413,7 @@ fn what_a_client_answers_to_a_call_is_handed_on() {
         let lookup = bench.call_by_name();
         bench.lane.core.resolved(lookup.connection, Ok(vec![client.local_addr().unwrap()]));
         let mut stream = client.accept_in_time();
+        bench.answer_probe(&mut stream);
         bench.lane.round_within(Duration::from_millis(10));
         let mut request = [0; 12];
         stream.read_exact(&mut request).unwrap();
@@ -450,7 +582,8 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     let to: Ior = location.to_ior("IDL:x:1.0");
     let account = bench.accounts.account_of("127.0.0.2".parse().unwrap());
     bench.lane.core.begin_call(7, call(to.clone(), Some(Arc::clone(&account)), vec![0; OCTETS]));
-    let called = listener.accept_in_time();
+    let mut called = listener.accept_in_time();
+    bench.answer_probe(&mut called);
     while bench.counters.read(Counter::UnreadWaited) == 0 {
         bench.lane.round_within(Duration::from_millis(10));
     }

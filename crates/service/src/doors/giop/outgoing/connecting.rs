@@ -14,10 +14,11 @@ use crate::lane::io::slices::Work;
 use crate::lane::io::slots::Token;
 use crate::lane::io::socket::Socket;
 use crate::lane::io::stream::Stream;
-use crate::lane::io::system::Interest;
+use crate::lane::io::system::{Interest, Ready};
 use crate::lane::links::mail::Lookup;
 use crate::lane::run::Core;
 use crate::{resolver, time};
+use access::CalledFor;
 use accounts::{Account, Charge, Resource, SpentBy};
 
 impl Core {
@@ -29,10 +30,16 @@ impl Core {
     /// Says why none can be made.
     pub(crate) fn connect(
         &mut self,
-        endpoint: Endpoint,
+        mut endpoint: Endpoint,
         timeout: Duration,
         by: Option<&Arc<Account>>,
     ) -> Result<Token, String> {
+        let is_local = |account: &Arc<Account>| {
+            let ip = account.ip().to_canonical();
+            ip.is_loopback() || net::is_here(ip)
+        };
+        // A foreign client does not use what was connected for a local one.
+        endpoint.called_for = if by.is_none_or(is_local) { CalledFor::Local } else { CalledFor::Foreign };
         let look = self.doors.giop.outgoing.upkeep.unused.number();
         if let Some(token) = self.doors.giop.outgoing.by_endpoint.get(&endpoint) {
             if let Some(connection) = self.doors.giop.outgoing.connections.get_mut(*token) {
@@ -147,7 +154,7 @@ impl Core {
     }
 
     /// Goes on to the next address of a host, for the reason given.
-    fn connect_elsewhere(&mut self, token: Token, why: &str) {
+    pub(super) fn connect_elsewhere(&mut self, token: Token, why: &str) {
         let Outgoings { connections, reachability, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         if let Some(address) = connection.tried {
@@ -172,10 +179,13 @@ impl Core {
                 |address: &SocketAddr| reachability.rank(&address.ip().to_string(), address.port(), self.clock.now);
             others.sort_by_cached_key(|address| core::cmp::Reverse(rank(address)));
         }
+        let called_for =
+            self.doors.giop.outgoing.connections.get(token).map(|connection| connection.endpoint.called_for);
+        let called_for = called_for.unwrap_or(CalledFor::Foreign);
         let mut failure = "its host has no address".to_owned();
         while let Some(address) = others.pop() {
             let policy = &self.doors.giop.outgoing.policy;
-            if let Some(why) = policy.refuses(address, net::is_here) {
+            if let Some(why) = policy.refuses(address, called_for, net::is_here) {
                 self.counters.add(Counter::OutgoingRefused, 1);
                 failure = format!("{address} is not called: {why}");
                 continue;
@@ -215,14 +225,17 @@ impl Core {
         }
     }
 
-    /// An attempt to connect has ended. True if the connection is open.
-    pub(super) fn go_on_connecting(&mut self, token: Token) -> bool {
-        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return false };
+    /// An attempt to connect has ended, or something has come of who is probed.
+    pub(super) fn go_on_connecting(&mut self, token: Token, ready: Ready) {
+        let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
+        if matches!(connection.state, State::Probing(_)) {
+            return self.go_on_probing(token, ready.readable);
+        }
         let stream = match core::mem::replace(&mut connection.state, State::Resolving) {
             State::Connecting(stream) => stream,
             other => {
                 connection.state = other;
-                return false;
+                return;
             }
         };
         let why = match stream.take_error() {
@@ -232,22 +245,19 @@ impl Core {
                     self.io.slices.leave(connection.rounds.slice);
                     connection.rounds.slice = self.io.slices.arrive(peer.ip());
                 }
-                if connection.is_secure {
-                    self.begin_handshake(token, stream);
-                    return false;
-                }
-                self.note_open(token, stream.into());
-                return true;
+                return match connection.is_secure {
+                    true => self.begin_handshake(token, stream),
+                    false => self.begin_probe(token, stream.into()),
+                };
             }
             Ok(Some(error)) | Err(error) => error.to_string(),
         };
         drop(stream);
         self.connect_elsewhere(token, &why);
-        false
     }
 
     /// Notes that a connection is made.
-    fn note_open(&mut self, token: Token, stream: Stream) {
+    pub(super) fn note_open(&mut self, token: Token, stream: Stream) {
         let Outgoings { connections, reachability, upkeep, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
         connection.state = State::Open(stream);
@@ -297,10 +307,7 @@ impl Core {
         match opened {
             Ok(stream) => {
                 connection.rounds.interest = Interest::READ;
-                self.note_open(token, stream);
-                self.read_on(token);
-                self.flush_outgoing(token);
-                self.deliver();
+                self.begin_probe(token, stream);
             }
             Err(why) => self.connect_elsewhere(token, &why),
         }

@@ -68,7 +68,8 @@ fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_lead
         slices[0]
     };
     assert_eq!(charged(&mut bench), bench.lane.core.io.slices.arrive([127, 0, 0, 2].into()));
-    let _accepted = client.accept_in_time();
+    let mut accepted = client.accept_in_time();
+    bench.answer_probe(&mut accepted);
     testing::wait_until("the lane to know that it is connected", || {
         bench.lane.round_within(Duration::from_millis(1));
         bench.lane.core.doors.giop.outgoing.connections.iter().all(|(_, connection)| connection.is_open())

@@ -147,15 +147,18 @@ impl Bench {
 
     /// Accepts a connection that the lane makes.
     fn accept(&mut self, listener: &TcpListener) -> TcpStream {
+        let open = |bench: &Self| {
+            let connections = bench.lane.core.doors.giop.outgoing.connections.iter();
+            connections.filter(|(_, connection)| connection.is_open()).count()
+        };
+        let before = open(self);
         // It may be for its turn that it waits.
         self.lane.round_within(Duration::ZERO);
-        let stream = listener.accept_in_time();
-        let is_open = |bench: &Self| {
-            bench.lane.core.doors.giop.outgoing.connections.iter().all(|(_, connection)| connection.is_open())
-        };
+        let mut stream = listener.accept_in_time();
+        self.answer_probe(&mut stream);
         testing::wait_until("the lane to know that it is connected", || {
             self.lane.round_within(Duration::from_millis(1));
-            is_open(self)
+            open(self) > before
         });
         stream
     }
@@ -284,7 +287,9 @@ fn many_consumers_at_one_address_are_connected_and_written_to_in_turn_with_those
         before = now;
         now == CONSUMERS + 1
     });
-    let mut streams: Vec<_> = listeners.iter().map(AcceptInTime::accept_in_time).chain([other]).collect();
+    let mut streams: Vec<_> = listeners.iter().map(AcceptInTime::accept_in_time).collect();
+    streams.iter_mut().for_each(|stream| bench.answer_probe(stream));
+    streams.push(other);
     for stream in &mut streams {
         let ids = bench.requests_at(stream, 1);
         stream.write_all(&answers(&ids, None)).unwrap();
