@@ -112,6 +112,9 @@ fn key(of: TypeRef<'_>) -> (String, String) {
     (of.id().to_owned(), if of.id().is_empty() { of.name().to_owned() } else { String::new() })
 }
 
+/// Types that were met, by what distinguishes them.
+type Keys = BTreeSet<(String, String)>;
+
 /// Whether a type has a name by which others refer to it.
 const fn is_named(kind: Kind) -> bool {
     matches!(
@@ -246,7 +249,7 @@ impl Writer {
         f: &mut fmt::Formatter<'_>,
         indent: usize,
         definition: &Definition<'_>,
-        (begun, defined): (&mut BTreeSet<(String, String)>, &BTreeSet<(String, String)>),
+        (begun, defined): (&mut Keys, &Keys),
     ) -> fmt::Result {
         let mut inner = definition.of.content().filter(|_| definition.of.kind() == Kind::Alias);
         while let Some(of) = inner.filter(|of| matches!(of.kind(), Kind::Sequence | Kind::Array)) {

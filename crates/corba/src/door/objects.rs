@@ -128,10 +128,11 @@ impl Door {
         })
     }
 
-    /// The reference of the channel with that name.
+    /// The reference of the channel that has this name in the root of the naming service, as declared channels have.
     #[must_use]
     pub fn reference_of_channel(&self, name: &str) -> Option<Ior> {
-        self.reference(Target::Channel(self.channel_named(name)?)).ok()
+        let bound = self.naming.bound_in_root(name, "")?;
+        matches!(self.own_target(bound), Some(Target::Channel(_))).then(|| bound.clone())
     }
 
     /// A channel's reference whose key is the channel's name, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB.
