@@ -236,12 +236,6 @@ impl Plan {
             if names.is_empty() {
                 names.push(CHANNEL_NAME.to_owned());
             }
-            if self.config.naming.outside.is_some() {
-                self.ignored.push(
-                    "-Channel: the channel is bound in the service's own naming service only, and found there or by corbaloc"
-                        .to_owned(),
-                );
-            }
             let channel = |name| DeclaredChannel { name, properties: BTreeMap::new(), lane: Vec::new() };
             self.config.channels = names.into_iter().map(channel).collect();
         }

@@ -14,6 +14,7 @@ use engine::{Refusal, Side};
 use giop::cdr::{Encoding, ReadError, Writer};
 use giop::exception::{Kind, OMG_MINOR, SystemException};
 use giop::ior::Ior;
+use giop::value::AnyValue;
 
 /// The object that a request names is not there. The minor code is the one that the OMG has for an object adapter that cannot
 /// be found (CORBA 3.3 part 1, annex A.5: 2), as ORBs send it, TAO and JacORB among them.
@@ -312,8 +313,8 @@ pub(super) enum UserException {
     InvalidStatistic(Vec<String>),
     // CosLifeCycle
     NoFactory(Vec<NameComponent>),
-    /// Of the criteria that it names the values are null.
-    InvalidCriteria(&'static str),
+    /// The criterion that was wrong, as it was given.
+    InvalidCriteria(&'static str, Box<AnyValue>),
     // Campanile
     InvalidActivity {
         index: u32,
@@ -358,7 +359,7 @@ impl UserException {
                 "IDL:sandia.gov/CosNotification/NotificationServiceMonitorControl/InvalidName:1.0"
             }
             Self::NoFactory(_) => "IDL:omg.org/CosLifeCycle/NoFactory:1.0",
-            Self::InvalidCriteria(_) => "IDL:omg.org/CosLifeCycle/InvalidCriteria:1.0",
+            Self::InvalidCriteria(..) => "IDL:omg.org/CosLifeCycle/InvalidCriteria:1.0",
             Self::InvalidActivity { .. } => "IDL:Campanile/InvalidActivity:1.0",
             Self::InvalidRequest { .. } => "IDL:Campanile/InvalidRequest:1.0",
         }
@@ -392,10 +393,13 @@ impl UserException {
             Self::InvalidRequest { why } => out.string(why),
             Self::NoFactory(key) => write_name(key, out),
             Self::InvalidStatistic(names) => write_names(names, out),
-            Self::InvalidCriteria(name) => {
+            Self::InvalidCriteria(name, value) => {
                 out.length(1);
                 out.string(name);
-                write_null(out);
+                // It was read as an Any, so its value fits its type.
+                if value.write(out).is_err() {
+                    write_null(out);
+                }
             }
             Self::Disconnected
             | Self::AlreadyConnected

@@ -14,6 +14,24 @@ pub(super) static GENERIC_FACTORY: Interface = Interface {
     operations: &[Operation::done("supports", supports), Operation::done("create_object", create_object)],
 };
 
+/// omniEvents' factory as its own IDL has it: a `GenericFactory`. Its clients narrow what they find to this.
+pub(super) static OMNI_EVENTS_FACTORY: Interface = Interface {
+    name: "omniEvents::EventChannelFactory",
+    id: "IDL:omni/omniEvents/EventChannelFactory:1.0",
+    operations: &[],
+};
+
+/// The same in the IDL of its first releases.
+pub(super) static FIRST_OMNI_EVENTS_FACTORY: Interface = Interface {
+    name: "EventChannelAdmin::EventChannelFactory",
+    id: "IDL:EventChannelAdmin/EventChannelFactory:1.0",
+    operations: &[],
+};
+
+/// omniEvents' channel: the Event Service's.
+pub(super) static OMNI_EVENTS_CHANNEL: Interface =
+    Interface { name: "omniEvents::EventChannel", id: "IDL:omni/omniEvents/EventChannel:1.0", operations: &[] };
+
 /// The criterion that says what a channel is to be called.
 const INSTANCE_NAME: &str = "InsName";
 
@@ -59,14 +77,17 @@ fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut W
             door.create_channel(wanted, name.as_deref())?
         }
     };
-    door.reference(Target::Channel(channel))?.write(reply);
+    match name {
+        Some(name) => door.reference_by_name(channel, &name)?.write(reply),
+        None => door.reference(Target::Channel(channel))?.write(reply),
+    }
     Ok(())
 }
 
 fn instance_name(given: &Given<'_>) -> Result<String, Raised> {
     let name = given.text().unwrap_or_default();
     if name.is_empty() || name.len() > super::door::NAME_BYTES_MAX {
-        return Err(UserException::InvalidCriteria(INSTANCE_NAME).into());
+        return Err(UserException::InvalidCriteria(INSTANCE_NAME, Box::new(given.decoded())).into());
     }
     Ok(name)
 }

@@ -40,7 +40,7 @@ use super::exceptions::{Raised, UserException};
 use super::table::{Interface, Level, Operation, Target};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::{Kind, Work};
-use giop::value::AnyRef;
+use giop::value::{AnyRef, AnyValue};
 
 /// Most properties in one call. More than that is nothing a client means.
 const PROPERTIES_MAX: u32 = 1024;
@@ -81,6 +81,11 @@ impl Given<'_> {
     /// The value, if it is a text.
     pub(super) fn text(&self) -> Option<String> {
         self.value.text()
+    }
+
+    /// The value with its type; null where it is of a kind that is not read here.
+    pub(super) fn decoded(&self) -> AnyValue {
+        self.value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).unwrap_or_default()
     }
 
     fn is_nothing(&self) -> bool {

@@ -157,6 +157,7 @@ pub(super) static CHANNEL: Servant = &[
     &qos::QOS_ADMIN,
     &qos::ADMIN_PROPERTIES_ADMIN,
     &event_service::EVENT_CHANNEL,
+    &life_cycle::OMNI_EVENTS_CHANNEL,
 ];
 /// The default channel: what clients find as `EventService` they may take for a channel or for omniEvents' factory.
 pub(super) static DEFAULT_CHANNEL: Servant = &[
@@ -165,7 +166,10 @@ pub(super) static DEFAULT_CHANNEL: Servant = &[
     &qos::QOS_ADMIN,
     &qos::ADMIN_PROPERTIES_ADMIN,
     &event_service::EVENT_CHANNEL,
+    &life_cycle::OMNI_EVENTS_CHANNEL,
     &life_cycle::GENERIC_FACTORY,
+    &life_cycle::OMNI_EVENTS_FACTORY,
+    &life_cycle::FIRST_OMNI_EVENTS_FACTORY,
 ];
 /// Consumer admins.
 pub(super) static CONSUMER_ADMIN: Servant = &[
@@ -320,7 +324,8 @@ pub(super) static MAPPING_FILTER: Servant = &[&filters::MAPPING_FILTER];
 /// The scheduling analysis.
 pub(super) static SCHEDULING_SERVICE: Servant = &[&scheduling::SCHEDULING_SERVICE];
 /// The factory of plain event channels by name.
-pub(super) static GENERIC_FACTORY: Servant = &[&life_cycle::GENERIC_FACTORY];
+pub(super) static GENERIC_FACTORY: Servant =
+    &[&life_cycle::GENERIC_FACTORY, &life_cycle::OMNI_EVENTS_FACTORY, &life_cycle::FIRST_OMNI_EVENTS_FACTORY];
 /// TAO's monitor and control object.
 pub(super) static MONITOR_CONTROL: Servant = &[&monitor::MONITOR_CONTROL];
 /// Naming contexts.

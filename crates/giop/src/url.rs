@@ -1,4 +1,4 @@
-//! Object references that people write: `corbaloc:` and `corbaname:`, beside `IOR:`.
+//! Object references that people write: `corbaloc:` and `corbaname:`, beside `IOR:`; `iioploc:`, an older `corbaloc:`, is read.
 //!
 //! CORBA 3.3 part 2, 7.6.10:
 //!

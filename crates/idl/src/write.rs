@@ -115,6 +115,9 @@ fn key(of: TypeRef<'_>) -> (String, String) {
     (of.id().to_owned(), if of.id().is_empty() { of.name().to_owned() } else { String::new() })
 }
 
+/// Types that were met, by what distinguishes them.
+type Keys = BTreeSet<(String, String)>;
+
 /// Whether a type has a name by which others refer to it.
 const fn is_named(kind: Kind) -> bool {
     matches!(

@@ -741,7 +741,8 @@ fn outside_naming(config: &Config, announcement: &Arc<Announcement>) -> Result<O
     let name = config.compatibility.factory_name.clone();
     let announcement = Arc::clone(announcement);
     announcement.remove_file().map_err(|error| not_written(&announcement, error))?;
-    Ok(Some(OutsideNaming::new(url.clone(), name, context, announcement)))
+    let channels = config.channels.iter().map(|channel| channel.name.clone()).collect();
+    Ok(Some(OutsideNaming::new(url.clone(), (name, channels), context, announcement)))
 }
 
 /// Where a naming service is.

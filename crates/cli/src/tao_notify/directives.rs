@@ -6,6 +6,43 @@ use crate::failure::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Service objects of TAO's ORB and its protocols, as its manual names them in `svc.conf`.
+const ORB_OBJECTS: [&str; 33] = [
+    "Advanced_Resource_Factory",
+    "BiDirGIOP_Loader",
+    "COIOP_Factory",
+    "CORBALOC_Parser",
+    "CORBANAME_Parser",
+    "CSD_Framework_Loader",
+    "CSD_TP_Strategy_Factory",
+    "Client_Strategy_Factory",
+    "CodecFactory",
+    "Codeset",
+    "DIOP_Factory",
+    "DLL_Parser",
+    "EndpointPolicy_Initializer",
+    "FILE_Parser",
+    "HTIOP_Factory",
+    "HTTP_Parser",
+    "IIOP_Factory",
+    "IORManip_Loader",
+    "IORTable",
+    "ImR_Client_Adapter",
+    "MCAST_Parser",
+    "Messaging_Loader",
+    "PortableGroup_Loader",
+    "RT_ORB_Loader",
+    "RT_Resource_Factory",
+    "Resource_Factory",
+    "SCIOP_Factory",
+    "SHMIOP_Factory",
+    "SSLIOP_Factory",
+    "Server_Strategy_Factory",
+    "UIOP_Factory",
+    "UTF8_Latin1_Factory",
+    "ZIOP_Loader",
+];
+
 /// Where the options of a directive stand: behind its kind, its name and, of a dynamic one, what makes it.
 fn options_of(words: &[String]) -> Vec<String> {
     words.iter().skip(2).filter(|word| word.trim_start().starts_with('-')).flat_map(|word| split(word)).collect()
@@ -39,15 +76,28 @@ impl Plan {
             (
                 "static" | "dynamic",
                 "Notify_Default_Event_Manager_Objects_Factory"
+                | "TAO_CosNotify_Service"
+                | "TAO_Notify_Service"
+                | "TAO_RT_Notify_Service"
                 | "TAO_CosNotification_Service"
                 | "CosNotification_Service"
                 | "TAO_RT_Notification_Service",
             ) => self.set_dispatching(name, &options),
-            ("static" | "dynamic", "Topology_Factory") => self.set_store(name, &options, "-base_path"),
-            ("static" | "dynamic", "Event_Persistence") => self.set_store(name, &options, "-file_path"),
+            ("static" | "dynamic", "Topology_Factory") => {
+                self.set_store(name, &options, &["-save_base_path", "-base_path", "-load_base_path"]);
+            }
+            ("static" | "dynamic", "Event_Persistence") => self.set_store(name, &options, &["-file_path"]),
             ("static" | "dynamic", "TAO_MonitorAndControl") => self.set_monitor(&options),
-            ("static" | "dynamic", _) => self.ignore(&format!("{kind} {name}"), "it concerns TAO's ORB"),
-            _ => self.ignore(&format!("{kind} {name}"), "only static and dynamic directives mean something here"),
+            ("static" | "dynamic", _) if ORB_OBJECTS.contains(&name.as_str()) => {
+                self.ignore(&format!("{kind} {name}"), "it concerns TAO's ORB");
+            }
+            ("static" | "dynamic", _) => {
+                self.ignore(&format!("{kind} {name}"), "no service object of that name is known")
+            }
+            ("suspend" | "resume" | "remove" | "stream", _) => {
+                self.ignore(&format!("{kind} {name}"), "nothing is loaded here that it could be done to");
+            }
+            _ => self.ignore(&format!("{kind} {name}"), "it is no directive of svc.conf"),
         }
     }
 
@@ -69,9 +119,11 @@ impl Plan {
                 // Clients are always looked after, whether they exist.
                 ("-validateclient", None) => {}
                 ("-validateclientdelay", _) => self.ignore(&what, "a client is asked an interval after it connected"),
-                ("-allowreconnect", None) => {
-                    self.ignore(&what, "clients may connect anew in any case, and need not with a store")
-                }
+                ("-allowreconnect", None) => self.ignore(
+                    &what,
+                    "a proxy that is connected refuses another client (AlreadyConnected); a client that comes back connects a \
+                     proxy of its own, and with a store its earlier one is connected still",
+                ),
                 ("-asynchupdates", None) => self.ignore(&what, "updates are sent beside the events in any case"),
                 ("-noupdates", _) => self.ignore(&what, "clients that do not take updates say so themselves"),
                 (thread, _)
@@ -92,9 +144,23 @@ impl Plan {
     }
 
     /// What TAO keeps in files, a store keeps here.
-    fn set_store(&mut self, of: &str, options: &[String], named_by: &str) {
-        let at = options.iter().position(|option| option.eq_ignore_ascii_case(named_by));
-        let base = at.and_then(|at| options.get(at + 1)).map_or("notify", String::as_str);
+    fn set_store(&mut self, of: &str, options: &[String], named_by: &[&str]) {
+        /// What TAO's files are made with beside where they lie.
+        const FORM: [&str; 6] =
+            ["-file_count", "-backup_count", "-no_timestamp", "-unlimited_files", "-block_size", "-verbose"];
+        let value_of = |name: &str| {
+            let at = options.iter().position(|option| option.eq_ignore_ascii_case(name))?;
+            options.get(at + 1).map(String::as_str)
+        };
+        let base = named_by.iter().find_map(|name| value_of(name)).unwrap_or("notify");
+        for option in options.iter().filter(|option| option.starts_with('-')) {
+            let is = |known: &&str| known.eq_ignore_ascii_case(option);
+            if FORM.iter().any(|known| is(&known)) {
+                self.ignore(&format!("{of} {option}"), "a store has no such files");
+            } else if !named_by.iter().any(|known| is(&known)) {
+                self.ignore(&format!("{of} {option}"), "it is not known");
+            }
+        }
         let directory = self.config.store.directory.get_or_insert_with(|| PathBuf::from(format!("{base}.store")));
         let line = format!("{of}: everything is kept in {}, and TAO's own files are not read", directory.display());
         self.ignored.push(line);

@@ -124,6 +124,23 @@ fn directives_are_done_as_they_mean() {
         r#"static Resource_Factory "-ORBReactorType tp""#,
         "suspend Something",
     ];
+    // What TAO's own documentation has was ignored as a concern of TAO's ORB, as every name was that is not known.
+    let mut documented = Plan::new();
+    documented
+        .obey(r#"static TAO_CosNotify_Service "-DefaultConsumerAdminFilterOp AND -DefaultSupplierAdminFilterOp AND""#);
+    documented.obey("static Nonsense_Factory \"\"");
+    documented.obey("nonsense X");
+    documented.obey(r#"static Event_Persistence "-file_path ./e -block_size 512 -nonsense""#);
+    assert!(!documented.config.compatibility.default_admins_or);
+    assert_eq!(
+        documented.ignored[..4],
+        [
+            "static Nonsense_Factory is ignored: no service object of that name is known",
+            "nonsense X is ignored: it is no directive of svc.conf",
+            "Event_Persistence -block_size is ignored: a store has no such files",
+            "Event_Persistence -nonsense is ignored: it is not known",
+        ]
+    );
     let mut plan = Plan::new();
     directives.iter().for_each(|directive| plan.obey(directive));
     assert!(!plan.config.compatibility.default_admins_or);

@@ -200,3 +200,41 @@ fn structs_reach_a_channel_that_is_found_by_its_name() {
         assert!(text(&output.stderr).contains("--features dds"), "{}", text(&output.stderr));
     }
 }
+
+/// The service names ISO 8859-1 first, and `pub`, `sub --where` and `replay` took that: 東 went out as `?`, and the consumer that asked for
+/// it got the event whose value is `?`.
+#[test]
+fn text_beyond_iso_8859_1_is_published_asked_for_and_printed_as_it_is() {
+    let serve = Serve::start();
+    let sub = serve.subscribe(&["--json", "--where", "$v == '東'", "-n", "2"]);
+    serve.print("pub", &["--type", "天気/風", "v=?"]);
+    serve.print("pub", &["--type", "天気/風", "v=東", "n=1"]);
+    let line = r#"{"domain":"天気","type":"風","fields":{"v":"東","n":2}}"#;
+    let output = publish(&serve, &["--json"], &format!("\u{feff}{line}\n"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let came = sub.wait().stdout;
+    let of = |line: &str| {
+        let event = json(line);
+        (event["domain"].clone(), event["type"].clone(), event["fields"]["v"].clone(), event["fields"]["n"].clone())
+    };
+    let expected = |n: i32| (Json::from("天気"), Json::from("風"), Json::from("東"), Json::from(n));
+    assert_eq!(came.lines().map(of).collect::<Vec<_>>(), [expected(1), expected(2)]);
+}
+
+#[test]
+fn a_line_that_would_lose_something_is_refused_with_the_path_of_it() {
+    let serve = Serve::start();
+    for (line, says) in [
+        (r#"{"fields":{"n":1,"n":2}}"#, "`fields.n` is given twice"),
+        (
+            r#"{"fields":{"n":18446744073709551616}}"#,
+            "`fields.n`: 18446744073709551616 is beyond the whole numbers of 64 bits",
+        ),
+    ] {
+        let output = publish(&serve, &["--json"], &format!("{line}\n"));
+        let said = text(&output.stderr);
+        assert!(!output.status.success() && said.contains(says), "{line}: {said}");
+    }
+    let output = serve.run("pub", &["speed:float=1e300"]);
+    assert!(text(&output.stderr).contains("1e300 is out of the range of `float`"), "{}", text(&output.stderr));
+}

@@ -5,7 +5,7 @@ use crate::exceptions::Raised;
 use crate::keys::ObjectKey;
 use crate::table::{self, AdminKey, Servant, Target};
 use engine::{AdminId, ChannelId, ProxyKey, Side};
-use giop::ior::Ior;
+use giop::ior::{Ior, Profile};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
 
 /// The random numbers in a channel's keys.
@@ -126,6 +126,25 @@ impl Door {
             Target::Proxy(proxy, _) => self.references.ior_with(type_id, &key, self.priority_model(proxy)),
             _ => self.references.ior(type_id, &key),
         })
+    }
+
+    /// The reference of the channel that has this name in the root of the naming service, as declared channels have.
+    #[must_use]
+    pub fn reference_of_channel(&self, name: &str) -> Option<Ior> {
+        let bound = self.naming.bound_in_root(name, "")?;
+        matches!(self.own_target(bound), Some(Target::Channel(_))).then(|| bound.clone())
+    }
+
+    /// A channel's reference whose key is the channel's name, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB.
+    /// A name that is a key of another object, or is not found, leaves the reference as it is.
+    pub(crate) fn reference_by_name(&self, channel: ChannelId, name: &str) -> Result<Ior, Raised> {
+        let mut reference = self.reference(Target::Channel(channel))?;
+        if self.target(name.as_bytes()) == Some(Target::Channel(channel))
+            && let Some(Profile::Iiop(profile)) = reference.profiles.first_mut()
+        {
+            profile.key = name.as_bytes().to_vec();
+        }
+        Ok(reference)
     }
 
     /// What the reference of a proxy says about priorities: nothing, unless it has a pool.

@@ -6,6 +6,8 @@ use super::objects::new_channel;
 use crate::{ClientAnswer, Effect, Question};
 use engine::Time;
 use giop::ior::Ior;
+use giop::typecode::Work;
+use giop::value::AnyValue;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -151,7 +153,14 @@ pub(super) fn generic_factory(d: &mut Dialogue) {
     };
     let event_channel = [("EventChannel", "object interface")];
     for factory in ["EventChannelFactory", "omniEvents", "EventService"].map(|key| d.bootstrap(key)) {
-        assert!(is_a(d, &factory, "IDL:omg.org/CosLifeCycle/GenericFactory:1.0"));
+        // What clients of omniEvents narrow to was said not to be there.
+        for id in [
+            "IDL:omg.org/CosLifeCycle/GenericFactory:1.0",
+            "IDL:omni/omniEvents/EventChannelFactory:1.0",
+            "IDL:EventChannelAdmin/EventChannelFactory:1.0",
+        ] {
+            assert!(is_a(d, &factory, id), "{id}");
+        }
         for (parts, is_made) in [(&event_channel[..], true), (&[("EventChannel", "")][..], false), (&[][..], false)] {
             let supported = d.call(&factory, "supports", |w| key(parts, w)).unwrap();
             assert_eq!(supported.read(|r| r.bool().unwrap()), is_made, "{parts:?}");
@@ -169,10 +178,19 @@ pub(super) fn generic_factory(d: &mut Dialogue) {
         };
         let made = make(d, "IDM_Channel").unwrap();
         assert_eq!(make(d, "IDM_Channel").unwrap(), made, "one that is there is given");
-        make(d, "").raises("InvalidCriteria");
+        let (count, name, value) = make(d, "").raises("InvalidCriteria").read(|r| {
+            let (count, name) = (r.u32().unwrap(), r.text().unwrap());
+            (count, name, AnyValue::read(r, &mut Work::default()).unwrap())
+        });
+        // The value was null, which said nothing of what was wrong with it.
+        assert_eq!((count, &*name, value), (1, "InsName", "".into()));
         // By `corbaloc::HOST:PORT/IDM_Channel`.
         let found = d.bootstrap("IDM_Channel");
         assert!(is_a(d, &found, "IDL:omg.org/CosEventChannelAdmin/EventChannel:1.0"));
+        assert!(is_a(d, &found, "IDL:omni/omniEvents/EventChannel:1.0"));
+        // A client's ORB takes the two references for the same object: they differ in nothing that it looks at.
+        let address = |reference: &Ior| reference.iiop().map(|at| (at.host.clone(), at.port, at.key.clone())).unwrap();
+        assert_eq!(address(&made).2, b"IDM_Channel");
         assert_eq!(d.object(&found, "for_consumers"), d.object(&made, "for_consumers"));
         d.get(&made, "destroy");
         d.call(&found, "for_consumers", |_| {}).raises("OBJECT_NOT_EXIST");

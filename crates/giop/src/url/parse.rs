@@ -29,6 +29,10 @@ impl FromStr for Url {
         if scheme.eq_ignore_ascii_case("corbaloc") {
             return location(rest).map(Self::Corbaloc);
         }
+        // The form before CORBA 2.4, which TAO's ORB goes on reading: `iioploc://[1.MINOR@]HOST[:PORT][,…]/KEY`.
+        if scheme.eq_ignore_ascii_case("iioploc") {
+            return old_location(rest.strip_prefix("//").unwrap_or(rest)).map(Self::Corbaloc);
+        }
         if scheme.eq_ignore_ascii_case("corbaname") {
             let (place, name) = rest.split_once('#').unwrap_or((rest, ""));
             let mut location = location(place)?;
@@ -70,6 +74,16 @@ fn location(text: &str) -> Result<Corbaloc, ParseUrlError> {
     }
     let addresses = list.split(',').map(address).collect::<Result<_, _>>()?;
     Ok(Corbaloc { addresses, rir: false, key })
+}
+
+/// What follows `iioploc://`: addresses without a protocol.
+fn old_location(text: &str) -> Result<Corbaloc, ParseUrlError> {
+    let (list, key) = text.split_once('/').unwrap_or((text, ""));
+    let addresses: Vec<String> = list.split(',').map(|address| [":", address].concat()).collect();
+    if list.is_empty() {
+        return Err(ParseUrlError::NoAddress);
+    }
+    location(&[addresses.join(",").as_str(), key].join("/"))
 }
 
 /// One address, its protocol included.

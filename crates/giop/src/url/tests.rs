@@ -182,3 +182,17 @@ fn an_address_at_which_tls_is_spoken_is_a_profile_without_a_port_in_the_clear() 
     assert_eq!(oldest.to_ior("").iiop().unwrap().version, Version::V1_1, "1.0 has no components");
     assert_eq!("corbaloc::host:1/key".parse::<Corbaloc>().unwrap().to_ior("").iiop().unwrap().secure_transport(), None);
 }
+
+/// Start scripts of TAO's servers that are older than `corbaloc:` name the naming service so.
+#[test]
+fn an_iioploc_is_read_as_the_corbaloc_that_it_means() {
+    for (old, new) in [
+        ("iioploc://1.1@host:4000/NameService", "corbaloc::1.1@host:4000/NameService"),
+        ("IIOPLOC://host/a%20b", "corbaloc::host/a%20b"),
+        ("iioploc://one:1,1.2@two:2/K", "corbaloc::one:1,:1.2@two:2/K"),
+    ] {
+        assert_eq!(old.parse::<Corbaloc>(), new.parse::<Corbaloc>(), "{old}");
+        assert!(old.parse::<Corbaloc>().is_ok());
+    }
+    assert!("iioploc:///K".parse::<Corbaloc>().is_err());
+}

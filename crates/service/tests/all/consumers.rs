@@ -1,5 +1,6 @@
 //! Consumers that do unusual things on the wire, played with bare sockets.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use client::notify::{Property, StructuredEvent, StructuredProxyPushSupplier};
@@ -8,7 +9,7 @@ use giop::codeset::{self, CodeSetInfo};
 use giop::ior::{Ior, Profile};
 use giop::message::{self, MessageKind, ReplyStatus, Request, RequestHead, Response, ServiceContexts};
 use giop::url::Corbaloc;
-use service::{Config, Counter, Delivery, Naming};
+use service::{Config, Counter, DeclaredChannel, Delivery, Naming};
 use testing::EndInTime;
 
 use crate::peers::{
@@ -461,6 +462,32 @@ fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_b
     let service = start_with(Config { naming, ..Config::default() });
     front.accept();
     service.shutdown();
+}
+
+/// `tao-notify -Channel -ChannelName X` bound X in the service's own naming service alone, where clients of TAO's did not look.
+#[test]
+fn declared_channels_are_bound_in_an_outside_naming_service_before_the_factory() {
+    let front = Bare::new();
+    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.listener.local_addr().unwrap());
+    let channel = |name: &str| DeclaredChannel { name: name.into(), properties: BTreeMap::new(), lane: Vec::new() };
+    let service = start_with(Config {
+        naming: Naming { outside: Some(url) },
+        channels: vec![channel("X"), channel("Y")],
+        ..Config::default()
+    });
+    let mut link = front.accept();
+    for name in ["X", "Y", "NotifyEventChannelFactory"] {
+        assert!(!service.is_announced());
+        let (header, bytes) = link.message().unwrap();
+        let request = Request::parse(&bytes, &header).unwrap();
+        let mut body = request.body(&bytes, &header, CharSet::Latin1);
+        assert_eq!((body.u32().unwrap(), body.text().unwrap().as_str()), (1, name));
+        assert_eq!(body.text().unwrap(), "");
+        let bound = Ior::read(&mut body).unwrap();
+        assert_eq!(bound.to_string() == service.reference(), name == "NotifyEventChannelFactory");
+        link.reply(request.request_id, ReplyStatus::NoException, None);
+    }
+    wait_until("the announcement", || service.is_announced());
 }
 
 #[test]

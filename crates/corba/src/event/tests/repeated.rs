@@ -69,6 +69,9 @@ fn what_is_made_of_an_any_or_put_into_one_is_marked_where_it_has_a_header() {
     for sample in golden().into_iter().chain(samples()) {
         let restored = repeated(&sample);
         for wanted in wants() {
+            if !sample.is_sayable(wanted) {
+                continue;
+            }
             let asks = wanted.marking_repeats(true);
             assert_eq!(restored.translated(wanted).bytes, sample.translated(wanted).bytes, "{}", sample.name);
             if super::form_of(wanted) == FORM_STRUCTURED {

@@ -84,6 +84,8 @@ fn events_of_all_sorts_leave_in_one_sequence() {
         for chars in [&[CharSet::Latin1][..], &[CharSet::Utf8], &CHARS] {
             let wanted = batches(version, chars);
             assert!(takes_batches(wanted) && version_of(wanted) == version);
+            let all: Vec<_> = all.iter().filter(|(sample, _)| sample.is_sayable(wanted)).collect();
+            assert!(all.len() > 100);
             let events: Vec<_> = all.iter().map(|(sample, _)| held(sample, wanted)).collect();
             let mut out = vec![0xaa; 5];
             let written = put_together(&events, wanted, &mut out).unwrap();
@@ -94,7 +96,7 @@ fn events_of_all_sorts_leave_in_one_sequence() {
             let body = reader(&out[5..], written.tag);
             let back = read_batch(&body);
             assert_eq!(back.len(), all.len());
-            for (sample, (original, value)) in back.iter().zip(&all) {
+            for (sample, (original, value)) in back.iter().zip(all) {
                 assert!(agree(&sample.value(), value), "{} in {version:?} {chars:?}", original.name);
             }
         }

@@ -58,7 +58,7 @@ enum Purpose {
     Parting,
     /// Asking a client something that the door wants to know.
     Asking(Question),
-    /// Binding the factory in the outside naming service.
+    /// Binding the factory, or a declared channel, in the outside naming service.
     Naming,
 }
 
@@ -506,17 +506,27 @@ impl Objects {
         }
     }
 
-    /// Binds the factory in the outside naming service under the name by which clients look for it.
+    /// Binds the next declared channel, or the factory, in the outside naming service under the name by which clients look for it.
     fn bind_outside(&mut self) {
         let Some(naming) = &mut self.naming else { return };
         naming.due = None;
+        let mut bound = self.door.factory_reference();
+        while let Some(name) = naming.channel() {
+            match self.door.reference_of_channel(name) {
+                Some(channel) => {
+                    bound = channel;
+                    break;
+                }
+                None => naming.pass(),
+            }
+        }
         let context = naming.context.clone();
         let mut body = Vec::new();
         let mut writer = Writer::new(&mut body, Encoding::new(OWN_ENDIAN));
         writer.u32(1);
         writer.string(naming.name());
         writer.string("");
-        self.door.factory_reference().write(&mut writer);
+        bound.write(&mut writer);
         let effect = self.begin((context, None), "rebind", body, Purpose::Naming);
         self.effects.push_back(effect);
     }
