@@ -107,9 +107,6 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|octet| octet.is_ascii_alphanumeric() || octet == b'_')
 }
 
-/// The keys of named types.
-type Keys = BTreeSet<(String, String)>;
-
 /// What distinguishes a named type from others. A sender may leave out names, and ids of some kinds.
 fn key(of: TypeRef<'_>) -> (String, String) {
     (of.id().to_owned(), if of.id().is_empty() { of.name().to_owned() } else { String::new() })
