@@ -75,6 +75,7 @@ fn proxy(id: u32) -> Proxy {
             ..Selection::default()
         },
         silenced: false,
+        aliases: vec![4],
         client: Some(Client { reference: None, suspended: true, of: None }),
     }
 }
