@@ -50,7 +50,7 @@ pub use self::reconnection::CALLBACKS_MAX;
 use self::reconnection::Reconnection;
 use self::rescheduling::Rescheduling;
 pub use self::takeover::Line;
-use self::takeover::{Aliases, Deaths, Known};
+use self::takeover::Lives;
 use self::teardown::Teardowns;
 pub use self::teardown::Unpublished;
 pub use self::topology::RestoredStanding;
@@ -151,16 +151,8 @@ pub struct Door {
     real_time: BTreeSet<ChannelId>,
     /// Whoever is connected and gave a reference.
     clients: HashMap<Peer, Client>,
-    /// Clients that were restored and have not connected anew.
-    restored: Known,
-    /// All that are connected and gave a reference.
-    known: Known,
-    /// Where clients have died.
-    deaths: Deaths,
-    /// By which other keys proxies are found.
-    aliases: Aliases,
-    /// The connection on which the request came that is being executed, if that is known.
-    line: Option<Arc<Line>>,
+    /// What is known of the lives of clients.
+    lives: Lives,
     /// Proxies whose clients were restored.
     former: topology::Former,
     /// Clients of other doors.
@@ -304,11 +296,7 @@ impl Door {
             unknown: BTreeMap::new(),
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
-            restored: Known::default(),
-            known: Known::default(),
-            deaths: Deaths::default(),
-            aliases: Aliases::default(),
-            line: None,
+            lives: Lives::default(),
             former: topology::Former::default(),
             guests: HashMap::new(),
             reconnection: Reconnection::default(),
@@ -434,7 +422,7 @@ impl Door {
         };
         (self.peers_changed, self.nonces_changed) = (false, false);
         self.guard.take_changed();
-        let aliases = Arc::clone(self.aliases.published());
+        let aliases = Arc::clone(self.lives.aliases.published());
         let access = self.guard.access().cloned();
         let published = Published { routing, directory: Directory { peers, nonces, aliases }, access };
         self.published = Some(published.clone());

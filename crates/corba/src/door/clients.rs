@@ -118,8 +118,8 @@ impl Door {
                 self.peers.insert(peer, Arc::clone(&address));
                 self.peers_changed = true;
             }
-            self.known.note(key, side, &address.ior);
-            let (health, line, connected) = (Health::default(), self.line.clone(), self.time);
+            self.lives.known.note(key, side, &address.ior);
+            let (health, line, connected) = (Health::default(), self.lives.line.clone(), self.time);
             let client = Client { proxy: key, side, address, told, health, line, connected, failing_since: None, link };
             self.clients.insert(peer, client);
             self.tell_what_changed_since_it_asked(peer);
@@ -168,7 +168,7 @@ impl Door {
         self.forget_filters_of(FilterTarget::Proxy(removed.key));
         self.callers_mut(removed.side).forget(removed.key);
         self.former.forget(removed.key);
-        self.aliases.forget(removed.key);
+        self.lives.aliases.forget(removed.key);
         self.forget_guest(removed, tell);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));
@@ -179,7 +179,7 @@ impl Door {
         });
         let Some((peer, client)) = client else { return };
         self.probes.forget(peer, client.health);
-        self.known.forget(removed.key, removed.side, &client.address.ior);
+        self.lives.known.forget(removed.key, removed.side, &client.address.ior);
         if tell != Tell::No {
             let to = client.address.ior.clone();
             let by = client.address.by.clone();

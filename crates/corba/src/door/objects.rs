@@ -37,7 +37,7 @@ impl Door {
                 (self.admin_nonce(admin)? == nonce && self.has_admin(admin)).then_some(Target::Admin(admin))
             }
             ObjectKey::Proxy { channel, nonce, proxy } => {
-                let key = self.aliases.resolve(ProxyKey { channel, proxy });
+                let key = self.lives.aliases.resolve(ProxyKey { channel, proxy });
                 let side = self.hierarchy.proxy(key).ok()?.side;
                 (self.nonces.get(&channel)?.objects == nonce).then_some(Target::Proxy(key, side))
             }

@@ -100,7 +100,7 @@ impl Known {
 
 /// When a connection to an address ended last as that of a process which dies.
 #[derive(Debug, Default)]
-pub(super) struct Deaths {
+struct Deaths {
     at: HashMap<(String, u16), Time>,
     in_order: VecDeque<(String, u16)>,
 }
@@ -122,6 +122,21 @@ impl Deaths {
         // Few have died, as a rule nobody.
         if self.at.is_empty() { None } else { self.at.get(&(profile.host.clone(), profile.port)).copied() }
     }
+}
+
+/// What is known of the lives of clients.
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    /// Those that were restored, and have not connected anew.
+    pub(super) restored: Known,
+    /// All that are connected and gave a reference.
+    pub(super) known: Known,
+    /// Where clients have died.
+    deaths: Deaths,
+    /// By which other keys proxies are found.
+    pub(super) aliases: Aliases,
+    /// The connection on which the request came that is being executed, if that is known.
+    pub(super) line: Option<Arc<Line>>,
 }
 
 /// Keys of earlier proxies, and which proxies are found by them now.
@@ -171,17 +186,17 @@ impl Aliases {
 impl Door {
     /// The proxy that a number names: one that took the place of the proxy of that number, if one did.
     pub(crate) fn found_by(&self, key: ProxyKey) -> ProxyKey {
-        self.aliases.resolve(key)
+        self.lives.aliases.resolve(key)
     }
 
     /// Says on which connection the next requests come, if on one of which that is known.
     pub fn on_line(&mut self, line: Option<&Arc<Line>>) {
-        self.line = line.cloned();
+        self.lives.line = line.cloned();
     }
 
     /// Takes note that a connection to clients at an address has ended as that of a process which dies.
     pub fn note_death(&mut self, host: String, port: u16) {
-        self.deaths.note((host, port), self.time);
+        self.lives.deaths.note((host, port), self.time);
     }
 
     /// Takes note that deliveries to a proxy's client, or questions to it, have begun to fail, or go on.
@@ -197,7 +212,7 @@ impl Door {
     pub fn duplicate_of(&self, key: ProxyKey) -> Option<ProxyKey> {
         let client = self.clients.get(&self.hierarchy.proxy(key).ok()?.peer?)?;
         let reference = &client.address.ior;
-        let mut others = self.known.of(key.channel, client.side, reference).filter(|other| *other != key);
+        let mut others = self.lives.known.of(key.channel, client.side, reference).filter(|other| *other != key);
         others.find(|other| self.reference_of(*other) == Some(reference))
     }
 
@@ -209,7 +224,7 @@ impl Door {
     /// Has those proxies give way that earlier lives of a client have left, now that it is connected to another one.
     pub(super) fn take_over(&mut self, key: ProxyKey, side: Side, client: &Ior) {
         self.have_former_give_way(key, side, client);
-        let others = self.known.of(key.channel, side, client).filter(|other| *other != key);
+        let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
         let others: Vec<ProxyKey> = others.filter(|other| self.reference_of(*other) == Some(client)).collect();
         for other in others.into_iter().take(AT_ONCE_MAX) {
             match self.stays(other, key) {
@@ -246,7 +261,7 @@ impl Door {
     /// When an earlier life of a client ended, as far as its connections and its deliveries say that.
     fn ended_at(&self, client: &Client) -> Option<Time> {
         let line = client.line.as_ref().and_then(|line| line.died_at());
-        let called = self.deaths.of(&client.address.ior).filter(|at| *at > client.connected);
+        let called = self.lives.deaths.of(&client.address.ior).filter(|at| *at > client.connected);
         [line, called, client.failing_since, client.health.unreachable_since()].into_iter().flatten().max()
     }
 
@@ -260,7 +275,7 @@ impl Door {
         if proxy.state != ProxyState::Unconnected || self.references.is_here(profile) {
             return Ok(false);
         }
-        let others = self.known.of(key.channel, side, client).filter(|other| *other != key);
+        let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
         let is_over = |other: &ProxyKey| self.reference_of(*other) == Some(client) && self.stays(*other, key).is_none();
         let over: Vec<ProxyKey> = others.filter(is_over).take(AT_ONCE_MAX).collect();
         let Some((earlier, rest)) = over.split_first().filter(|(earlier, _)| self.can_be_kept(**earlier, key)) else {
@@ -302,10 +317,10 @@ impl Door {
         let unknown = self.unknown_at(Level::Proxy(key, side)).clone();
         self.set_unknown(Thing::Proxy(earlier), unknown);
         let removed = self.hierarchy.destroy_proxy(key)?;
-        let aliases = self.aliases.of(key).to_vec();
+        let aliases = self.lives.aliases.of(key).to_vec();
         self.forget(&removed, Tell::No);
         for alias in aliases.into_iter().chain([key]) {
-            self.aliases.add(earlier, alias);
+            self.lives.aliases.add(earlier, alias);
         }
         if let Some(name) = name {
             self.names.forget_proxy(earlier, side);
@@ -320,7 +335,8 @@ impl Door {
         self.former.forget(earlier);
         let peer = self.hierarchy.proxy(earlier)?.peer;
         if let Some(client) = peer.and_then(|peer| self.clients.get_mut(&peer)) {
-            (client.told, client.line, client.connected, client.failing_since) = (told, self.line.clone(), now, None);
+            (client.told, client.line, client.connected, client.failing_since) =
+                (told, self.lives.line.clone(), now, None);
             let health = core::mem::take(&mut client.health);
             peer.into_iter().for_each(|peer| self.probes.forget(peer, health));
         }
@@ -342,7 +358,7 @@ impl Door {
     }
 
     fn give_way(&mut self, earlier: ProxyKey, key: ProxyKey) {
-        let aliases = self.aliases.of(earlier).to_vec();
+        let aliases = self.lives.aliases.of(earlier).to_vec();
         let name = self
             .hierarchy
             .proxy(earlier)
@@ -351,7 +367,7 @@ impl Door {
         remark!(Info, "{name} gives way to proxy {}, to which its client has connected anew", key.proxy.0);
         self.forget(&removed, Tell::No);
         for alias in aliases.into_iter().chain([earlier]) {
-            self.aliases.add(key, alias);
+            self.lives.aliases.add(key, alias);
         }
         self.peers_changed = true;
         self.hierarchy.note_changed_part(HierarchyPart::Proxy(key));
@@ -361,9 +377,9 @@ impl Door {
     /// channel.
     fn have_former_give_way(&mut self, key: ProxyKey, side: Side, client: &Ior) {
         if self.time > Time::default() + ANEW_WITHIN {
-            self.restored = Known::default();
+            self.lives.restored = Known::default();
         }
-        let Some(former) = self.restored.take(key.channel, side, client) else { return };
+        let Some(former) = self.lives.restored.take(key.channel, side, client) else { return };
         // Its client supplies by it, or pulls from it.
         let is_its = self.reference_of(former) == Some(client);
         if former != key && is_its && !self.is_in_use(former) && self.compatibility().take_over {
@@ -419,6 +435,9 @@ struct Meant {
     filters: Vec<MeantFilter>,
     mappings: [Option<MeantFilter>; 2],
 }
+
+/// A constraint: its event types, its expression and, of a mapping filter, the value that it gives.
+type MeantConstraint = (Vec<(String, String)>, String, Option<String>);
 
 /// What a filter says; of one that is another program's object, its reference.
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -161,7 +161,7 @@ impl Door {
             settings: self.exported_settings(Level::Proxy(key, proxy.side), &proxy.patch),
             selection: self.exported_selection(FilterTarget::Proxy(key), &proxy.subscription, &proxy.attached),
             silenced: self.changes.is_silenced(key),
-            aliases: self.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),
+            aliases: self.lives.aliases.of(key).iter().map(|alias| alias.proxy.0).collect(),
             owner,
             client,
         })

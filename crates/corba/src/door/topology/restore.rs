@@ -141,7 +141,7 @@ impl Door {
         }
         // Not before all are there: some may have been connected more than once.
         for client in self.clients.values() {
-            self.restored.note(client.proxy, client.side, &client.address.ior);
+            self.lives.restored.note(client.proxy, client.side, &client.address.ior);
         }
         Ok(())
     }
@@ -184,7 +184,7 @@ impl Door {
             same(made.proxy.0, proxy.id)?;
             self.own_again(Thing::Proxy(made), proxy.owner.as_ref());
             for alias in &proxy.aliases {
-                self.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
+                self.lives.aliases.add(made, ProxyKey { channel: id, proxy: engine::ProxyId(*alias) });
             }
             let settings = self.with_former_expiry(channel, proxy);
             self.restore_settings(Level::Proxy(made, admin.side), &settings)?;
