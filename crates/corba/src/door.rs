@@ -530,7 +530,9 @@ impl Door {
     /// The most that the service has of what properties ask for.
     pub(super) fn most(&self) -> Most {
         let (threads, filter_steps) = (self.hierarchy.lane_threads_max(), self.hierarchy.filter_steps_max());
-        Most { threads, filter_steps, memory_bytes: self.memory_bytes_max, has_store: self.settings.has_store }
+        let constraint_bytes = self.hierarchy.constraint_bytes_max();
+        let (memory_bytes, has_store) = (self.memory_bytes_max, self.settings.has_store);
+        Most { threads, filter_steps, constraint_bytes, memory_bytes, has_store }
     }
 
     /// What a new channel is made of before its creator's wishes.

@@ -293,6 +293,7 @@ impl Config {
             ("limits.share_us", u64::from(limits.share_us), 10, 1_000_000),
             ("limits.administration_queue", u64::from(limits.administration_queue), 1, 65_536),
             ("limits.filter_steps_max", u64::from(limits.filter_steps_max), 1, 100_000_000),
+            ("limits.constraint_bytes_max", u64::from(limits.constraint_bytes_max), 1, 1 << 20),
             ("delivery.push_window", u64::from(delivery.push_window.unwrap_or(1)), 1, 1024),
             ("delivery.connect_timeout_ms", u64::from(delivery.connect_timeout_ms), 10, 600_000),
             ("delivery.reply_timeout_ms", u64::from(delivery.reply_timeout_ms), 10, 86_400_000),

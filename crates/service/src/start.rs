@@ -692,11 +692,13 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
             memory_budget_bytes: config.channel.memory_budget_bytes.min(memory.of_channels()),
             overflow_budget_bytes: if has_store { config.channel.overflow_budget_bytes } else { 0 },
             filter_steps_max: ChannelLimits::default().filter_steps_max.min(config.limits.filter_steps_max),
+            constraint_bytes_max: ChannelLimits::default().constraint_bytes_max.min(config.limits.constraint_bytes_max),
             ..ChannelLimits::default()
         },
         hierarchy: HierarchyLimits {
             lane_threads_max: config.lanes.threads_max.into(),
             filter_steps_max: config.limits.filter_steps_max,
+            constraint_bytes_max: config.limits.constraint_bytes_max,
             ..HierarchyLimits::default()
         },
         memory_bytes_max: memory.of_channels(),

@@ -151,6 +151,8 @@ pub(crate) struct Property {
 
 /// The steps that filtering one event may take.
 pub(super) const FILTER_STEPS: &str = "FilterSteps";
+/// The longest constraint.
+pub(super) const CONSTRAINT_LENGTH: &str = "MaxConstraintLength";
 pub(crate) const ACKNOWLEDGE_AFTER: &str = "AcknowledgeAfter";
 /// Whether consumers may have suppliers wait for as long as they like, which a proxy cannot say.
 pub(crate) const HOLD_GRANTED: &str = "HoldGranted";
@@ -173,6 +175,8 @@ pub(crate) struct Most {
     pub(crate) threads: u32,
     /// Steps that filtering one event may take.
     pub(crate) filter_steps: u32,
+    /// Octets of one constraint.
+    pub(crate) constraint_bytes: u32,
     /// Bytes that the events of all channels may take together.
     pub(crate) memory_bytes: u64,
     /// Whether anything outlives the process.
@@ -346,6 +350,7 @@ impl Property {
             _ if self.name == OVERFLOW_BUDGET => Some(0),
             _ if [HISTORY_EVENTS, HISTORY_AGE, HISTORY_BYTES].contains(&self.name) && !most.has_store => Some(0),
             _ if self.name == FILTER_STEPS => Some(most.filter_steps.into()),
+            _ if self.name == CONSTRAINT_LENGTH => Some(most.constraint_bytes.into()),
             _ if self.name == EVENT_RELIABILITY || self.name == CONNECTION_RELIABILITY => Some(most.has_store.into()),
             _ => None,
         }

@@ -2,9 +2,9 @@
 
 use super::pools::{Pool, PoolKind};
 use super::property::{
-    ACKNOWLEDGE_AFTER, Accepted, CONNECTION_RELIABILITY, Domain, EVENT_RELIABILITY, Effective, FILTER_STEPS,
-    HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, HOLD_GRANTED, OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property,
-    PropertyValue, START_FROM, Wanted, Wire,
+    ACKNOWLEDGE_AFTER, Accepted, CONNECTION_RELIABILITY, CONSTRAINT_LENGTH, Domain, EVENT_RELIABILITY, Effective,
+    FILTER_STEPS, HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, HOLD_GRANTED, OVERFLOW_BUDGET, OVERFLOW_MAX, Place,
+    Property, PropertyValue, START_FROM, Wanted, Wire,
 };
 use super::real_time::Profile;
 use super::start_from;
@@ -542,7 +542,7 @@ pub(crate) static ADMIN: &[Property] = &[
         get: |effective| Some(PropertyValue::Boolean(effective.limits.reject_new_events)),
     },
     Property {
-        name: "MaxConstraintLength",
+        name: CONSTRAINT_LENGTH,
         places: CHANNEL,
         domain: long(1, 1 << 20),
         set: |wanted, value| wanted.limits.constraint_bytes_max = value.count(),

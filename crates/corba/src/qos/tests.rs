@@ -733,8 +733,13 @@ fn the_document_lists_every_property_with_its_range_and_places() {
         PropertyValue::Structure(_) => ("NotifyExt::ThreadPoolLanesParams", String::new()),
     };
     for property in QOS.iter().chain(ADMIN) {
-        let (low, high) =
-            property.range(Most { threads: 64, filter_steps: 100_000_000, memory_bytes: 1 << 40, has_store: true });
+        let (low, high) = property.range(Most {
+            threads: 64,
+            filter_steps: 100_000_000,
+            constraint_bytes: 1 << 20,
+            memory_bytes: 1 << 40,
+            has_store: true,
+        });
         let ((kind, low), (_, high)) = (shown(&low), shown(&high));
         let range = match kind {
             "string" => format!(" {low}"),

@@ -52,6 +52,8 @@ pub struct HierarchyLimits {
     /// What a channel's `filter_steps_max` may be set to, 1 to 100,000,000. Default 1,000,000: at 4 to 16 ns a step, so many keep a
     /// lane for 4 to 16 ms.
     pub filter_steps_max: u32,
+    /// What a channel's `constraint_bytes_max` may be set to, 1 to 1,048,576, which is the default.
+    pub constraint_bytes_max: u32,
 }
 
 impl Default for HierarchyLimits {
@@ -63,6 +65,7 @@ impl Default for HierarchyLimits {
             event_types_max: 1_024,
             lane_threads_max: 64,
             filter_steps_max: 1_000_000,
+            constraint_bytes_max: 1 << 20,
         }
     }
 }

@@ -281,6 +281,12 @@ impl Hierarchy {
         self.limits.filter_steps_max
     }
 
+    /// What the length of a channel's constraints may be set to.
+    #[must_use]
+    pub fn constraint_bytes_max(&self) -> u32 {
+        self.limits.constraint_bytes_max
+    }
+
     /// The most threads that all pools together may have.
     #[must_use]
     pub fn lane_threads_max(&self) -> u32 {

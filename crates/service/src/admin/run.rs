@@ -284,7 +284,9 @@ impl Administration {
         let begun = time::now();
         for _ in 0..BATCH {
             let Some(request) = self.requests.pop() else { return };
+            let (by, since) = (request.account().ip(), time::now());
             self.serve_request(request, answers);
+            self.requests.charge(by, time::since(since));
             if time::since(begun) >= BATCH_FOR {
                 return;
             }

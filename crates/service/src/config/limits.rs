@@ -49,6 +49,9 @@ pub struct Limits {
     /// What a client may set a channel's `FilterSteps` to, 1 to 100,000,000. Default 1,000,000: a step takes 4 to 16 ns, so that one
     /// event's filters keep a lane for 16 ms at most.
     pub filter_steps_max: u32,
+    /// What a client may set a channel's `MaxConstraintLength` to, in octets, 1 to 1,048,576. Default 65,536: one of 1 MiB is compiled for
+    /// 0.1 to 0.6 s, while administration does nothing else.
+    pub constraint_bytes_max: u32,
 }
 
 /// How events are pushed.
@@ -94,6 +97,7 @@ impl Default for Limits {
             share_us: 100,
             administration_queue: 4096,
             filter_steps_max: 1_000_000,
+            constraint_bytes_max: 65_536,
         }
     }
 }

@@ -306,6 +306,25 @@ fn events_that_wait_for_a_mute_filter_are_bounded() {
     drop(suppliers);
 }
 
+/// A client could have constraints of 1 MiB in a channel of its own, each of which kept administration, and everybody who asked it, for up to
+/// 0.6 s.
+#[test]
+fn a_client_gets_no_longer_constraints_than_the_configuration_grants() {
+    let service = start();
+    let (channel, _) = channel_with(&service, &[], &[Property::new("MaxConstraintLength", 65_536_i32)]);
+    let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
+    let factory = EventChannelFactory::narrow(factory).unwrap();
+    for length in [65_537_i32, 1 << 20] {
+        let set = channel.set_admin(&[Property::new("MaxConstraintLength", length)]).unwrap_err().to_string();
+        assert!(set.contains("UnsupportedAdmin"), "{set}");
+        assert!(factory.create_channel(&[], &[Property::new("MaxConstraintLength", length)]).is_err());
+    }
+    let filter = filters_of(&channel).create_filter("EXTENDED_TCL").unwrap();
+    let long = format!("$number == {}1", " ".repeat(65_536));
+    assert!(filter.add_constraints(&[ConstraintExp::new(&long)]).is_err());
+    filter.add_constraints(&[ConstraintExp::new(&format!("$number == {}1", " ".repeat(60_000)))]).unwrap();
+}
+
 #[test]
 fn a_match_that_a_client_asks_for_is_cut_where_an_events_would_be() {
     let service = start();
