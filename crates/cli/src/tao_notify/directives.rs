@@ -155,9 +155,9 @@ impl Plan {
         let base = named_by.iter().find_map(|name| value_of(name)).unwrap_or("notify");
         for option in options.iter().filter(|option| option.starts_with('-')) {
             let is = |known: &&str| known.eq_ignore_ascii_case(option);
-            if FORM.iter().any(|known| is(known)) {
+            if FORM.iter().any(&is) {
                 self.ignore(&format!("{of} {option}"), "a store has no such files");
-            } else if !named_by.iter().any(|known| is(known)) {
+            } else if !named_by.iter().any(is) {
                 self.ignore(&format!("{of} {option}"), "it is not known");
             }
         }
