@@ -447,6 +447,3 @@ struct MeantFilter {
     default: Option<String>,
     constraints: Vec<MeantConstraint>,
 }
-
-/// The event types of a constraint, its expression, and the value of one in a mapping filter.
-type MeantConstraint = (Vec<(String, String)>, String, Option<String>);
