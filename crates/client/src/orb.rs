@@ -434,8 +434,8 @@ type Open<'o, T> = &'o dyn Fn(EndPoint) -> Result<T, InvokeError>;
 fn reach_profile<T>(profile: &IiopProfile, options: &OrbOptions, open: Open<'_, T>) -> Result<T, InvokeError> {
     // Code sets are negotiated from GIOP 1.1 on. CORBA 3.3 part 2, 7.10.2.
     let offered = if profile.version > Version::V1_0 { profile.code_sets() } else { None };
-    let chars =
-        codeset::negotiate(offered.as_ref()).map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
+    let chars = codeset::negotiate_utf8(offered.as_ref())
+        .map_err(|error| InvokeError::NoAddress { reason: error.to_string() })?;
     let mut failure = None;
     let secure = profile.secure_transport().map(|secure| secure.port);
     let addresses: Vec<(String, u16)> = match (options.tls.is_some(), secure) {

@@ -95,14 +95,29 @@ pub fn supports(info: &CodeSetInfo, chars: CharSet) -> bool {
 
 /// Chooses, as a client, the code set for a connection to a server with this information.
 ///
-/// UTF-8, in which strings are here, wherever the server says that it understands it, as its own set or by conversion: ISO 8859-1
-/// lacks most characters, so it is only for servers without UTF-8. (The standard's order, 7.10.2.6, has a client convert to
-/// the server's own set first if it can; none that would lose text is offered for that.) A server whose own set is another part
-/// of Unicode has to understand UTF-8 (7.10.2.6), and one that says nothing gets ISO 8859-1.
+/// In the standard's order (7.10.2.6): the server's own set, as conversion is then the client's; ours, if the server converts from it;
+/// UTF-8, which every server has to understand whose own set is a part of Unicode. A server that says nothing gets ISO 8859-1.
+/// The service calls clients so: JacORB reads the text within an Any in its own set, whatever was negotiated.
 ///
 /// # Errors
 /// The server's sets, narrow or wide, are neither ours nor parts of Unicode, so that nothing can be assumed of it.
 pub fn negotiate(server: Option<&CodeSetInfo>) -> Result<CharSet, Incompatible> {
+    choose(server, |info| CharSet::from_id(info.char_native))
+}
+
+/// The same with UTF-8 first, wherever the server says that it understands it: ISO 8859-1 lacks most characters. So our own programs call
+/// servers.
+///
+/// # Errors
+/// As [`negotiate`].
+pub fn negotiate_utf8(server: Option<&CodeSetInfo>) -> Result<CharSet, Incompatible> {
+    choose(server, |info| supports(info, CharSet::Utf8).then_some(CharSet::Utf8))
+}
+
+fn choose(
+    server: Option<&CodeSetInfo>,
+    first: impl Fn(&CodeSetInfo) -> Option<CharSet>,
+) -> Result<CharSet, Incompatible> {
     let Some(info) = server else {
         return Ok(CharSet::Latin1);
     };
@@ -113,13 +128,13 @@ pub fn negotiate(server: Option<&CodeSetInfo>) -> Result<CharSet, Incompatible> 
     if info.char_native == 0 && info.char_conversions.is_empty() {
         return Ok(CharSet::Latin1);
     }
-    if supports(info, CharSet::Utf8) {
-        return Ok(CharSet::Utf8);
+    if let Some(first) = first(info) {
+        return Ok(first);
     }
     if supports(info, CharSet::Latin1) {
         return Ok(CharSet::Latin1);
     }
-    if is_unicode_narrow(info.char_native) {
+    if supports(info, CharSet::Utf8) || is_unicode_narrow(info.char_native) {
         return Ok(CharSet::Utf8);
     }
     Err(Incompatible { native: info.char_native, wide: false })

@@ -48,9 +48,29 @@ fn refuses_more_conversions_than_are_accepted() {
 }
 
 #[test]
+fn chooses_as_the_standard_says() {
+    assert_eq!(negotiate(None), Ok(CharSet::Latin1));
+    for (server, expected) in [
+        (CodeSetInfo::campanile(), CharSet::Latin1),
+        (info(0, &[], 0, &[]), CharSet::Latin1),
+        (info(LATIN1, &[UTF8], UTF16, &[]), CharSet::Latin1),
+        (info(UTF8, &[LATIN1], UTF16, &[]), CharSet::Utf8),
+        (info(UTF8, &[], 0x0001_0100, &[]), CharSet::Utf8),
+        (info(0x0001_000F, &[UTF8, LATIN1], UTF16, &[]), CharSet::Latin1),
+        (info(0x1002_0025, &[UTF8], UTF16, &[]), CharSet::Utf8),
+        (info(0, &[UTF8], UTF16, &[]), CharSet::Utf8),
+        (info(0x0001_000F, &[], UTF16, &[]), CharSet::Utf8),
+        (info(0x0001_0020, &[], 0, &[]), CharSet::Utf8),
+        (info(LATIN1, &[], 0x0003_0010, &[UTF16]), CharSet::Latin1),
+    ] {
+        assert_eq!(negotiate(Some(&server)), Ok(expected), "{server:x?}");
+    }
+}
+
+#[test]
 fn utf_8_is_chosen_wherever_the_server_knows_it() {
     // A client that took ISO 8859-1 because the server named it first sent `?` for what that lacks.
-    assert_eq!(negotiate(None), Ok(CharSet::Latin1));
+    assert_eq!(negotiate_utf8(None), Ok(CharSet::Latin1));
     for (server, expected) in [
         (CodeSetInfo::campanile(), CharSet::Utf8),
         (info(0, &[], 0, &[]), CharSet::Latin1),
@@ -66,7 +86,7 @@ fn utf_8_is_chosen_wherever_the_server_knows_it() {
         (info(0x0001_0020, &[], 0, &[]), CharSet::Utf8),
         (info(LATIN1, &[], 0x0003_0010, &[UTF16]), CharSet::Latin1),
     ] {
-        assert_eq!(negotiate(Some(&server)), Ok(expected), "{server:x?}");
+        assert_eq!(negotiate_utf8(Some(&server)), Ok(expected), "{server:x?}");
     }
 }
 
