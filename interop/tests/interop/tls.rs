@@ -126,7 +126,9 @@ fn events_pass_between_both_orbs_in_all_pairings_with_nothing_in_the_clear() {
     let service = start(&authority, true);
     cross(&service, |orb, name| words(orb, &authority, &authority, name));
     let counters = service.counters();
-    assert_eq!(counters.read(Counter::TlsHandshakesFailed), 0);
+    assert_eq!(counters.read(Counter::TlsCertificatesRefused), 0);
+    // Each of the eight programs that disconnects is called once for that (`tell_on_disconnect`), and may have ended before.
+    assert!(counters.read(Counter::TlsHandshakesFailed) <= 8, "{}", counters.read(Counter::TlsHandshakesFailed));
     // Each supplier and each consumer connects, and each consumer is called.
     assert!(counters.read(Counter::TlsHandshakes) >= 12, "{}", counters.read(Counter::TlsHandshakes));
 }
