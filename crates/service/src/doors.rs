@@ -82,6 +82,11 @@ impl Tag {
     /// All doors, by their numbers; four at most.
     pub(crate) const ALL: [Self; 4] = [Self::Giop, Self::Json, Self::Tempo, Self::Dds];
 
+    /// Whether a few places for its connections are kept beside the limit: for administration, whose clients come by this door.
+    pub(crate) const fn has_reserve(self) -> bool {
+        matches!(self, Self::Giop)
+    }
+
     pub(crate) const fn number(self) -> u64 {
         self as u64
     }

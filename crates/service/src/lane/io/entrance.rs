@@ -238,7 +238,7 @@ impl Worker {
         if is_full(&granted) && self.have_one_give_way(false) {
             granted = account.charge(Resource::Connections, 1);
         }
-        if is_full(&granted) && door == Tag::Giop && self.is_place_reserved(&account) {
+        if is_full(&granted) && door.has_reserve() && self.is_place_reserved(&account) {
             account.note_reserved();
             self.core.counters.add(Counter::ConnectionsLimit, 1);
             return Ok(account.charge_anyway(Resource::Connections, 1));

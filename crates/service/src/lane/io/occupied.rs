@@ -13,7 +13,7 @@ use crate::doors::Tag;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::slots::Token;
 
-/// Places beside the limit, for CORBA's clients where none gives way: proxies are not made from there, so that such a connection is idle
+/// Places beside the limit, for doors with a reserve (`Tag::has_reserve`) where none gives way: proxies are not made from there, so that such a connection is idle
 /// when what it was for is done.
 pub(crate) const RESERVED: u64 = 8;
 /// Addresses that are looked through for a connection that is to give way: those that have most.
@@ -96,7 +96,7 @@ mod tests {
         let mut occupied = Occupied::default();
         let mut since = BTreeMap::new();
         for (number, (last, door)) in
-            (0..).zip([(1, Tag::Giop), (2, Tag::Json), (2, Tag::Giop), (2, Tag::Tempo), (3, Tag::Giop), (3, Tag::Giop)])
+            (0..).zip([(1, Tag::Dds), (2, Tag::Json), (2, Tag::Dds), (2, Tag::Tempo), (3, Tag::Dds), (3, Tag::Dds)])
         {
             let token = Token::from_bits(number);
             occupied.arrive(door, token, ip(last), Time(number));
@@ -111,10 +111,10 @@ mod tests {
         assert_eq!(next(&mut occupied, &since), Some(2));
         (1..4).for_each(|number| _ = since.remove(&number));
         assert_eq!(next(&mut occupied, &since), Some(4), "of the address that has most of what is idle");
-        occupied.leave(Tag::Giop, Token::from_bits(4));
-        occupied.leave(Tag::Giop, Token::from_bits(5));
+        occupied.leave(Tag::Dds, Token::from_bits(4));
+        occupied.leave(Tag::Dds, Token::from_bits(5));
         assert_eq!(next(&mut occupied, &since), Some(0));
-        for (door, number) in [(Tag::Giop, 0), (Tag::Json, 1), (Tag::Giop, 2), (Tag::Tempo, 3), (Tag::Tempo, 9)] {
+        for (door, number) in [(Tag::Dds, 0), (Tag::Json, 1), (Tag::Dds, 2), (Tag::Tempo, 3), (Tag::Tempo, 9)] {
             occupied.leave(door, Token::from_bits(number));
         }
         assert_eq!(next(&mut occupied, &since), None);
