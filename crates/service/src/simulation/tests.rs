@@ -89,11 +89,11 @@ fn a_seed_is_always_the_same_run() {
 
 #[test]
 fn what_is_broken_on_purpose_is_noticed() {
-    // No seed of 100 notices `ForgottenRoom` any more, nor did a longer search; it was noticed at fa85c2d0, and why it is not now is not known
-    // yet.
-    for broken in Break::ALL.into_iter().filter(|broken| !matches!(broken, Break::ForgottenRoom)) {
+    for broken in Break::ALL {
+        // Few seeds fill the socket for datagrams while a subscriber has nothing else to be sent: one of the first 2,300.
+        let first = if matches!(broken, Break::ForgottenRoom) { 1_150 } else { 0 };
         // Whole, each of these runs keeps every promise, as the other test shows.
-        let noticed = (0..100).find_map(|seed| run(seed, Some(broken)).err().map(|wrong| (seed, wrong)));
+        let noticed = (first..first + 100).find_map(|seed| run(seed, Some(broken)).err().map(|wrong| (seed, wrong)));
         let (seed, wrong) = noticed.unwrap_or_else(|| panic!("{broken:?} is not noticed"));
         assert_eq!(run(seed, None).err(), None, "seed {seed} whole; broken: {wrong}");
     }
