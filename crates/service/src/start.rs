@@ -4,6 +4,7 @@ mod dds;
 mod error;
 mod group;
 mod limits;
+mod ports;
 mod running;
 mod storage;
 
@@ -24,10 +25,11 @@ use giop::framing;
 use giop::ior::SecureTransport;
 
 pub use self::error::StartError;
-use self::group::{bind_shared, join};
+use self::group::join;
 use self::limits::{
     ConnectionsMax, ceilings, connections_that_fit, make_room_for_descriptors, raise_descriptor_limit, reserve_bytes,
 };
+use self::ports::Ports;
 pub(crate) use self::storage::try_restore;
 use self::storage::{Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
@@ -133,9 +135,6 @@ impl fmt::Debug for Service {
     }
 }
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4096;
-
 impl Service {
     /// Starts a service. It answers requests from the moment this returns.
     ///
@@ -186,14 +185,15 @@ impl Service {
         let outlive = sockets.giop.is_some();
         let ends = if config.tls.is_used() { Some(config.tls.read()?) } else { None };
         let ends = ends.map(|ends| Arc::new(ArcSwap::from_pointee(ends)));
-        let (giop, tls) = open_doors(&config, sockets.giop)?;
+        let mut ports = Ports::default();
+        let (giop, tls) = open_doors(&config, sockets.giop, &mut ports)?;
         let tls_addresses = [0, 1, 2].map(|door: usize| tls.get(door)?.as_ref().map(|(_, address)| *address));
         let first = giop.as_ref().or(tls.first().and_then(Option::as_ref));
         let Some((any, address)) = first.map(|(listener, address)| (listener, *address)) else {
             return Err(StartError::Resources(io::ErrorKind::AddrNotAvailable.into()));
         };
         let group = config.tempo_group()?;
-        let (json, tempo) = open_guests_doors(&config, sockets.json, sockets.tempo, group)?;
+        let (json, tempo) = open_guests_doors(&config, (sockets.json, sockets.tempo), group, &mut ports)?;
         let (host, port) = config.advertised(address)?;
         let secure =
             tls_addresses.first().copied().flatten().map(|address| secure_transport(&config.tls, address.port()));
@@ -217,7 +217,7 @@ impl Service {
         let listeners =
             Listeners { giop, json, tempo, tempo_datagrams, tempo_group, dds: Vec::new(), tls, outlive, own };
         let place = Place { host: &host, port, secure };
-        let assembled = assemble(&config, listeners, place, ends.as_ref(), connections_max)?;
+        let assembled = assemble(&config, (listeners, ports), place, ends.as_ref(), connections_max)?;
         let Assembled { administrator, administration, reference, counters, mut remarks, announcement, .. } = assembled;
         let Assembled { is_outside, store_directory, known, dds, .. } = assembled;
         remarks.extend(json_address.and_then(|address| remark_on_door("json.listen", address)));
@@ -305,10 +305,10 @@ fn secure_transport(tls: &Tls, port: u16) -> SecureTransport {
     SecureTransport { supports, requires, port }
 }
 
-/// Makes a service that is reached at a place, and starts its lanes.
+/// Makes a service that is reached at a place, and starts its lanes. Its ports are opened when what outlives the process was found good.
 fn assemble(
     config: &Config,
-    mut listeners: Listeners,
+    (mut listeners, ports): (Listeners, Ports),
     place: Place<'_>,
     ends: Option<&Arc<ArcSwap<Ends>>>,
     connections_max: ConnectionsMax,
@@ -344,6 +344,7 @@ fn assemble(
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
     let histories = HistoryInquiry::new(keepers.inquirer.take());
+    ports.open()?;
     let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers)?;
     let threads_max = config.lanes.threads_max.into();
     remarks.extend(start_lanes(&mut door, &mut roster, &published, &counters.of_administration(), threads_max));
@@ -424,7 +425,8 @@ fn start_lanes(
 pub(crate) fn simulated(config: &Config, listeners: Listeners, address: SocketAddr) -> Result<Assembled, StartError> {
     let connections_max = ConnectionsMax { from_clients: 1_000, to_clients: 1_000, http: 64 };
     let host = address.ip().to_string();
-    assemble(config, listeners, Place { host: &host, port: address.port(), secure: None }, None, connections_max)
+    let place = Place { host: &host, port: address.port(), secure: None };
+    assemble(config, (listeners, Ports::default()), place, None, connections_max)
 }
 
 /// Lanes that the resolver may have to be told of before it looks.
@@ -494,29 +496,34 @@ type Bound = (TcpListener, SocketAddr);
 /// One, and the socket for datagrams at the same port.
 type BoundTwice = (Bound, UdpSocket);
 
-/// Listens for CORBA clients in the clear, unless nothing is, and with TLS by door. `given` is a socket that somebody has opened.
-fn open_doors(config: &Config, given: Option<TcpListener>) -> Result<(Option<Bound>, [Option<Bound>; 3]), StartError> {
+/// Takes the ports for CORBA clients in the clear, unless nothing is, and with TLS by door. `given` is a socket that is open already.
+fn open_doors(
+    config: &Config,
+    given: Option<TcpListener>,
+    ports: &mut Ports,
+) -> Result<(Option<Bound>, [Option<Bound>; 3]), StartError> {
+    let mut bind = |address| ports.bind(address);
     let [giop_tls, json_tls, tempo_tls] = config.tls_listen_addresses()?;
     // Where nothing is in the clear, whoever opened a socket meant that for TLS.
     let (given, given_for_tls) = if config.tls.required { (None, given) } else { (given, None) };
     let giop = match given {
         Some(socket) => Some(taken_over(socket)?),
         None if config.tls.required => None,
-        None => Some(listen(config.listen_address()?)?),
+        None => Some(bind(config.listen_address()?)?),
     };
     let giop_tls = match given_for_tls {
         Some(socket) => Some(taken_over(socket)?),
-        None => giop_tls.map(listen).transpose()?,
+        None => giop_tls.map(&mut bind).transpose()?,
     };
-    Ok((giop, [giop_tls, json_tls.map(listen).transpose()?, tempo_tls.map(listen).transpose()?]))
+    Ok((giop, [giop_tls, json_tls.map(&mut bind).transpose()?, tempo_tls.map(&mut bind).transpose()?]))
 }
 
-/// Listens for lines of JSON and for Tempo, where it is to. `json` and `tempo` are sockets that somebody has opened.
+/// Takes the ports for lines of JSON and for Tempo, where there are to be such. `json` and `tempo` are sockets that are open already.
 fn open_guests_doors(
     config: &Config,
-    json: Option<TcpListener>,
-    tempo: Option<(TcpListener, UdpSocket)>,
+    (json, tempo): (Option<TcpListener>, Option<(TcpListener, UdpSocket)>),
     group: Option<SocketAddr>,
+    ports: &mut Ports,
 ) -> Result<(Option<Bound>, Option<BoundTwice>), StartError> {
     if config.tls.required && (json.is_some() || tempo.is_some()) {
         let why = "tls.required: a socket that was passed for lines of JSON or for Tempo is in the clear; use tls.json_listen and \
@@ -525,45 +532,13 @@ fn open_guests_doors(
     }
     let json = match json {
         Some(socket) => Some(taken_over(socket)?),
-        None => config.json_listen_address()?.map(listen).transpose()?,
+        None => config.json_listen_address()?.map(|address| ports.bind(address)).transpose()?,
     };
     let tempo = match tempo {
         Some((listener, datagrams)) => Some((taken_over(listener)?, datagrams)),
-        None => config.tempo_listen_address()?.map(|address| listen_both(address, group)).transpose()?,
+        None => config.tempo_listen_address()?.map(|address| ports.bind_both(address, group)).transpose()?,
     };
     Ok((json, tempo))
-}
-
-/// Listens, and says on which address.
-fn listen(address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
-    let listener = TcpListener::bind(address).map_err(|error| StartError::Listen { address, error })?;
-    // The standard library asks for room for 128 that are not accepted yet. Each that finds none tries again after a
-    // second, which a storm of connections would cost everybody. The system takes off what is beyond its own limit.
-    rustix::net::listen(&listener, BACKLOG).map_err(io::Error::from)?;
-    listener.set_nonblocking(true)?;
-    let address = listener.local_addr()?;
-    Ok((listener, address))
-}
-
-/// Listens for connections and for datagrams at one port, and says on which address.
-fn listen_both(
-    address: SocketAddr,
-    group: Option<SocketAddr>,
-) -> Result<((TcpListener, SocketAddr), UdpSocket), StartError> {
-    // A port of the system's choice may be taken for datagrams.
-    const TRIES: usize = 16;
-    let mut tried = 0;
-    loop {
-        let (listener, bound) = listen(address)?;
-        tried += 1;
-        // Where it listens at all addresses, that of a group is among them.
-        let is_shared = bound.ip().is_unspecified() && group.is_some_and(|group| group.port() == bound.port());
-        match if is_shared { bind_shared(bound) } else { UdpSocket::bind(bound) } {
-            Ok(datagrams) => return Ok(((listener, bound), datagrams)),
-            Err(_) if address.port() == 0 && tried < TRIES => {}
-            Err(error) => return Err(StartError::Listen { address: bound, error }),
-        }
-    }
 }
 
 /// A socket that listens already, and on which address.

@@ -9,6 +9,8 @@ use client::{Activation, InvokeError, Orb, OrbOptions};
 use giop::exception::{Completed, Kind, SystemException};
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::ErrorKind;
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -222,6 +224,43 @@ fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
     best_effort.goes_on(&serve);
     wait_until("all that was accepted", || taker.missing(&sent).is_empty());
     assert_eq!((count(&serve, "store_failures"), count(&serve, "events_not_kept")), (0, 0));
+}
+
+/// The ports were open before the store was looked at: clients connected to a service that then said that its store is damaged, and ended;
+/// and those of a large store waited for as long as looking through it took.
+#[test]
+fn a_port_refuses_connections_until_the_store_was_found_good_and_for_ever_where_it_is_bad() {
+    let (shim, store) = (Shim::new("found-good"), Folder::new("bad-found-good"));
+    let serve = shim.serve(&store, &own_address());
+    let address = serve.address.clone();
+    drop(serve);
+    shim.say("campanile.redb sync hold 0\n");
+    thread::scope(|scope| {
+        let starting = scope.spawn(|| shim.serve(&store, &address));
+        wait_until("the service to open its store", || store.store("show", &[]).1.contains("is in use"));
+        for _ in 0..20 {
+            assert_eq!(TcpStream::connect(&address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
+        }
+        assert!(!starting.is_finished());
+        shim.say("");
+        let serve = starting.join().unwrap();
+        TcpStream::connect(&address).unwrap();
+        drop(serve);
+    });
+    let file = store.folder().join("campanile.redb");
+    let mut damaged = fs::read(&file).unwrap();
+    damaged[64..320].fill(0xff);
+    fs::write(&file, damaged).unwrap();
+    let mut command = Command::new(PROGRAM);
+    command.args(["serve", "--listen", &address, "--log", "off", "--data", store.path()]);
+    let refused = thread::scope(|scope| {
+        let starting = scope.spawn(|| output_in_time(&mut command));
+        while !starting.is_finished() {
+            assert!(TcpStream::connect(&address).is_err(), "a service with a damaged store took a connection");
+        }
+        starting.join().unwrap()
+    });
+    assert!(text(&refused.stderr).contains("is damaged"), "{}", text(&refused.stderr));
 }
 
 fn large(number: i32) -> StructuredEvent {
