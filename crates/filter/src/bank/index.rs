@@ -21,6 +21,9 @@ use alloc::vec::Vec;
 const DEPTH: u32 = 3;
 /// As many constraints as this are rather asked than looked up.
 const FEW: usize = 4;
+/// Conditions of one constraint, and parts of their paths, among which the demands are looked for: a bank is made anew with each constraint
+/// that comes, so that one of thousands of conditions must not cost as much each time.
+const CONSIDERED: usize = 128;
 /// Values that are read once for all look-ups; those at further paths are read for each.
 const CACHED: usize = 16;
 
@@ -92,6 +95,12 @@ impl Index {
         let demands = possible.map(|(at, constraint)| Demands::of(at, constraint, &mut paths)).collect();
         let root = Node::new(demands, DEPTH);
         Self { paths: paths.all.into(), root }
+    }
+
+    /// Paths at which it looks values up, or could.
+    #[cfg(test)]
+    pub(super) fn path_count(&self) -> usize {
+        self.paths.len()
     }
 
     /// Calls `ask` for each constraint that can match, until it says that there is no going on.
@@ -210,8 +219,16 @@ impl Demands {
             // What the name stands for depends on the event.
             Conjunct::Name { .. } | Conjunct::Other => None,
         };
-        let all = constraint.conjuncts().filter_map(demand);
-        Self { constraint: at, all: all.map(|(path, demand)| (paths.number(path), demand)).collect() }
+        let mut left = CONSIDERED;
+        let all = constraint.conjuncts().map_while(|conjunct| {
+            let parts = match conjunct {
+                Conjunct::Compare { path, .. } => path.parts.len(),
+                Conjunct::Name { .. } | Conjunct::Other => 0,
+            };
+            left = left.checked_sub(1 + parts)?;
+            Some(demand(conjunct))
+        });
+        Self { constraint: at, all: all.flatten().map(|(path, demand)| (paths.number(path), demand)).collect() }
     }
 
     /// Takes out the demand that leaves the fewest constraints when it is looked up: a value before an order, at the path
