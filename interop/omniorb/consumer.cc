@@ -379,6 +379,8 @@ int consumer(const Args& args) {
   } catch (const CORBA::Exception& refused) {
     say("disconnect " + describe(refused));
   }
+  // Its object is there to be called until the end of input.
+  if (args.has("linger")) inbox.wait_for_stop();
   // Lets a reply that is still on its way out go first.
   orb.get()->shutdown(true);
   std::_Exit(good ? 0 : 1);  // the thread that listens would outlive `inbox`

@@ -33,6 +33,7 @@ public:
         batch_(args.number("batch", UINT64_MAX)),
         gaps_(args.has("gaps")),
         tells_(args.has("tell")),
+        refuse_(args.has("refuse") ? args.number("refuse", 0) : UINT64_MAX),
         raise_(args.text("raise", "")),
         raise_at_(args.number("raise-at", 0)),
         raise_times_(args.number("raise-times", 1)) {}
@@ -98,6 +99,11 @@ public:
     const std::lock_guard<std::mutex> held(lock_);
     resumed_ = true;
     changed_.notify_all();
+  }
+  // Until `stop`, whatever has come.
+  void wait_for_stop() {
+    std::unique_lock<std::mutex> held(lock_);
+    changed_.wait(held, [this] { return stopped_; });
   }
   // Until all that was asked for has come; true if it was all good.
   bool wait() {
@@ -182,6 +188,10 @@ private:
       ++bad_;
       return say("bad event: it is not a Small");
     }
+    if (number == refuse_) {
+      say("refused " + std::to_string(number) + " " + raise_);
+      refuse();
+    }
     bool marked = false;
     const auto& properties = event.header.variable_header;
     for (CORBA::ULong i = 0; i < properties.length(); ++i) {
@@ -199,6 +209,8 @@ private:
     if (raise_ == "transient") throw CORBA::TRANSIENT(7, CORBA::COMPLETED_NO);
     if (raise_ == "no_resources") throw CORBA::NO_RESOURCES(7, CORBA::COMPLETED_NO);
     if (raise_ == "internal") throw CORBA::INTERNAL(7, CORBA::COMPLETED_MAYBE);
+    if (raise_ == "bad_param") throw CORBA::BAD_PARAM(7, CORBA::COMPLETED_NO);
+    if (raise_ == "unknown") throw CORBA::UNKNOWN(7, CORBA::COMPLETED_MAYBE);
     if (raise_ == "marshal") throw CORBA::MARSHAL(7, CORBA::COMPLETED_NO);
     if (raise_ == "object_not_exist") throw CORBA::OBJECT_NOT_EXIST(7, CORBA::COMPLETED_NO);
     throw std::runtime_error("an exception CORBA knows nothing of");
@@ -219,6 +231,8 @@ private:
   const bool gaps_;
   // Every event is told of as it comes, and nothing is expected of it.
   const bool tells_;
+  // Of events that are told, the one that is refused whenever it comes.
+  const std::uint64_t refuse_;
   const std::string raise_;
   const std::uint64_t raise_at_;
   const std::uint64_t raise_times_;

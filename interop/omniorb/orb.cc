@@ -20,7 +20,8 @@ std::vector<std::string> orb_words(const Args& args) {
   const std::string endpoint = args.text("endpoint", "127.0.0.1:");
   // "ssl" takes the files from --orb sslCAFile and --orb sslKeyFile.
   option("endPoint", "giop:" + args.text("transport", "tcp") + ":" + endpoint);
-  if (args.has("publish")) option("endPointPublish", "giop:tcp:" + args.text("publish", ""));
+  // The first is the profile's address, the others are alternatives to it.
+  for (const std::string& address : args.all("publish")) option("endPointPublish", "giop:tcp:" + address);
   if (args.has("giop")) option("maxGIOPVersion", args.text("giop", ""));
   if (args.text("chars", "latin-1") == "utf-8") option("nativeCharCodeSet", "UTF-8");
   for (const std::string& initial : args.all("initref")) option("InitRef", initial);

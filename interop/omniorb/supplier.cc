@@ -457,6 +457,12 @@ int supplier(const Args& args) {
     // It changes nothing about the events.
     say("disconnect " + describe(refused));
   }
+  if (args.has("linger")) {
+    // Its object is there to be called until the end of input.
+    std::string line;
+    while (hear(line) && line != "quit") {
+    }
+  }
   return all ? 0 : 1;
 }
 

@@ -648,7 +648,9 @@ impl Door {
         self.admit_kind(channel, kind)?;
         let one = self.charge(Resource::Proxies, 1)?;
         let claim = self.charge_octets(weights::PROXY + octets_of_name(name))?;
-        let proxy = self.hierarchy.create_proxy(channel, side, admin, kind.form(), kind.passing())?;
+        let leaving = self.places_left(AdminKey { channel, side, admin }, kind, name);
+        let place = (channel, side, admin);
+        let proxy = self.hierarchy.create_proxy_in_place_of(leaving, place, kind.form(), kind.passing())?;
         let key = ProxyKey { channel, proxy };
         self.kinds.insert(key, kind);
         name.into_iter().for_each(|name| self.give_name(Named::Proxy(key, side), name));

@@ -2,7 +2,8 @@
 
 use service::{Counter, Service};
 
-use interop::{Orb, first_consumer, further_consumer, service, supplier, wait_for_count};
+use crate::restarts::{Folder, begin};
+use interop::{Ended, Orb, first_consumer, further_consumer, service, supplier, wait_for_count};
 
 const EVENTS: u32 = 300;
 
@@ -129,6 +130,85 @@ fn a_refusal_that_will_not_pass_costs_one_event() {
         assert_eq!(consumer.end().well().numbers(), expected);
         wait_for_count(&service, Counter::DroppedRejected, 1);
     }
+}
+
+/// A consumer that refused a sequence of ten for one event in it lost all ten, acknowledged persistent ones too.
+#[test]
+fn a_sequence_that_is_refused_for_one_event_costs_that_event_alone() {
+    for orb in Orb::ALL {
+        for exception in ["bad_param", "unknown", "marshal", "surprise"] {
+            let service = service();
+            let (mut consumer, channel) = first_consumer(orb, &service, &refusing(exception));
+            let mut supplier = supplier(Orb::OmniOrb, &service, &channel, TENS);
+            supplier.tell("push 20");
+            consumer.wait_for("got 0 19");
+            assert_eq!(service.counters().read(Counter::DroppedRejected), 1);
+            assert_all_but_the_bad_one(&consumer.quit(), 20);
+            supplier.quit().well();
+        }
+    }
+}
+
+/// The same where the events are to outlive the service: none of them is lost, and the bad one does not come back after a restart.
+#[test]
+fn a_persistent_sequence_that_is_refused_for_one_event_costs_that_event_alone() {
+    const PERSISTENT: &str = "--channel-qos EventReliability=short:1 --channel-qos ConnectionReliability=short:1";
+    for orb in Orb::ALL {
+        let folder = Folder::new(&format!("refused-{orb:?}"));
+        let service = begin(&folder, &format!("{}:0", testing::own_loopback()));
+        let listen = service.address().to_string();
+        let words = format!("{} {PERSISTENT}", refusing("bad_param"));
+        let (mut consumer, channel) = first_consumer(orb, &service, &words);
+        let mut supplier = supplier(Orb::JacOrb, &service, &channel, TENS);
+        supplier.tell("push 20");
+        consumer.wait_for("got 0 19");
+        let refusals = consumer.count("refused ");
+        assert_eq!(service.counters().read(Counter::DroppedRejected), 1);
+        service.shutdown();
+        let service = begin(&folder, &listen);
+        supplier.tell("push 10");
+        consumer.wait_for("got 0 29");
+        assert_eq!(consumer.count("refused "), refusals, "it was settled as dropped");
+        assert_eq!(service.counters().read(Counter::DroppedRejected), 0);
+        assert_all_but_the_bad_one(&consumer.quit(), 30);
+        supplier.quit().well();
+    }
+}
+
+/// Pushes sequences of ten.
+const TENS: &str = "--form sequence --scenario small --batch 10 --step";
+const BAD: u32 = 7;
+
+/// Takes sequences of ten, and raises an exception for each that has the bad event, when it has processed those before it.
+fn refusing(exception: &str) -> String {
+    format!(
+        "--form sequence --scenario small --tell --refuse {BAD} --raise {exception} --qos MarkRepeats=boolean:true \
+         --qos MaximumBatchSize=long:10 --qos PacingInterval=time:600000000"
+    )
+}
+
+#[track_caller]
+fn assert_all_but_the_bad_one(ended: &Ended, count: u32) {
+    let told = |line: &String| {
+        let (number, repeat) = line.strip_prefix("got 0 ")?.split_once(' ')?;
+        Some((number.parse::<u32>().ok()?, repeat == "marked"))
+    };
+    let told: Vec<(u32, bool)> = ended.lines.iter().filter_map(told).collect();
+    let expected: Vec<u32> = (0..count).filter(|number| *number != BAD).collect();
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for (at, (number, marked)) in told.iter().enumerate() {
+        let came_before = told[..at].iter().any(|(before, _)| before == number);
+        let comes_again = told[at + 1..].iter().any(|(later, _)| later == number);
+        assert!(*marked || !came_before, "event {number} came again without a mark: {told:?}");
+        if !came_before {
+            first.push(*number);
+        }
+        if !comes_again {
+            last.push(*number);
+        }
+    }
+    assert_eq!((&first, &last), (&expected, &expected), "{told:?}");
+    assert!(told.iter().any(|(_, marked)| *marked), "{told:?}");
 }
 
 #[test]

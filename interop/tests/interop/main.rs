@@ -5,6 +5,8 @@
 //! measures time; a program that has not said for a minute what is waited for is killed, and its test fails.
 
 #[cfg(test)]
+mod addresses;
+#[cfg(test)]
 mod alma;
 #[cfg(test)]
 mod code_sets;

@@ -10,7 +10,14 @@ use std::time::Duration;
 use interop::{Orb, Peer, first_consumer, further_consumer, service_with, supplier};
 
 /// The folder of a store, which goes with the test.
-struct Folder(std::path::PathBuf);
+pub(crate) struct Folder(std::path::PathBuf);
+
+impl Folder {
+    /// A folder of its own for each process and name.
+    pub(crate) fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("campanile-{name}-{}", std::process::id())))
+    }
+}
 
 impl Drop for Folder {
     fn drop(&mut self) {
@@ -18,7 +25,7 @@ impl Drop for Folder {
     }
 }
 
-fn begin(folder: &Folder, listen: &str) -> Service {
+pub(crate) fn begin(folder: &Folder, listen: &str) -> Service {
     let store = StoreConfig { directory: Some(folder.0.clone()), ..StoreConfig::default() };
     service_with(Config { listen: listen.into(), store, ..Config::default() })
 }
@@ -27,8 +34,7 @@ fn begin(folder: &Folder, listen: &str) -> Service {
 #[test]
 fn suppliers_and_consumers_go_on_through_restarts() {
     for (of_consumer, of_supplier) in Orb::PAIRINGS {
-        let name = format!("campanile-restarts-{of_consumer:?}-{of_supplier:?}-{}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
+        let folder = Folder::new(&format!("restarts-{of_consumer:?}-{of_supplier:?}"));
         let mut service = begin(&folder, &format!("{}:0", testing::own_loopback()));
         let listen = service.address().to_string();
         let words = "--form structured --scenario small";
@@ -51,8 +57,7 @@ fn suppliers_and_consumers_go_on_through_restarts() {
 #[test]
 fn suppliers_that_push_while_a_service_ends_whose_socket_stays_go_on_with_the_next() {
     for (of_consumer, of_supplier) in Orb::PAIRINGS {
-        let name = format!("campanile-put-off-{of_consumer:?}-{of_supplier:?}-{}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
+        let folder = Folder::new(&format!("put-off-{of_consumer:?}-{of_supplier:?}"));
         let socket = TcpListener::bind((testing::own_loopback(), 0)).expect("a socket of the test's own");
         let begin = || {
             let store = StoreConfig { directory: Some(folder.0.clone()), ..StoreConfig::default() };

@@ -94,10 +94,12 @@ impl Door {
         }
         let want = want(kind, side, &client)?;
         let peer = client.iiop().is_some().then(|| self.next_peer());
-        self.hierarchy.connect(key, peer, want).map_err(Raised::from_connect)?;
+        let earlier = self.earlier_lives(key, side, &client);
+        let leaving = self.places_of(&earlier, key);
+        self.hierarchy.connect_in_place_of(leaving, key, peer, want).map_err(Raised::from_connect)?;
         self.note_owner(Thing::Proxy(key));
         self.permit_connected(key);
-        self.take_over(key, side, &client);
+        self.take_over(key, side, &client, &earlier);
         self.have_namesake_give_way(key);
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
             self.hierarchy.note_in_order(key)?;

@@ -188,6 +188,11 @@ impl Door {
         self.hierarchy.note_changed_part(named.part());
     }
 
+    /// The proxy that gave its name to another one, which is not connected yet.
+    pub(super) fn namesake_of(&self, key: ProxyKey) -> Option<ProxyKey> {
+        self.names.formers.get(&key).copied()
+    }
+
     /// Somebody is connected to a proxy: whichever gave it its name gives way.
     pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
         let Some(former) = self.names.formers.remove(&key) else { return };

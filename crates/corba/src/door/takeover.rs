@@ -17,8 +17,8 @@ use super::{Door, Named, Thing};
 use crate::exceptions::Raised;
 use crate::proxy_kind::ProxyKind;
 use crate::remarks::remark;
-use crate::table::Level;
-use engine::{ChannelId, FilterId, FilterRef, HierarchyPart, ProxyKey, ProxyState, Side, Time};
+use crate::table::{AdminKey, Level};
+use engine::{ChannelId, FilterId, FilterRef, HierarchyPart, Proxy, ProxyKey, ProxyState, Side, Time};
 use giop::ior::Ior;
 use hashbrown::HashMap;
 use std::collections::{BTreeSet, VecDeque};
@@ -85,11 +85,11 @@ impl Known {
     }
 
     /// The proxy of one that connects anew: of several with its reference the last that was made.
-    fn take(&mut self, channel: ChannelId, side: Side, reference: &Ior) -> Option<ProxyKey> {
+    fn last(&self, channel: ChannelId, side: Side, reference: &Ior) -> Option<ProxyKey> {
         if self.0.is_empty() {
             return None;
         }
-        self.0.get_mut(&Self::known(channel, side, reference))?.pop_last()
+        self.0.get(&Self::known(channel, side, reference))?.last().copied()
     }
 
     /// Those with a reference, or with one of the same hash.
@@ -221,17 +221,63 @@ impl Door {
         self.clients.get(&peer).map(|client| &client.address.ior)
     }
 
-    /// Has those proxies give way that earlier lives of a client have left, now that it is connected to another one.
-    pub(super) fn take_over(&mut self, key: ProxyKey, side: Side, client: &Ior) {
-        self.have_former_give_way(key, side, client);
+    /// The proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before
+    /// a restart comes first.
+    pub(super) fn earlier_lives(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Vec<ProxyKey> {
+        let mut earlier: Vec<ProxyKey> = self.life_before_restart(key, side, client).into_iter().collect();
         let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
         let others: Vec<ProxyKey> = others.filter(|other| self.reference_of(*other) == Some(client)).collect();
-        for other in others.into_iter().take(AT_ONCE_MAX) {
+        for other in others.into_iter().take(AT_ONCE_MAX).filter(|other| !earlier.contains(other)).collect::<Vec<_>>() {
             match self.stays(other, key) {
-                None => self.give_way(other, key),
+                None => earlier.push(other),
                 Some(why) => remark!(Info, "proxy {} has the same client as {other}, which stays: {why}", key.proxy.0),
             }
         }
+        earlier
+    }
+
+    /// How many places of `MaxConsumers` or `MaxSuppliers` whoever obtains a proxy may find free when it connects: those of proxies like the
+    /// new one whose clients' lives are over, or may be since they were restored, and that of the proxy which gives it its name. Whether it
+    /// is one of these clients that comes back is known when it connects.
+    pub(super) fn places_left(&self, admin: AdminKey, kind: ProxyKind, name: Option<&str>) -> u32 {
+        let AdminKey { channel: id, side, admin } = admin;
+        let Ok(channel) = self.hierarchy.channel(id) else { return 0 };
+        // Few channels have a limit, and fewer are full.
+        if !channel.is_full(side) {
+            return 0;
+        }
+        let namesake = name.and_then(|name| self.proxy_named(id, side, name)).map(|proxy| ProxyKey { channel: id, proxy });
+        let takes_over = self.compatibility().take_over;
+        let may_leave = |proxy: &&Proxy| {
+            let key = ProxyKey { channel: id, proxy: proxy.id };
+            let alike = (proxy.side, proxy.admin) == (side, admin) && self.kinds.get(&key) == Some(&kind);
+            let over = || self.is_over(proxy) || (self.time <= Time::default() + ANEW_WITHIN && self.former.contains(key));
+            proxy.state != ProxyState::Unconnected && (namesake == Some(key) || (takes_over && alike && over()))
+        };
+        u32::try_from(channel.proxies().filter(may_leave).count()).unwrap_or(u32::MAX)
+    }
+
+    /// Whether the life of a proxy's client is over, as far as can be seen.
+    fn is_over(&self, proxy: &Proxy) -> bool {
+        let ended = proxy.peer.and_then(|peer| self.clients.get(&peer)).and_then(|client| self.ended_at(client));
+        ended.is_some_and(|ended| proxy.activity.as_ref().is_none_or(|activity| activity.last() <= ended))
+    }
+
+    /// How many places of `MaxConsumers` or `MaxSuppliers` are free again once a client is connected to a proxy: those of its earlier lives,
+    /// and that of the proxy whose name it was given.
+    pub(super) fn places_of(&self, earlier: &[ProxyKey], key: ProxyKey) -> u32 {
+        let namesake = self.namesake_of(key).filter(|namesake| !earlier.contains(namesake));
+        let leaving = earlier.iter().copied().chain(namesake);
+        let connected = leaving.filter(|other| self.is_connected(*other).unwrap_or(false));
+        u32::try_from(connected.count()).unwrap_or(u32::MAX)
+    }
+
+    /// Has the proxies of a client's earlier lives give way, now that it is connected to another one.
+    pub(super) fn take_over(&mut self, key: ProxyKey, side: Side, client: &Ior, earlier: &[ProxyKey]) {
+        if let Some(former) = self.lives.restored.last(key.channel, side, client) {
+            self.lives.restored.forget(former, side, client);
+        }
+        earlier.iter().for_each(|other| self.give_way(*other, key));
     }
 
     /// Why an earlier proxy of a client's stays beside a new one, if it does.
@@ -373,18 +419,16 @@ impl Door {
         self.hierarchy.note_changed_part(HierarchyPart::Proxy(key));
     }
 
-    /// Drops the proxy that a client had before a restart and has not disconnected, now that it is connected to another one of the same
-    /// channel.
-    fn have_former_give_way(&mut self, key: ProxyKey, side: Side, client: &Ior) {
+    /// The proxy that a client had before a restart and has not disconnected, if it is one that gives way to another of the same channel.
+    fn life_before_restart(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Option<ProxyKey> {
         if self.time > Time::default() + ANEW_WITHIN {
             self.lives.restored = Known::default();
         }
-        let Some(former) = self.lives.restored.take(key.channel, side, client) else { return };
+        let former = self.lives.restored.last(key.channel, side, client)?;
         // Its client supplies by it, or pulls from it.
         let is_its = self.reference_of(former) == Some(client);
-        if former != key && is_its && !self.is_in_use(former) && self.compatibility().take_over {
-            self.give_way(former, key);
-        }
+        let gives_way = former != key && is_its && !self.is_in_use(former) && self.compatibility().take_over;
+        gives_way.then_some(former)
     }
 
     /// Whether two proxies let the same events pass, by their types and by filters that say the same, and give them the same priorities and

@@ -258,6 +258,28 @@ fn a_client_that_asks_for_its_name_after_a_restart_is_not_there_twice() {
     assert_eq!(after.told(), [], "nobody is told that it is disconnected");
 }
 
+/// At a channel that was full it could not be made anew: the proxy whose name it had been given was counted, too.
+#[test]
+fn a_client_that_asks_for_its_name_after_a_restart_has_its_place_where_there_is_no_other() {
+    let mut d = Dialogue::new(STYLES[5]);
+    let channel = d.bootstrap("DefaultEventChannel");
+    let one = |w: &mut giop::cdr::Writer<'_>| {
+        w.u32(1);
+        w.string("MaxConsumers");
+        w.u32(3); // tk_long
+        w.i32(1);
+    };
+    d.call(&channel, "set_admin", one).unwrap();
+    let admin = d.object(&channel, "for_consumers");
+    let (former, _) = obtain_named(&mut d, &admin, "supplier", "p").unwrap();
+    connect(&mut d, &former, "before").unwrap();
+    let mut after = restarted(&d, 9);
+    let (anew, _) = obtain_named(&mut after, &admin, "supplier", "p").unwrap();
+    connect(&mut after, &anew, "after").unwrap();
+    after.call(&former, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
+    obtain_named(&mut after, &admin, "supplier", "q").raises("AdminLimitExceeded");
+}
+
 /// What callbacks are asked, by their objects' keys.
 fn asked(d: &mut Dialogue) -> Vec<(String, Question)> {
     let factory = d.door.factory_reference();

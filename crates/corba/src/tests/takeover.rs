@@ -249,3 +249,72 @@ fn a_proxy_that_was_used_since_is_left_alone() {
         assert_eq!(scene.connected().len(), left);
     }
 }
+
+/// At a channel whose `MaxConsumers` was reached, a consumer that came back was refused for the place that its own earlier life still filled.
+#[test]
+fn one_that_comes_back_is_not_refused_for_the_place_of_its_own_earlier_life() {
+    let full = |settings: DoorSettings| {
+        let mut scene = Scene::of(settings);
+        let channel = scene.channel.clone();
+        let one = |w: &mut giop::cdr::Writer<'_>| {
+            w.u32(1);
+            w.string("MaxConsumers");
+            w.u32(3); // tk_long
+            w.i32(1);
+        };
+        scene.d.call(&channel, "set_admin", one).unwrap();
+        let (first, _) = scene.proxy();
+        scene.connect(&first);
+        (scene, first)
+    };
+    let refused = |scene: &mut Scene, proxy: &Ior, who: &str| {
+        scene.d.give(proxy, "connect_structured_push_consumer", &client(who)).raises("IMP_LIMIT");
+    };
+    let no_proxy = |scene: &mut Scene| {
+        let admin = scene.admin();
+        scene.d.call(&admin, "obtain_notification_push_supplier", |w| w.u32(1)).raises("AdminLimitExceeded");
+    };
+    // It goes on where it was.
+    let (mut scene, _) = full(settings(1));
+    no_proxy(&mut scene);
+    scene.dies();
+    let (second, _) = scene.proxy();
+    refused(&mut scene, &second, "another");
+    scene.connect(&second);
+    assert_eq!(scene.connected(), [0]);
+    // It cannot, since it says where in the past it begins: the earlier proxy makes room for the new one.
+    let (mut scene, first) = full(settings(1));
+    no_proxy(&mut scene);
+    scene.dies();
+    let begins_anew = |scene: &mut Scene| {
+        let (second, _) = scene.proxy();
+        let begin = |w: &mut giop::cdr::Writer<'_>| {
+            w.u32(1);
+            w.string("StartFrom");
+            w.u32(18); // tk_string
+            w.u32(0);
+            w.string("new");
+        };
+        scene.d.call(&second, "set_qos", begin).unwrap();
+        second
+    };
+    let second = begins_anew(&mut scene);
+    refused(&mut scene, &second, "another");
+    scene.connect(&second);
+    assert_eq!(scene.connected(), [1]);
+    assert_eq!(scene.d.number(&first, "_get_MyType"), 2, "by either key");
+    // The service itself was started again, and has everything connected as it was.
+    let mut after = Dialogue::with(STYLES[5], settings(7));
+    after.door.restore(&scene.d.door.topology()).unwrap();
+    scene.d = after;
+    let (third, _) = scene.proxy();
+    refused(&mut scene, &third, "another");
+    scene.connect(&third);
+    assert_eq!(scene.connected(), [2]);
+    // Where taking over is switched off, a place is a place.
+    let mut switched_off = settings(1);
+    switched_off.compatibility.take_over = false;
+    let (mut scene, _) = full(switched_off);
+    scene.dies();
+    no_proxy(&mut scene);
+}

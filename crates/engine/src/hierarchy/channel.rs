@@ -403,14 +403,14 @@ impl Channel {
 
     pub(super) fn create_proxy(
         &mut self,
-        side: Side,
-        admin: AdminId,
+        leaving: u32,
+        (side, admin): (Side, AdminId),
         form: Form,
         kind: ProxyKind,
         limit: u32,
     ) -> Result<ProxyId, Refusal> {
         self.admin(side, admin)?;
-        self.check_connected(side)?;
+        self.check_connected(side, leaving)?;
         if self.proxies.len() >= limit as usize {
             return Err(Refusal::TooManyProxies { limit });
         }
@@ -463,6 +463,7 @@ impl Channel {
 
     pub(super) fn connect(
         &mut self,
+        leaving: u32,
         proxy: ProxyId,
         peer: Option<Peer>,
         want: Want,
@@ -473,7 +474,7 @@ impl Channel {
             return Err(Refusal::AlreadyConnected { proxy: ProxyKey { channel: self.id, proxy } });
         }
         let admin = (found.side, found.admin);
-        self.check_connected(found.side)?;
+        self.check_connected(found.side, leaving)?;
         let found = self.proxy_mut(proxy)?;
         (found.peer, found.want, found.connection) = (peer, want, connection);
         (found.state, found.start, found.permitted, found.owner) = (ProxyState::Active, None, None, None);
@@ -541,14 +542,21 @@ impl Channel {
         }
     }
 
-    /// OMG Notification Service 1.1: `MaxConsumers` and `MaxSuppliers` count those that are connected.
-    fn check_connected(&self, side: Side) -> Result<(), Refusal> {
+    /// Whether as many are connected as `MaxConsumers` or `MaxSuppliers` allows.
+    #[must_use]
+    pub fn is_full(&self, side: Side) -> bool {
+        self.check_connected(side, 0).is_err()
+    }
+
+    /// OMG Notification Service 1.1: `MaxConsumers` and `MaxSuppliers` count those that are connected. Those that are `leaving` are
+    /// not counted.
+    fn check_connected(&self, side: Side, leaving: u32) -> Result<(), Refusal> {
         let limit = match side {
             Side::Consumers => self.limits.max_consumers,
             Side::Suppliers => self.limits.max_suppliers,
         };
         match limit {
-            Some(limit) if self.connected(side) >= limit.get() => Err(Refusal::AdminLimit { side, limit: limit.get() }),
+            Some(limit) if self.connected(side).saturating_sub(leaving) >= limit.get() => Err(Refusal::AdminLimit { side, limit: limit.get() }),
             _ => Ok(()),
         }
     }

@@ -267,8 +267,24 @@ impl Hierarchy {
         form: Form,
         kind: ProxyKind,
     ) -> Result<ProxyId, Refusal> {
+        self.create_proxy_in_place_of(0, (channel, side, admin), form, kind)
+    }
+
+    /// The same, where as many connected proxies of the same channel and side as `leaving` may be destroyed when the new one is connected:
+    /// they take up no place of `MaxConsumers` and `MaxSuppliers`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Hierarchy::create_proxy`].
+    pub fn create_proxy_in_place_of(
+        &mut self,
+        leaving: u32,
+        (channel, side, admin): (ChannelId, Side, AdminId),
+        form: Form,
+        kind: ProxyKind,
+    ) -> Result<ProxyId, Refusal> {
         let limit = self.limits.proxies_max;
-        let proxy = self.channel_mut(channel)?.create_proxy(side, admin, form, kind, limit)?;
+        let proxy = self.channel_mut(channel)?.create_proxy(leaving, (side, admin), form, kind, limit)?;
         self.parts.note(HierarchyPart::Channel(channel));
         self.parts.note(HierarchyPart::Proxy(ProxyKey { channel, proxy }));
         Ok(proxy)
@@ -341,8 +357,24 @@ impl Hierarchy {
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::AlreadyConnected`],
     /// [`Refusal::AdminLimit`].
     pub fn connect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
+        self.connect_in_place_of(0, key, peer, want)
+    }
+
+    /// The same, where as many connected proxies of the same channel and side as `leaving` are destroyed right after: they take up no place
+    /// of `MaxConsumers` and `MaxSuppliers`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Hierarchy::connect`].
+    pub fn connect_in_place_of(
+        &mut self,
+        leaving: u32,
+        key: ProxyKey,
+        peer: Option<Peer>,
+        want: Want,
+    ) -> Result<(), Refusal> {
         let connection = self.next_connection;
-        self.changed_proxy(key)?.connect(key.proxy, peer, want, connection)?;
+        self.changed_proxy(key)?.connect(leaving, key.proxy, peer, want, connection)?;
         self.next_connection += 1;
         Ok(())
     }

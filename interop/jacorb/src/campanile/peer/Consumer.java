@@ -185,6 +185,8 @@ final class Consumer {
         } catch (SystemException refused) {
             Console.say("disconnect " + Peer.describe(refused));
         }
+        // Its object is there to be called until the end of input.
+        if (args.has("linger")) consumer.inbox.awaitStop();
         // Lets a reply that is still on its way out go first.
         consumer.peer.orb.shutdown(true);
         return good ? 0 : 1;

@@ -30,6 +30,8 @@ final class Inbox {
     private final boolean gaps;
     /** Every event is told of as it comes, and nothing is expected of it. */
     private final boolean tells;
+    /** Of events that are told, the one that is refused whenever it comes. */
+    private final long refuse;
     private final String raise;
     private final long raiseAt;
     private final long raiseTimes;
@@ -55,6 +57,7 @@ final class Inbox {
         batch = args.number("batch", Long.MAX_VALUE);
         gaps = args.has("gaps");
         tells = args.has("tell");
+        refuse = args.number("refuse", Long.MAX_VALUE);
         raise = args.text("raise", "");
         raiseAt = args.number("raise-at", 0);
         raiseTimes = args.number("raise-times", 1);
@@ -118,6 +121,11 @@ final class Inbox {
         Console.say("disconnected");
         disconnected = true;
         notifyAll();
+    }
+
+    /** Until {@link #stop}, whatever has come. */
+    synchronized void awaitStop() {
+        while (!stopped) pause();
     }
 
     /** Until all that was asked for has come; true if it was all good. */
@@ -189,12 +197,16 @@ final class Inbox {
     }
 
     /** Says which `small` event it is, and whether it is marked as one that may have come before. */
-    private synchronized void tell(StructuredEvent event) {
+    private synchronized void tell(StructuredEvent event) throws Disconnected {
         Small small = Shaper.identify(event.remainder_of_body);
         if (small == null) {
             ++bad;
             Console.say("bad event: it is not a Small");
             return;
+        }
+        if (small.number == refuse) {
+            Console.say("refused " + small.number + " " + raise);
+            refuse();
         }
         boolean marked = false;
         for (Property property : event.header.variable_header) {
@@ -211,6 +223,8 @@ final class Inbox {
             case "transient" -> throw new org.omg.CORBA.TRANSIENT(7, CompletionStatus.COMPLETED_NO);
             case "no_resources" -> throw new org.omg.CORBA.NO_RESOURCES(7, CompletionStatus.COMPLETED_NO);
             case "internal" -> throw new org.omg.CORBA.INTERNAL(7, CompletionStatus.COMPLETED_MAYBE);
+            case "bad_param" -> throw new org.omg.CORBA.BAD_PARAM(7, CompletionStatus.COMPLETED_NO);
+            case "unknown" -> throw new org.omg.CORBA.UNKNOWN(7, CompletionStatus.COMPLETED_MAYBE);
             case "marshal" -> throw new org.omg.CORBA.MARSHAL(7, CompletionStatus.COMPLETED_NO);
             case "object_not_exist" -> throw new org.omg.CORBA.OBJECT_NOT_EXIST(7, CompletionStatus.COMPLETED_NO);
             default -> throw new IllegalStateException("an exception CORBA knows nothing of");

@@ -1,5 +1,6 @@
 package campanile.peer;
 
+import java.util.List;
 import java.util.Properties;
 import org.omg.CORBA.Any;
 import org.omg.CORBA.ORB;
@@ -15,6 +16,7 @@ import org.omg.CosNotifyChannelAdmin.EventChannel;
 import org.omg.CosNotifyChannelAdmin.EventChannelFactory;
 import org.omg.CosNotifyChannelAdmin.EventChannelFactoryHelper;
 import org.omg.PortableServer.IdAssignmentPolicyValue;
+import org.omg.PortableServer.LifespanPolicyValue;
 import org.omg.PortableServer.POA;
 import org.omg.PortableServer.POAHelper;
 import org.omg.PortableServer.Servant;
@@ -35,9 +37,12 @@ final class Peer {
             properties.setProperty("OAPort", endpoint[1]);
         }
         if (args.has("publish")) {
-            String[] published = args.text("publish", "").split(":", 2);
+            // The first is the profile's address, the others are alternatives to it.
+            List<String> all = args.all("publish");
+            String[] published = all.get(0).split(":", 2);
             properties.setProperty("jacorb.ior_proxy_host", published[0]);
             properties.setProperty("jacorb.ior_proxy_port", published[1]);
+            if (all.size() > 1) properties.setProperty("jacorb.iiop.alternate_addresses", String.join(",", all.subList(1, all.size())));
         }
         if (args.has("giop")) {
             properties.setProperty("jacorb.giop_minor_version", args.text("giop", "").substring(2));
@@ -57,11 +62,16 @@ final class Peer {
         if (args.has("priority") || args.has("priorities")) {
             Priorities.intercept(args, properties);
         }
+        // With --persistent its references are the same when it is started again, if its end point is.
+        boolean persistent = args.has("persistent");
+        if (persistent) properties.setProperty("jacorb.implname", "peer");
         orb = ORB.init(new String[0], properties);
         shaper = new Shaper(orb, args);
         POA root = POAHelper.narrow(orb.resolve_initial_references("RootPOA"));
         root.the_POAManager().activate();
-        Policy[] policies = {root.create_id_assignment_policy(IdAssignmentPolicyValue.USER_ID)};
+        Policy named = root.create_id_assignment_policy(IdAssignmentPolicyValue.USER_ID);
+        Policy kept = root.create_lifespan_policy(persistent ? LifespanPolicyValue.PERSISTENT : LifespanPolicyValue.TRANSIENT);
+        Policy[] policies = {named, kept};
         poa = root.create_POA("peer", root.the_POAManager(), policies);
     }
 

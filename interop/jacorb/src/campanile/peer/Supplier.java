@@ -118,6 +118,8 @@ final class Supplier {
             // It changes nothing about the events.
             Console.say("disconnect " + Peer.describe(refused));
         }
+        // Its object is there to be called until the end of input.
+        if (args.has("linger")) Console.untilQuit();
         return all ? 0 : 1;
     }
 
