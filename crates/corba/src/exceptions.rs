@@ -423,3 +423,24 @@ impl UserException {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use giop::cdr::{CharSet, Endian};
+
+    use super::*;
+
+    /// The exception of a client's mistake had `?` where its code set lacks a character of what it is about.
+    #[test]
+    fn an_exception_with_a_character_that_the_client_s_code_set_lacks_is_data_conversion() {
+        let name = vec![NameComponent { id: "東京".into(), kind: String::new() }];
+        let raised = || Raised::User(UserException::NotFound { why: NotFoundReason::MissingNode, rest: name.clone() });
+        let encoding = Encoding::new(Endian::Little);
+        let lacking = SystemException::new(Kind::DataConversion, OMG_MINOR | 1);
+        assert_eq!(raised().told(encoding, 0), Exception::System(lacking));
+        let utf8 = Encoding { chars: CharSet::Utf8, ..encoding };
+        let Exception::User { id, body } = raised().told(utf8, 0) else { panic!("it is the user exception") };
+        assert_eq!(id, "IDL:omg.org/CosNaming/NamingContext/NotFound:1.0");
+        assert!(body.windows(6).any(|window| window == "東京".as_bytes()));
+    }
+}

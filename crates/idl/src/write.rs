@@ -154,14 +154,25 @@ fn parts(of: TypeRef<'_>) -> Vec<TypeRef<'_>> {
 fn definitions<'t>(root: TypeRef<'t>, met: &mut Keys, found: &mut Vec<Definition<'t>>) {
     // Each entry says whether what the type is made of has been looked at, and in how many nameless types it lies.
     let mut open = Vec::from([(root, false, 0_usize)]);
+    // Types whose parts are being looked at: those that the type looked at lies in.
+    let mut around = Keys::new();
     while let Some((at, is_complete, nesting)) = open.pop() {
         if is_complete {
-            found.push(Definition { of: at, place: Place::of(at) });
+            if around.remove(&key(at)) {
+                found.push(Definition { of: at, place: Place::of(at) });
+            }
             continue;
         }
         let named = is_named(at.kind());
+        if named && around.contains(&key(at)) {
+            define_ahead(at, &mut around, found);
+            continue;
+        }
         if (named && (is_well_known(at) || !met.insert(key(at)))) || nesting > NESTING_MAX {
             continue;
+        }
+        if named {
+            around.insert(key(at));
         }
         if named {
             open.push((at, true, 0));
@@ -169,6 +180,36 @@ fn definitions<'t>(root: TypeRef<'t>, met: &mut Keys, found: &mut Vec<Definition
         let nesting = if named { 0 } else { nesting + 1 };
         open.extend(parts(at).into_iter().rev().map(|part| (part, false, nesting)));
     }
+}
+
+/// Puts the name of a sequence in front of the type of its elements, which holds the sequence by that name: the type is declared before.
+fn define_ahead<'t>(alias: TypeRef<'t>, around: &mut Keys, found: &mut Vec<Definition<'t>>) {
+    let (mut names, mut at) = (Vec::new(), alias);
+    while at.kind() == Kind::Alias && names.len() < NESTING_MAX && around.contains(&key(at)) {
+        names.push(at);
+        let Some(content) = at.content() else { return };
+        at = element(content);
+    }
+    for of in names.into_iter().rev() {
+        // A name for the type itself cannot stand in front of it.
+        let is_sequence =
+            of.content().is_some_and(|content| content.kind() != Kind::Struct && content.kind() != Kind::Union);
+        if is_sequence && around.remove(&key(of)) {
+            found.push(Definition { of, place: Place::of(of) });
+        }
+    }
+}
+
+/// The type within sequences and arrays of it.
+fn element(of: TypeRef<'_>) -> TypeRef<'_> {
+    let mut at = of;
+    for _ in 0..NESTING_MAX {
+        match at.content().filter(|_| matches!(at.kind(), Kind::Sequence | Kind::Array)) {
+            Some(content) => at = content,
+            None => break,
+        }
+    }
+    at
 }
 
 /// Knows where everything is.
@@ -210,59 +251,33 @@ impl Writer {
     }
 
     fn write_all(&self, f: &mut fmt::Formatter<'_>, definitions: &[Definition<'_>]) -> fmt::Result {
-        let (mut modules, mut prefix): (&[String], &str) = (&[], "");
-        let (mut written, mut indent) = (BTreeSet::new(), 0);
-        let (mut begun, mut defined) = (BTreeSet::new(), BTreeSet::new());
+        let (mut begun, mut defined, mut written) = (Keys::new(), Keys::new(), BTreeSet::new());
+        let mut at = At { modules: &[], prefix: "", indent: 0 };
         for definition in definitions.iter().filter(|known| !self.within.contains_key(&key(known.of))) {
-            let place = &definition.place;
-            let shared = match prefix == place.prefix {
-                true => modules.iter().zip(&place.scope).take_while(|(one, other)| one == other).count(),
-                false => 0,
-            };
-            for _ in modules.iter().skip(shared) {
-                indent -= 1;
-                line(f, indent, "};")?;
+            for of in self.needed_ahead(definition, &defined).into_iter().filter(|of| begun.insert(key(*of))) {
+                let Some(place) = self.places.get(&key(of)) else { continue };
+                at.go_to(f, place)?;
+                line(f, at.indent, &format!("{} {};", of.kind().keyword(), escaped(&place.name)))?;
             }
-            if prefix != place.prefix {
-                writeln!(f, "#pragma prefix \"{}\"", place.prefix)?;
-                prefix = &place.prefix;
-            }
-            for module in place.scope.iter().skip(shared) {
-                line(f, indent, &format!("module {} {{", escaped(module)))?;
-                indent += 1;
-            }
-            modules = &place.scope;
-            self.declare_ahead(f, indent, definition, (&mut begun, &defined))?;
+            at.go_to(f, &definition.place)?;
             defined.insert(key(definition.of));
-            self.define(f, indent, definition, definitions, &mut written)?;
+            self.define(f, at.indent, definition, definitions, &mut written)?;
         }
-        for _ in modules {
-            indent -= 1;
-            line(f, indent, "};")?;
-        }
-        Ok(())
+        at.leave(f, 0)
     }
 
-    /// Declares the structs and unions of the same module of which an alias holds sequences, and which come behind it.
-    fn declare_ahead(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        indent: usize,
-        definition: &Definition<'_>,
-        (begun, defined): (&mut Keys, &Keys),
-    ) -> fmt::Result {
-        let mut inner = definition.of.content().filter(|_| definition.of.kind() == Kind::Alias);
-        while let Some(of) = inner.filter(|of| matches!(of.kind(), Kind::Sequence | Kind::Array)) {
-            inner = of.content();
-        }
-        let Some(of) = inner.filter(|of| matches!(of.kind(), Kind::Struct | Kind::Union)) else { return Ok(()) };
-        let place = self.places.get(&key(of));
-        let is_here = place
-            .is_some_and(|place| (&place.scope, &place.prefix) == (&definition.place.scope, &definition.place.prefix));
-        if let Some(place) = place.filter(|_| is_here && !defined.contains(&key(of)) && begun.insert(key(of))) {
-            line(f, indent, &format!("{} {};", of.kind().keyword(), escaped(&place.name)))?;
-        }
-        Ok(())
+    /// The structs and unions of which a definition holds sequences, and which come behind it.
+    fn needed_ahead<'t>(&self, definition: &Definition<'t>, defined: &Keys) -> Vec<TypeRef<'t>> {
+        let is_written_out = matches!(definition.of.kind(), Kind::Alias | Kind::Struct | Kind::Union | Kind::Exception);
+        let parts = if is_written_out { parts(definition.of) } else { Vec::new() };
+        let held = parts.into_iter().filter(|part| matches!(part.kind(), Kind::Sequence | Kind::Array)).map(element);
+        let behind = held.filter(|of| matches!(of.kind(), Kind::Struct | Kind::Union));
+        behind
+            .filter(|of| {
+                let key = key(*of);
+                key != self::key(definition.of) && !defined.contains(&key) && !self.within.contains_key(&key)
+            })
+            .collect()
     }
 
     fn define<'t>(
@@ -413,6 +428,44 @@ impl Writer {
             .into_iter()
             .find(|from| path.get(*from).is_some_and(|first| reads_as(first, *from)))
             .map_or_else(|| format!("::{}", full(0)), full)
+    }
+}
+
+/// Where the text has come to.
+struct At<'p> {
+    modules: &'p [String],
+    prefix: &'p str,
+    indent: usize,
+}
+
+impl<'p> At<'p> {
+    /// Ends and begins modules, so that what comes next is in that place.
+    fn go_to(&mut self, f: &mut fmt::Formatter<'_>, place: &'p Place) -> fmt::Result {
+        let shared = match self.prefix == place.prefix {
+            true => self.modules.iter().zip(&place.scope).take_while(|(one, other)| one == other).count(),
+            false => 0,
+        };
+        self.leave(f, shared)?;
+        if self.prefix != place.prefix {
+            writeln!(f, "#pragma prefix \"{}\"", place.prefix)?;
+            self.prefix = &place.prefix;
+        }
+        for module in place.scope.iter().skip(shared) {
+            line(f, self.indent, &format!("module {} {{", escaped(module)))?;
+            self.indent += 1;
+        }
+        self.modules = &place.scope;
+        Ok(())
+    }
+
+    /// Ends all modules but so many.
+    fn leave(&mut self, f: &mut fmt::Formatter<'_>, stays: usize) -> fmt::Result {
+        for _ in self.modules.iter().skip(stays) {
+            self.indent -= 1;
+            line(f, self.indent, "};")?;
+        }
+        self.modules = self.modules.get(..stays).unwrap_or_default();
+        Ok(())
     }
 }
 

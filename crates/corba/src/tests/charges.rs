@@ -72,9 +72,7 @@ impl Scene {
     }
 
     fn filter(&mut self, channel: &Ior) -> Ior {
-        let factory = self.d.object(channel, "_get_default_filter_factory");
-        let made = self.d.call(&factory, "create_filter", |w| w.string("EXTENDED_TCL"));
-        made.unwrap().read(|r| Ior::read(r).unwrap())
+        self.d.filter_of(channel)
     }
 }
 

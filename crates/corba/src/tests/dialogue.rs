@@ -248,6 +248,26 @@ impl Dialogue {
         self.call(object, operation, |w| argument.write(w))
     }
 
+    /// Sets a property whose value is an `unsigned long long`, such as a time in units of 100 ns.
+    #[track_caller]
+    pub(crate) fn set_qos(&mut self, object: &Ior, name: &str, value: u64) {
+        let write = |w: &mut Writer<'_>| {
+            w.u32(1);
+            w.string(name);
+            w.u32(24); // tk_ulonglong
+            w.u64(value);
+        };
+        self.quick(object, "set_qos", write).unwrap();
+    }
+
+    /// Makes a filter without constraints at a channel's factory.
+    #[track_caller]
+    pub(crate) fn filter_of(&mut self, channel: &Ior) -> Ior {
+        let factory = self.object(channel, "_get_default_filter_factory");
+        let made = self.call(&factory, "create_filter", |w| w.string("EXTENDED_TCL")).unwrap();
+        made.read(|r| Ior::read(r).unwrap())
+    }
+
     /// All that follows from what was called so far.
     pub(crate) fn effects(&mut self) -> Vec<Effect> {
         std::iter::from_fn(|| self.door.poll_effect()).collect()

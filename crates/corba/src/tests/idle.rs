@@ -33,16 +33,6 @@ impl Scene {
         Self { d, channel, lane: Lane::new(Time(0)), now: Time(0) }
     }
 
-    fn set(&mut self, object: &Ior, name: &str, value: u64) {
-        let write = |w: &mut Writer<'_>| {
-            w.u32(1);
-            w.string(name);
-            w.u32(24); // tk_ulonglong
-            w.u64(value);
-        };
-        self.d.call(object, "set_qos", write).unwrap();
-    }
-
     /// A push supplier's proxy, connected by a client.
     fn supplier(&mut self, who: &Arc<Account>, reference: &Ior) -> Ior {
         let channel = self.channel.clone();
@@ -105,7 +95,7 @@ fn connected() -> (Arc<Account>, Charge) {
 fn a_supplier_that_is_not_heard_of_is_let_go_when_its_connection_is_closed_too() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
-    scene.set(&channel, "SupplierLinger", 100 * SECOND);
+    scene.d.set_qos(&channel, "SupplierLinger", 100 * SECOND);
     let (who, connection) = connected();
     let proxy = scene.supplier(&who, &Ior::nil());
     for _ in 0..5 {
@@ -131,7 +121,7 @@ fn by_default_every_supplier_stays() {
     assert_eq!(scene.after(1 << 30), []);
     // What is set later counts for those that are there.
     let channel = scene.channel.clone();
-    scene.set(&channel, "SupplierLinger", 1);
+    scene.d.set_qos(&channel, "SupplierLinger", 1);
     assert_eq!(scene.after(1).len(), 1);
 }
 
@@ -139,7 +129,7 @@ fn by_default_every_supplier_stays() {
 fn one_that_can_be_asked_is_left_to_its_probes() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
-    scene.set(&channel, "SupplierLinger", 100 * SECOND);
+    scene.d.set_qos(&channel, "SupplierLinger", 100 * SECOND);
     let (who, connection) = connected();
     let reached = scene.supplier(&who, &client("reached"));
     drop(connection);
@@ -172,7 +162,7 @@ fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_
     after.d.door.restore(&scene.d.door.topology()).unwrap();
     assert_eq!(after.after(1 << 20), []);
     let channel = after.channel.clone();
-    after.set(&channel, "ConnectionExpiry", 100 * SECOND);
+    after.d.set_qos(&channel, "ConnectionExpiry", 100 * SECOND);
     assert_eq!(after.after(1).len(), 1);
 }
 
@@ -222,7 +212,7 @@ fn a_supplier_that_was_restored_is_let_go_as_others_are_unless_it_goes_on() {
         let mut scene = Scene::of(settings.clone());
         if !by_default {
             let channel = scene.channel.clone();
-            scene.set(&channel, "SupplierLinger", 100 * SECOND);
+            scene.d.set_qos(&channel, "SupplierLinger", 100 * SECOND);
         }
         let (who, _connection) = connected();
         let (gone, goes_on) = (scene.supplier(&who, &Ior::nil()), scene.supplier(&who, &Ior::nil()));

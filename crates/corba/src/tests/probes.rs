@@ -1,9 +1,10 @@
 //! Probes: who is asked when, and who is taken for dead.
 
-use super::dialogue::{Dialogue, Expect, STYLES, client};
+use super::dialogue::{Dialogue, Expect, STYLES, client, settings};
 use super::idle::proxy_key;
 use super::proxies::new_channel;
-use crate::{ClientAnswer, Effect, Question};
+use super::topology::with_store;
+use crate::{ClientAnswer, DoorSettings, Effect, Question};
 use accounts::{Accounts, Ceilings, Charge, Resource};
 use engine::{Activity, ProxyKey, Time};
 use giop::ior::Ior;
@@ -21,19 +22,13 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut d = Dialogue::new(STYLES[5]);
-        let channel = new_channel(&mut d);
-        Self { d, channel, now: Time(0) }
+        Self::of(settings(1))
     }
 
-    fn set(&mut self, object: &Ior, name: &str, value: u64) {
-        let write = |w: &mut giop::cdr::Writer<'_>| {
-            w.u32(1);
-            w.string(name);
-            w.u32(24); // tk_ulonglong
-            w.u64(value);
-        };
-        self.d.call(object, "set_qos", write).unwrap();
+    fn of(settings: DoorSettings) -> Self {
+        let mut d = Dialogue::with(STYLES[5], settings);
+        let channel = new_channel(&mut d);
+        Self { d, channel, now: Time(0) }
     }
 
     /// A push consumer; it has to be reachable.
@@ -141,7 +136,7 @@ fn names(asked: &[(String, Question)]) -> Vec<&str> {
 fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when_it_answers() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
-    scene.set(&channel, "GiveUpAfter", 600 * SECOND);
+    scene.d.set_qos(&channel, "GiveUpAfter", 600 * SECOND);
     let proxy = scene.consumer("killed");
     let key = proxy_key(&proxy);
     let mut announced = Vec::new();
@@ -174,12 +169,40 @@ fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when
     assert_eq!(scene.d.door.unreachable_clients(), 0);
 }
 
+/// With a store connections are persistent by default: then the client has days, and nothing said that it was using them up.
+#[test]
+fn a_persistent_consumer_out_of_reach_is_announced_with_what_is_left_of_its_expiry_and_goes_when_that_is_over() {
+    let mut scene = Scene::of(with_store(1));
+    let channel = scene.channel.clone();
+    scene.d.set_qos(&channel, "GiveUpAfter", 120 * SECOND);
+    scene.d.set_qos(&channel, "ConnectionExpiry", 600 * SECOND);
+    let proxy = scene.consumer("killed");
+    let (mut announced, mut reaped) = (Vec::new(), Vec::new());
+    for minute in 1..=12 {
+        for (_, question) in scene.after(60) {
+            scene.answer(question, ClientAnswer::Unreachable);
+        }
+        for effect in scene.d.effects() {
+            match effect {
+                Effect::Unreachable { left, .. } => announced.push((minute, left)),
+                Effect::Reaped { unreachable_for, .. } => reaped.push((minute, unreachable_for)),
+                _ => {}
+            }
+        }
+        let is_kept = !announced.is_empty() && reaped.is_empty();
+        assert_eq!(scene.d.door.unreachable_clients(), usize::from(is_kept), "{minute}");
+    }
+    let seconds = Duration::from_secs;
+    assert_eq!(announced, [(2, Some(seconds(540)))]);
+    assert_eq!((reaped, scene.is_there(&proxy)), (vec![(11, Some(seconds(600)))], false));
+}
+
 /// One that only calls, and does, need not be reachable.
 #[test]
 fn a_client_that_calls_is_not_announced_to_be_out_of_reach() {
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
-    scene.set(&channel, "GiveUpAfter", 0);
+    scene.d.set_qos(&channel, "GiveUpAfter", 0);
     let _connection = scene.on_a_connection();
     scene.supplier(&client("behind a wall"));
     assert_eq!(scene.unreached_for(600), 0);
@@ -211,17 +234,17 @@ fn every_client_with_a_reference_is_asked_at_its_interval() {
 fn an_interval_of_zero_asks_never_and_a_new_one_counts_at_once() {
     let mut scene = Scene::new();
     let (channel, proxy) = (scene.channel.clone(), scene.consumer("consumer"));
-    scene.set(&channel, "ProbeInterval", 0);
+    scene.d.set_qos(&channel, "ProbeInterval", 0);
     assert_eq!(scene.next(), None);
     assert!(scene.after(1_000).is_empty());
-    scene.set(&proxy, "ProbeInterval", 5 * SECOND);
+    scene.d.set_qos(&proxy, "ProbeInterval", 5 * SECOND);
     assert_eq!(names(&scene.after(0)), ["consumer"], "its last probe is long ago");
     let other = scene.consumer("other");
     assert_eq!(scene.next(), None);
     let admin = scene.d.object(&other, "_get_MyAdmin");
-    scene.set(&admin, "ProbeInterval", 7 * SECOND);
+    scene.d.set_qos(&admin, "ProbeInterval", 7 * SECOND);
     assert_eq!(scene.next(), Some(1_007));
-    scene.set(&admin, "ProbeInterval", 1);
+    scene.d.set_qos(&admin, "ProbeInterval", 1);
     let asked = scene.after(1);
     assert_eq!(names(&asked), ["other"]);
     scene.answer(asked[0].1, ClientAnswer::Raised);
@@ -267,7 +290,7 @@ fn any_other_answer_is_life() {
 fn a_client_that_cannot_be_reached_for_long_enough_is_given_up() {
     let mut scene = Scene::new();
     let proxy = scene.consumer("consumer");
-    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    scene.d.set_qos(&proxy, "GiveUpAfter", 90 * SECOND);
     let miss = |scene: &mut Scene, seconds: u64, answer: ClientAnswer| {
         let asked = scene.after(seconds);
         assert_eq!(asked.len(), 1, "{:?}", scene.now);
@@ -306,7 +329,7 @@ fn a_client_that_need_not_be_reachable_is_given_up_only_if_it_once_was() {
     assert!(!scene.is_there(&proxy));
     // Zero is for ever.
     let (channel, patient) = (scene.channel.clone(), scene.consumer("patient"));
-    scene.set(&channel, "GiveUpAfter", 0);
+    scene.d.set_qos(&channel, "GiveUpAfter", 0);
     for _ in 0..100 {
         let asked = scene.after(60);
         scene.answer(asked[0].1, ClientAnswer::Unreachable);
@@ -322,7 +345,7 @@ fn a_pull_consumer_that_was_never_reached_is_found_dead_by_its_silence() {
     let connection = scene.on_a_connection();
     let proxy = scene.puller(&client("behind a wall"));
     let activity = scene.activity(&proxy);
-    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    scene.d.set_qos(&proxy, "GiveUpAfter", 90 * SECOND);
     // Its connection is open, whatever it does.
     assert_eq!(scene.unreached_for(600), 0);
     drop(connection);
@@ -365,9 +388,9 @@ fn a_pull_consumer_without_a_reference_is_found_dead_by_its_silence() {
     pull.end(scene.now);
     assert!(after(&mut scene, 59));
     // Zero is for ever, and what is set later counts for those that are there.
-    scene.set(&proxy, "GiveUpAfter", 0);
+    scene.d.set_qos(&proxy, "GiveUpAfter", 0);
     (0..10).for_each(|_| assert!(after(&mut scene, 3_600)));
-    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    scene.d.set_qos(&proxy, "GiveUpAfter", 90 * SECOND);
     assert!(!after(&mut scene, 1));
     assert_eq!(scene.next(), None);
 }
@@ -377,7 +400,7 @@ fn a_supplier_behind_a_wall_may_push_once_a_day() {
     const DAY: u64 = 24 * 3_600;
     let mut scene = Scene::new();
     let channel = scene.channel.clone();
-    scene.set(&channel, "ProbeInterval", 3_600 * SECOND);
+    scene.d.set_qos(&channel, "ProbeInterval", 3_600 * SECOND);
     let proxy = scene.supplier(&client("behind a wall"));
     let activity = scene.activity(&proxy);
     for _ in 0..10 {
@@ -387,7 +410,7 @@ fn a_supplier_behind_a_wall_may_push_once_a_day() {
     assert_eq!(scene.unreached_for(6 * DAY), 0);
     assert_eq!(scene.unreached_for(DAY + 3_600), 1);
     // `GiveUpAfter` of 0 is for ever.
-    scene.set(&channel, "GiveUpAfter", 0);
+    scene.d.set_qos(&channel, "GiveUpAfter", 0);
     let proxies = [scene.supplier(&client("supplier")), scene.puller(&client("consumer"))];
     assert_eq!(scene.unreached_for(20 * DAY), 0);
     assert!(proxies.iter().all(|proxy| scene.is_there(proxy)));
@@ -400,7 +423,7 @@ fn a_supplier_that_cannot_be_reached_any_more_lives_while_it_pushes() {
     let activity = scene.activity(&proxy);
     let asked = scene.after(60);
     scene.answer(asked[0].1, ClientAnswer::Returned(Some(false)));
-    scene.set(&proxy, "GiveUpAfter", 90 * SECOND);
+    scene.d.set_qos(&proxy, "GiveUpAfter", 90 * SECOND);
     for _ in 0..100 {
         activity.note(scene.now);
         assert_eq!(scene.unreached_for(60), 0);
@@ -546,9 +569,9 @@ impl Model {
         };
         let activity = (role != Role::Consumer).then(|| self.scene.activity(&proxy));
         let interval = Duration::from_millis(self.random.u64(1..5_000));
-        self.scene.set(&proxy, "ProbeInterval", u64::try_from(interval.as_nanos() / 100).unwrap());
+        self.scene.d.set_qos(&proxy, "ProbeInterval", u64::try_from(interval.as_nanos() / 100).unwrap());
         let seconds = self.random.u64(0..3);
-        self.scene.set(&proxy, "GiveUpAfter", seconds * SECOND);
+        self.scene.d.set_qos(&proxy, "GiveUpAfter", seconds * SECOND);
         let interval = interval.max(Duration::from_millis(100));
         let mut client = Modelled {
             proxy,

@@ -225,17 +225,8 @@ fn what_a_channel_does_not_say_itself_is_what_is_configured_now() {
     };
     let mut d = Dialogue::with(STYLES[5], with(10, 1));
     let default = d.bootstrap("DefaultEventChannel");
-    let mut say = |channel: &Ior, name: &str, value: u64| {
-        d.quick(channel, "set_qos", |w| {
-            w.u32(1);
-            w.string(name);
-            w.u32(24); // tk_ulonglong
-            w.u64(value);
-        })
-        .unwrap();
-    };
-    say(&default, "GiveUpAfter", 70_000_000);
-    say(&default, "MemoryBudget", 5 << 20);
+    d.set_qos(&default, "GiveUpAfter", 70_000_000);
+    d.set_qos(&default, "MemoryBudget", 5 << 20);
     new_channel(&mut d);
     let after = restarted(&mut d, with(20, 2), |_| {});
     let channels: Vec<_> = after.door.hierarchy().channels().collect();

@@ -44,9 +44,7 @@ impl Scene {
 
     fn filter(&mut self, proxy: &Ior, constraint: &str) {
         let channel = self.channel.clone();
-        let factory = self.d.object(&channel, "_get_default_filter_factory");
-        let made = self.d.call(&factory, "create_filter", |w| w.string("EXTENDED_TCL")).unwrap();
-        let filter = made.read(|r| Ior::read(r).unwrap());
+        let filter = self.d.filter_of(&channel);
         let write = |w: &mut giop::cdr::Writer<'_>| {
             w.u32(1);
             write_types(&[], w);

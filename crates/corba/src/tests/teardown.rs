@@ -299,13 +299,7 @@ fn clients_of_what_is_destroyed_are_told_in_pieces_and_its_objects_are_gone_at_o
 fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
     let (mut d, channel, _, proxies) = crowd(2_500);
     let set = |d: &mut Dialogue, name: &str, value: u64| {
-        let write = |w: &mut giop::cdr::Writer<'_>| {
-            w.u32(1);
-            w.string(name);
-            w.u32(24); // tk_ulonglong
-            w.u64(value);
-        };
-        d.quick(&channel, "set_qos", write).unwrap();
+        d.set_qos(&channel, name, value);
         d.door.take_unpublished().unwrap()
     };
     let changed = set(&mut d, "ProbeInterval", 70_000_000);

@@ -94,6 +94,27 @@ fn several_types_share_what_they_are_made_of() {
     codes.iter().for_each(|code| assert_eq!(again.find(code.id()).unwrap().code(), *code));
 }
 
+/// The text of `Bs` had `struct A { Bs b; };` in front of `Bs`, and could not be read; of types that hold each other in sequences
+/// without a name, none was declared ahead.
+#[test]
+fn types_that_hold_each_other_come_back_from_their_text_whichever_it_begins_with() {
+    for idl in [
+        "struct A; struct B; typedef sequence<A> As; typedef sequence<B> Bs; struct A { Bs b; }; struct B { As a; };",
+        "struct A; typedef sequence<A> As; typedef sequence<As, 4> Rows; struct A { Rows rows; As more[2]; };",
+        "struct A; struct B { sequence<A> a; }; struct A { long n; sequence<B> b; };",
+        "union U; typedef sequence<U> Us; struct S { Us all; };
+            union U switch (boolean) { case TRUE: Us more; case FALSE: sequence<S> s; };",
+        "module m { struct A; }; module n { typedef sequence<m::A> As; struct B { As a; }; };
+            module m { typedef sequence<n::B> Bs; struct A { Bs b; n::As a; }; };",
+        "#pragma prefix \"x.y\"
+            module m { struct A; typedef sequence<A> As; struct B { As a; }; struct A { sequence<B> b; struct C { As c; } d; }; };",
+    ] {
+        let definitions = read(idl).unwrap();
+        assert!(definitions.iter().count() > 1);
+        definitions.iter().for_each(|definition| check(definition.code(), idl));
+    }
+}
+
 #[test]
 fn random_types_come_back_from_their_text() {
     for seed in 0..2_000 {

@@ -15,7 +15,7 @@ use client::{InvokeError, Orb, OrbOptions};
 use giop::cdr::{CharSet, Version};
 use giop::exception::Kind;
 use giop::ior::Ior;
-use giop::message::{Reply, ReplyStatus, Request, RequestHead};
+use giop::message::{MessageKind, Reply, ReplyStatus, Request, RequestHead};
 use giop::realtime::PriorityModel;
 use rustix::net::{AddressFamily, SocketType};
 use service::{Config, Counter, Lanes, Limits, Service};
@@ -118,6 +118,51 @@ fn addresses_that_hold_all_connections_and_ask_nothing_give_way_to_one_that_come
     }
     assert_eq!(read(&service, Counter::ConnectionsGaveWay), gave_way + 10);
     drop(held);
+}
+
+/// Five addresses took all of 4,096 places, since every address is granted some whatever the others have.
+#[test]
+fn of_five_addresses_that_hold_all_connections_the_one_with_most_loses_those_that_are_idle_for_longest_and_no_proxy_s()
+{
+    let service = start_limited(Limits { connections_max: 300, ..Limits::default() });
+    let message = BareSupplier::new(&service, None).push_message(&REQUEST, CharSet::Latin1, &numbered(1));
+    await_count(&service, Counter::ConnectionsOpen, 0);
+    let mut pushing = connect_from(&service, 2);
+    let mut push = || {
+        pushing.write_all(&message).unwrap();
+        read_message(&mut pushing).is_some()
+    };
+    assert!(push());
+    let refused_or_displaced =
+        || read(&service, Counter::ConnectionsRefused) + read(&service, Counter::ConnectionsGaveWay);
+    let mut held: Vec<Vec<TcpStream>> = Vec::new();
+    for last in 2..7 {
+        let before = refused_or_displaced();
+        let mut of_address = Vec::new();
+        while refused_or_displaced() == before {
+            let looked_at =
+                || read(&service, Counter::ConnectionsAccepted) + read(&service, Counter::ConnectionsRefused);
+            let had = looked_at();
+            of_address.push(connect_from(&service, last));
+            wait_until("it to be looked at", || looked_at() > had);
+        }
+        held.push(of_address);
+    }
+    assert_eq!(read(&service, Counter::ConnectionsOpen), 300);
+    let most = &mut held[0];
+    assert!(most.len() > 200, "{} of 300", most.len());
+    let one = request(Version::V1_2, b"NotificationService", "_non_existent", |_| ());
+    let mut sixth = connect_from(&service, 7);
+    sixth.write_all(&one).unwrap();
+    assert!(read_message(&mut sixth).is_some());
+    let gave_way = usize::try_from(read(&service, Counter::ConnectionsGaveWay)).unwrap();
+    for (at, stream) in most.iter_mut().take(gave_way + 3).enumerate() {
+        // To one that is closed it may be that nothing can be written.
+        let _ = stream.write_all(&one);
+        let is_answered = read_message(stream).is_some_and(|(header, _)| header.kind == MessageKind::Reply);
+        assert_eq!(is_answered, at >= gave_way, "{at} of {gave_way} that gave way");
+    }
+    assert!(push(), "that which carries a proxy stays");
 }
 
 /// A connection from an address of this host.

@@ -5,10 +5,11 @@ use std::io::Write;
 use std::net::TcpStream;
 
 use client::InvokeError;
-use client::notify::{ClientType, StructuredProxyPushSupplier, find_channel};
+use client::naming::{NamingContext, parse_name};
+use client::notify::{ClientType, ConstraintExp, StructuredProxyPushSupplier, find_channel};
 use client::{Orb, OrbOptions};
-use giop::cdr::{CharSet, Version};
-use giop::codeset::CodeSetInfo;
+use giop::cdr::{CharSet, Endian, Version, Writer};
+use giop::codeset::{self, CodeSetInfo};
 use giop::exception::{Completed, Kind, OMG_MINOR, SystemException};
 use giop::ior::Profile;
 use giop::message::{Reply, ReplyStatus, RequestHead, ServiceContexts};
@@ -85,4 +86,43 @@ fn a_request_in_a_code_set_that_is_not_known_is_codeset_incompatible_2() {
     stream.write_all(&request(Version::V1_2, b"NotificationService", "_non_existent", |_| ())).unwrap();
     assert_eq!(next_exception(&mut stream), None);
     assert_serves(&service);
+}
+
+/// `DATA_CONVERSION` 1: "character does not map to negotiated transmission code set".
+#[test]
+fn an_answer_with_a_character_that_the_client_s_code_set_lacks_is_data_conversion_1() {
+    // A constraint came back as `$v == '?'`, and a name as `?`: what a client did with these was about something else.
+    let service = start();
+    let orb = Orb::new(OrbOptions::default());
+    let factory = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
+    let filters = find_channel(&factory, None).unwrap().0.default_filter_factory().unwrap().unwrap();
+    let filter = filters.create_filter("EXTENDED_TCL").unwrap();
+    filter.add_constraints(&[ConstraintExp::new("$v == '東'")]).unwrap();
+    let filter = filter.object().ior().iiop().unwrap().key.clone();
+    // A `corbaloc` does not say which code sets its object knows.
+    let root = NamingContext::unchecked(orb.resolve(&service.corbaloc("NameService")).unwrap());
+    let cities = root.bind_new_context(&parse_name("cities").unwrap()).unwrap();
+    cities.bind(&parse_name("東京").unwrap(), &factory).unwrap();
+    let cities = cities.object().ior().iiop().unwrap().key.clone();
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    let list = |w: &mut Writer<'_>| w.u32(100);
+    let none = |_: &mut Writer<'_>| ();
+    let asked: [(&[u8], &str, &dyn Fn(&mut Writer<'_>)); 2] =
+        [(&filter, "get_all_constraints", &none), (&cities, "list", &list)];
+    for (key, operation, write) in asked {
+        stream.write_all(&request(Version::V1_2, key, operation, write)).unwrap();
+        let lacking = SystemException { kind: Kind::DataConversion, minor: OMG_MINOR | 1, completed: Completed::Yes };
+        assert_eq!(next_exception(&mut stream), Some(lacking), "{operation}");
+    }
+    // The connection goes on, and one in UTF-8 is told.
+    stream.write_all(&request(Version::V1_2, b"NotificationService", "_non_existent", |_| ())).unwrap();
+    assert_eq!(next_exception(&mut stream), None);
+    let context = codeset::context(CharSet::Utf8, Endian::Little);
+    let mut stream = TcpStream::connect(service.address()).unwrap();
+    for (key, operation, write) in asked {
+        let contexts: &[(u32, &[u8])] = &[(ServiceContexts::CODE_SETS, &context)];
+        let head = RequestHead { key, operation: operation.as_bytes(), contexts, ..REQUEST };
+        stream.write_all(&request_with(&head, CharSet::Utf8, write)).unwrap();
+        assert_eq!(next_exception(&mut stream), None, "{operation}");
+    }
 }

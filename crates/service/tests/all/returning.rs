@@ -1,7 +1,7 @@
 //! Consumers whose programs end and come back: they connect the same object to a new proxy.
 
-use client::ObjectRef;
 use client::notify::StructuredProxyPushSupplier;
+use client::{ObjectRef, SimpleSupplier};
 use giop::cdr::Version;
 use giop::message::close_connection;
 use service::{Answer, Compatibility, Config, Query, Service};
@@ -23,6 +23,16 @@ fn states(service: &Service) -> Vec<String> {
         Ok(Answer::Consumers(consumers)) => consumers.into_iter().map(|consumer| consumer.state).collect(),
         other => panic!("{other:?}"),
     }
+}
+
+/// A consumer with its first proxy, the connection on which it has taken event 0, and the supplier of that.
+fn consumer_of_one(service: &Service) -> (Bare, SimpleSupplier, Link) {
+    let (supplier, consumer) = (supply(service), Bare::new());
+    subscribe(service, consumer.reference("127.0.0.1"), &[]);
+    supplier.publish(&numbered(0)).unwrap();
+    let mut link = consumer.accept();
+    assert_eq!(next_number(&mut link), 0);
+    (consumer, supplier, link)
 }
 
 fn is_there(proxy: &ObjectRef) -> bool {
@@ -62,12 +72,7 @@ fn a_consumer_that_dies_and_comes_back_gets_each_event_once_and_what_waited_for_
 #[test]
 fn a_connection_that_was_closed_with_a_word_is_no_death() {
     let service = start();
-    let supplier = supply(&service);
-    let consumer = Bare::new();
-    let _first = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
-    supplier.publish(&numbered(0)).unwrap();
-    let mut link = consumer.accept();
-    assert_eq!(next_number(&mut link), 0);
+    let (consumer, supplier, mut link) = consumer_of_one(&service);
     let mut word = Vec::new();
     close_connection(&mut word, Version::V1_2);
     link.stream.write_all(&word).unwrap();
@@ -86,12 +91,7 @@ fn a_connection_that_was_closed_with_a_word_is_no_death() {
 fn each_life_is_served_where_taking_over_is_switched_off() {
     let compatibility = Compatibility { take_over: false, ..Compatibility::default() };
     let service = start_with(Config { compatibility, ..Config::default() });
-    let supplier = supply(&service);
-    let consumer = Bare::new();
-    let _first = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
-    supplier.publish(&numbered(0)).unwrap();
-    let mut link = consumer.accept();
-    assert_eq!(next_number(&mut link), 0);
+    let (consumer, supplier, link) = consumer_of_one(&service);
     drop(link);
     let _second = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
     supplier.publish(&numbered(1)).unwrap();

@@ -1,7 +1,7 @@
 //! Answers of administration as messages.
 
 use giop::cdr::Writer;
-use giop::exception::{Kind, OMG_MINOR, SystemException};
+use giop::exception::{Completed, Kind, OMG_MINOR, SystemException};
 use giop::message::{self, Header, ReplyHead, ReplyStatus, Request, Response, ServiceContexts};
 use giop::realtime;
 
@@ -31,7 +31,8 @@ pub(crate) fn answer_with(
     let mut open = message::begin_reply(&mut bytes, &head);
     let mut body = open.body(&mut bytes, request.chars);
     // CORBA 3.3 part 1, annex A.5: minor code 1, a character that the negotiated code set lacks.
-    let lacking = SystemException::new(Kind::DataConversion, OMG_MINOR | 1);
+    let lacking =
+        SystemException { completed: Completed::Yes, ..SystemException::new(Kind::DataConversion, OMG_MINOR | 1) };
     let executed = execute(&parsed, &header, &mut body);
     let exception = match body.lacking() {
         Some(_) if executed.is_ok() => Some(Exception::System(lacking)),

@@ -56,21 +56,24 @@ impl Occupied {
         mut idle_since: impl FnMut(Tag, Token) -> Option<Time>,
     ) -> Option<(Tag, Token)> {
         let mut tried: Vec<IpAddr> = Vec::with_capacity(ADDRESSES_TRIED_MAX);
-        while tried.len() < ADDRESSES_TRIED_MAX {
-            let others = self.counts.iter().filter(|(ip, _)| !tried.contains(ip));
-            let (ip, _) = others.max_by_key(|(_, count)| **count)?;
-            let ip = *ip;
+        loop {
+            // Where the addresses that have most use all of theirs, it is the one of all that has been idle for longest.
+            let of = if tried.len() < ADDRESSES_TRIED_MAX {
+                let others = self.counts.iter().filter(|(ip, _)| !tried.contains(ip));
+                Some(*others.max_by_key(|(_, count)| **count)?.0)
+            } else {
+                None
+            };
             let of_door = |(door, of_door): (Tag, &mut LongestIdle)| {
-                let token = of_door.next(Some(ip), now, |token| idle_since(door, token))?;
+                let token = of_door.next(of, now, |token| idle_since(door, token))?;
                 Some((idle_since(door, token)?, door, token))
             };
             let found = Tag::ALL.into_iter().zip(&mut self.by_door).filter_map(of_door);
             if let Some((_, door, token)) = found.min_by_key(|(since, ..)| *since) {
                 return Some((door, token));
             }
-            tried.push(ip);
+            tried.push(of?);
         }
-        None
     }
 
     /// Whether it is to be logged that a connection gives way: once in a minute.
@@ -119,5 +122,23 @@ mod tests {
         }
         assert_eq!(next(&mut occupied, &since), None);
         assert!(occupied.counts.is_empty());
+    }
+
+    /// Eight addresses with most connections, all in use, kept it from being seen that others hold idle ones: whoever came was refused.
+    #[test]
+    fn where_the_addresses_that_have_most_use_all_of_theirs_an_idle_one_of_another_address_gives_way() {
+        let mut occupied = Occupied::default();
+        let used = |token: Token| token.to_bits() < 200;
+        (0..200).for_each(|number| {
+            let last = u8::try_from(number % 10).unwrap();
+            occupied.arrive(Tag::Json, Token::from_bits(number), ip(last), Time(number));
+        });
+        (200..203).for_each(|number| occupied.arrive(Tag::Tempo, Token::from_bits(number), ip(100), Time(number)));
+        let idle_since = |_: Tag, token: Token| (!used(token)).then(|| Time(token.to_bits()));
+        for number in 200..203 {
+            assert_eq!(occupied.next(Time(1_000), idle_since), Some((Tag::Tempo, Token::from_bits(number))));
+            occupied.leave(Tag::Tempo, Token::from_bits(number));
+        }
+        assert_eq!(occupied.next(Time(1_000), idle_since), None);
     }
 }

@@ -102,14 +102,25 @@ impl Bench {
 
     /// Takes in an event that somebody sent who does not wait for an answer.
     fn take_in(&mut self, source: ProxyKey, body: &[u8]) {
+        self.take_in_as(source, body, ENCODING);
+    }
+
+    fn take_in_as(&mut self, source: ProxyKey, body: &[u8], encoding: Encoding) {
         self.lane.core.read_clock();
         let mut submission = Submission::new(source, crate::doors::Claim::for_test(), None);
         let push = Push::new(source, FORM_STRUCTURED);
-        let body = Reader::with_phase(body, 0, ENCODING);
+        let body = Reader::with_phase(body, 0, encoding);
         assert!(self.lane.core.take_in_body(&mut submission, &push, &body));
         assert!(!submission.is_refused());
         let _ = self.lane.core.finish_submission(&submission);
         self.lane.core.deliver();
+    }
+
+    /// Log lines since the last call.
+    fn log_lines(&mut self) -> Vec<String> {
+        self.lane.round_within(Duration::ZERO);
+        let told = core::iter::from_fn(|| self.administration.take());
+        told.filter_map(|letter| if let ToAdministration::Log(_, line) = letter { Some(line) } else { None }).collect()
     }
 
     /// Serves rounds until so many requests have come there; their numbers.
@@ -515,4 +526,36 @@ fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for
     bench.requests_at(&mut consumer, 1);
     let route = bench.lane.core.doors.giop.outgoing.routes.piece(0..1).next().unwrap();
     assert!(!route.trouble.is_failing && route.waits_for.is_none());
+}
+
+/// A consumer of Latin-1 got `?` for what its code set lacks, and nobody learned of it.
+#[test]
+fn events_with_a_character_that_a_consumer_s_code_set_lacks_are_counted_and_announced_once_a_minute_with_the_character()
+{
+    let mut bench = Bench::new();
+    let listener = listen();
+    bench.consumer(&listener);
+    let source = bench.supplier();
+    bench.publish();
+    let utf8 = Encoding { chars: CharSet::Utf8, ..ENCODING };
+    let mut body = Vec::new();
+    StructuredEvent::new("Test", "Number", "東京").write(&mut Writer::new(&mut body, utf8)).unwrap();
+    bench.log_lines();
+    for (later_s, announced) in [(0, 1), (0, 0), (58, 0), (3, 1), (0, 0)] {
+        bench.lane.core.clock.set_forward(Duration::from_secs(later_s));
+        bench.take_in_as(source, &body, utf8);
+        let lines = bench.log_lines();
+        assert_eq!(lines.len(), announced, "{later_s} s: {lines:?}");
+        for line in lines {
+            let begin =
+                format!("an event of supplier proxy {} of channel {} is dropped", source.proxy.0, source.channel.0);
+            assert!(line.starts_with(&begin) && line.contains("'東' (U+6771)"), "{line}");
+            assert!(line.contains("ISO 8859-1 lacks it") && line.contains("lane_untranslatable"), "{line}");
+        }
+    }
+    assert_eq!(bench.counters.read(Counter::Untranslatable), 5);
+    // What the code set has goes on.
+    bench.take_in(source, &event(1));
+    let mut consumer = bench.accept(&listener);
+    bench.requests_at(&mut consumer, 1);
 }
