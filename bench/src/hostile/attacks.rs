@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread;
 
 use giop::cdr::{CharSet, Endian, Version, Writer};
-use giop::message::{LocateRequest, ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
+use giop::message::{LocateRequest, ReplyHead, ReplyStatus, Request, begin_reply, cancel_request, locate_request};
 
 use load::callers::Callers;
 
@@ -76,6 +76,7 @@ pub(super) const ALL: &[Attack] = &[
     Attack { name: "suppliers", story: "a pull supplier that answers with a hundred thousand events", wave: suppliers },
     Attack { name: "mistakes", story: "calls that are logged", wave: mistakes },
     Attack { name: "garbage", story: "bytes that are no message", wave: garbage },
+    Attack { name: "guesses", story: "keys of objects that may exist, tried by the dozen", wave: guesses },
     Attack { name: "deaths", story: "suppliers and consumers that die in the midst of an event", wave: deaths },
     Attack {
         name: FLOOD,
@@ -625,6 +626,21 @@ fn garbage(scene: &mut Scene) -> Result<()> {
         let mut bytes = if number % 2 == 0 { Vec::new() } else { b"GIOP\x01\x02\x01\x00\x00\x04\x00\x00".to_vec() };
         (0..128).for_each(|_| bytes.extend(next()));
         foe.stream.write_all(&bytes)
+    })
+}
+
+fn guesses(scene: &mut Scene) -> Result<()> {
+    const AT_ONCE: u32 = 50;
+    let mut foe = scene.connect()?;
+    let begun = clock::now();
+    scene.repeat(1_000, |number| {
+        let mut bytes = Vec::new();
+        for nth in 0..AT_ONCE {
+            let key = format!("Proxy/00000000.{begun:016x}{number:08x}{nth:08x}.{nth:08x}");
+            locate_request(&mut bytes, Version::V1_2, Endian::Little, nth, key.as_bytes());
+        }
+        foe.stream.write_all(&bytes)?;
+        (0..AT_ONCE).try_for_each(|_| read_message(&mut foe.stream).map(drop))
     })
 }
 

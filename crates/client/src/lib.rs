@@ -27,6 +27,7 @@ pub mod notify;
 mod object;
 mod orb;
 mod publisher;
+mod random;
 pub mod scheduling;
 mod servant;
 mod server;

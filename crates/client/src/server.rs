@@ -10,14 +10,12 @@ use crate::conversation::Conversation;
 use crate::servant::{Activation, Servant};
 use crate::simple::Bell;
 use crate::wire::Wire;
-use crate::{Orb, OrbOptions, lock};
+use crate::{Orb, OrbOptions, lock, random};
 use giop::cdr::{CharSet, Version};
 use giop::codeset::CodeSetInfo;
 use giop::ior::{Component, IiopProfile, Ior, ORB_TYPE_CAMPANILE, Profile, SecureTransport};
 use giop::realtime::PriorityModelPolicy;
 use std::collections::HashMap;
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -131,9 +129,9 @@ impl Server {
         thread::Builder::new().name("client-accept".to_owned()).spawn(move || accept(&listener, &shared))?;
         let ip = if address.ip().is_unspecified() { reached_from } else { address.ip() };
         let host = options.advertise.clone().unwrap_or_else(|| ip.to_string());
-        // Keys of another run of the program must not reach this one's objects, so they differ from run to run.
-        let nonce = RandomState::new().build_hasher().finish();
-        let prefix = format!("client-{nonce:016x}-").into_bytes();
+        // Keys of another run of the program must not reach this one's objects, nor may others guess them.
+        let nonce = u128::from_ne_bytes(random::octets()?);
+        let prefix = format!("client-{nonce:032x}-").into_bytes();
         Ok(Self { table, address, host, prefix, next_key: AtomicU64::new(0) })
     }
 

@@ -12,6 +12,7 @@ mod filters;
 mod guests;
 mod idle;
 mod names;
+mod nonces;
 mod objections;
 mod objects;
 mod operating;
@@ -43,7 +44,8 @@ pub use self::idle::AT_ONCE_MAX;
 pub use self::idle::SupplierStanding;
 use self::names::Names;
 pub(super) use self::names::{NAME_BYTES_MAX, Named};
-use self::objects::Nonces;
+use self::nonces::{Drawing, Nonces, ObjectNonces};
+pub use self::nonces::{KeyNumbers, ProxyNonces};
 pub use self::operating::{ListedChannel, Settable};
 use self::probes::Probes;
 pub use self::reconnection::CALLBACKS_MAX;
@@ -103,9 +105,9 @@ pub struct DoorSettings {
     pub naming: NamingLimits,
     /// What is done as old servers do it.
     pub compatibility: Compatibility,
-    /// Seed of the random numbers in object keys. It has to differ from one run of the service to the next, since it is
-    /// what keeps references of an earlier run from reaching the wrong objects.
-    pub nonce_seed: u64,
+    /// Where the random numbers in object keys come from. They have to differ from one run of the service to the next, since they
+    /// keep references of an earlier run from reaching the wrong objects.
+    pub key_numbers: KeyNumbers,
 }
 
 /// The CORBA door: the hierarchy and the naming service behind their object keys.
@@ -130,7 +132,7 @@ pub struct Door {
     limits: ChannelLimits,
     memory_bytes_max: u64,
     naming: Naming,
-    random: fastrand::Rng,
+    key_numbers: Drawing,
     nonces: BTreeMap<ChannelId, Nonces>,
     /// Who asks, while a request is executed.
     principal: Option<Arc<Account>>,
@@ -218,8 +220,8 @@ pub struct Directory {
     /// Where the clients are that the routing names and that are called to have events travel: consumers that are pushed
     /// to, suppliers that are pulled from.
     pub peers: Arc<Peers>,
-    /// The number that has to be in the keys of a channel's proxies.
-    pub nonces: Arc<HashMap<ChannelId, u32>>,
+    /// The numbers that have to be in the keys of proxies.
+    pub nonces: ProxyNonces,
     /// Proxies that are found by the keys of others, which were taken over.
     pub aliases: Arc<HashMap<ProxyKey, ProxyKey>>,
 }
@@ -230,8 +232,11 @@ impl Directory {
     #[must_use]
     pub fn proxy(&self, key: &ObjectKey) -> Option<ProxyKey> {
         match *key {
-            ObjectKey::Proxy { channel, nonce, proxy } if self.nonces.get(&channel) == Some(&nonce) => {
+            ObjectKey::Proxy { channel, nonce, proxy } => {
                 let key = ProxyKey { channel, proxy };
+                if !self.nonces.is_of(nonce, key) {
+                    return None;
+                }
                 // As a rule there are none.
                 let alias = if self.aliases.is_empty() { None } else { self.aliases.get(&key) };
                 Some(alias.copied().unwrap_or(key))
@@ -270,21 +275,21 @@ impl Door {
             memory_bytes_max,
             has_store: _,
             naming,
-            nonce_seed,
+            key_numbers,
             compatibility: _,
         } = settings.clone();
         let references = References::new(&host, port, chars).with_tls(secure);
-        let mut random = fastrand::Rng::with_seed(nonce_seed);
+        let mut key_numbers = Drawing::from(key_numbers);
         let mut door = Self {
             settings,
-            naming: Naming::new(naming, random.u32(1..), &references),
+            naming: Naming::new(naming, || key_numbers.next(), &references),
             references,
             hierarchy: Hierarchy::new(hierarchy),
             filters: Filters::default(),
             delivery,
             limits,
             memory_bytes_max,
-            random,
+            key_numbers,
             nonces: BTreeMap::new(),
             principal: None,
             ledger: Ledger::default(),
@@ -328,7 +333,7 @@ impl Door {
         match self.hierarchy.create_channel(self.delivery, self.limits) {
             Ok(channel) => {
                 let _ = self.set_default_operator(channel);
-                let objects = self.random.u32(1..);
+                let objects = ObjectNonces::new(self.key_numbers.next());
                 self.nonces.insert(channel, Nonces { own: 0, objects });
             }
             Err(refusal) => log::error!(target: "campanile::corba", "there is no default channel: {refusal}"),
@@ -417,8 +422,8 @@ impl Door {
             _ => Arc::new(self.peers.clone()),
         };
         let nonces = match last {
-            Some(last) if !self.nonces_changed => Arc::clone(&last.nonces),
-            _ => Arc::new(self.nonces.iter().map(|(channel, nonces)| (*channel, nonces.objects)).collect()),
+            Some(last) if !self.nonces_changed => last.nonces.clone(),
+            _ => ProxyNonces::of(self.nonces.iter()),
         };
         (self.peers_changed, self.nonces_changed) = (false, false);
         self.guard.take_changed();
@@ -571,8 +576,8 @@ impl Door {
         self.note_owner(thing);
         self.settle(thing, claim);
         self.made.note(thing);
-        let nonce = self.random.u32(1..);
-        self.nonces.insert(channel, Nonces { own: nonce, objects: nonce });
+        let (own, objects) = (self.key_numbers.next(), ObjectNonces::new(self.key_numbers.next()));
+        self.nonces.insert(channel, Nonces { own, objects });
         self.nonces_changed = true;
         Ok(channel)
     }

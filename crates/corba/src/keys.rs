@@ -22,10 +22,13 @@
 //! BindingIterator/iiiiiiii.nnnnnnnn                      an iterator over a naming context
 //! ```
 //!
-//! The numbers `n` are drawn at random when the object is made. They keep a reference that outlived a restart from
-//! reaching an object that merely got the same number. What every service has (the factory, the root naming context,
-//! the default channel, its two default admins and its filter factory) has 0 there, so that its reference survives a
-//! restart.
+//! The numbers `n` have 128 bits. They keep a reference that outlived a restart from reaching an object that merely got the same number,
+//! and clients from guessing the keys of others' objects. A channel's own, with that of its default admins and its filter factory, is
+//! drawn from the operating system's generator when the channel is made; those of its other admins, its proxies and its filters are made
+//! of a second number that is drawn then and never leaves the service, so that the key of one object says nothing of another's
+//! (`door/nonces.rs`). `n` is written with 32 digits. Once it had 32 bits, eight digits, and was the same for all objects of a channel:
+//! what a store has kept since then has the key that it had. What every service has (the factory, the root naming context, the default
+//! channel, its two default admins and its filter factory) has 0 there, in eight digits, so that its reference survives a restart.
 //!
 //! Parsing borrows and allocates nothing, since a lane does it for each request. One object has one key: upper case
 //! digits, other separators and missing zeros are not accepted.
@@ -42,14 +45,15 @@ pub enum ObjectKey {
         /// Its number.
         channel: ChannelId,
         /// Drawn when the channel was made; 0 for the default channel.
-        nonce: u32,
+        nonce: u128,
     },
     /// A consumer admin or a supplier admin.
     Admin {
         /// Its channel.
         channel: ChannelId,
-        /// Drawn when the channel was made; 0 for the default admins of the default channel.
-        nonce: u32,
+        /// The channel's for default admins, and 0 for those of the default channel; else its own, made of a number that was drawn for its
+        /// channel.
+        nonce: u128,
         /// Whether consumers or suppliers connect through it.
         side: Side,
         /// Its number among the admins of that side.
@@ -59,8 +63,8 @@ pub enum ObjectKey {
     Proxy {
         /// Its channel.
         channel: ChannelId,
-        /// Drawn when the channel was made, and for the default channel when the service started.
-        nonce: u32,
+        /// Its own, made of a number that was drawn for its channel.
+        nonce: u128,
         /// Its number in its channel.
         proxy: ProxyId,
     },
@@ -69,14 +73,14 @@ pub enum ObjectKey {
         /// Its channel.
         channel: ChannelId,
         /// Drawn when the channel was made; 0 for the default channel.
-        nonce: u32,
+        nonce: u128,
     },
     /// A filter that decides which events pass.
     Filter {
         /// The channel of its factory.
         channel: ChannelId,
-        /// Drawn when the channel was made, and for the default channel when the service started.
-        nonce: u32,
+        /// Its own, made of a number that was drawn for its channel.
+        nonce: u128,
         /// Its number.
         filter: FilterId,
     },
@@ -84,8 +88,8 @@ pub enum ObjectKey {
     MappingFilter {
         /// The channel of its factory.
         channel: ChannelId,
-        /// Drawn when the channel was made, and for the default channel when the service started.
-        nonce: u32,
+        /// Its own, made of a number that was drawn for its channel.
+        nonce: u128,
         /// Its number.
         filter: FilterId,
     },
@@ -100,14 +104,14 @@ pub enum ObjectKey {
         /// Its number; 0 is the root.
         id: u32,
         /// Drawn when the service started; 0 for the root.
-        nonce: u32,
+        nonce: u128,
     },
     /// An iterator over the bindings of a naming context.
     BindingIterator {
         /// Its number.
         id: u32,
         /// Drawn when the service started.
-        nonce: u32,
+        nonce: u128,
     },
 }
 
@@ -157,33 +161,33 @@ impl ObjectKey {
         let numbers = numbers.get(1..)?;
         match core::str::from_utf8(word).ok()? {
             PROXY => {
-                let [channel, nonce, proxy] = hexadecimal(numbers)?;
+                let (channel, nonce, [proxy]) = hexadecimal(numbers)?;
                 Some(Self::Proxy { channel: ChannelId(channel), nonce, proxy: ProxyId(proxy) })
             }
             CONSUMER_ADMIN => Self::parse_admin(numbers, Side::Consumers),
             SUPPLIER_ADMIN => Self::parse_admin(numbers, Side::Suppliers),
             CHANNEL => {
-                let [channel, nonce] = hexadecimal(numbers)?;
+                let (channel, nonce, []) = hexadecimal(numbers)?;
                 Some(Self::Channel { channel: ChannelId(channel), nonce }).filter(|key| *key != Self::DEFAULT_CHANNEL)
             }
             FILTER_FACTORY => {
-                let [channel, nonce] = hexadecimal(numbers)?;
+                let (channel, nonce, []) = hexadecimal(numbers)?;
                 Some(Self::FilterFactory { channel: ChannelId(channel), nonce })
             }
             FILTER => {
-                let [channel, nonce, filter] = hexadecimal(numbers)?;
+                let (channel, nonce, [filter]) = hexadecimal(numbers)?;
                 Some(Self::Filter { channel: ChannelId(channel), nonce, filter: FilterId(filter) })
             }
             MAPPING_FILTER => {
-                let [channel, nonce, filter] = hexadecimal(numbers)?;
+                let (channel, nonce, [filter]) = hexadecimal(numbers)?;
                 Some(Self::MappingFilter { channel: ChannelId(channel), nonce, filter: FilterId(filter) })
             }
             NAMING_CONTEXT => {
-                let [id, nonce] = hexadecimal(numbers)?;
+                let (id, nonce, []) = hexadecimal(numbers)?;
                 Some(Self::NamingContext { id, nonce }).filter(|key| *key != Self::ROOT_CONTEXT)
             }
             BINDING_ITERATOR => {
-                let [id, nonce] = hexadecimal(numbers)?;
+                let (id, nonce, []) = hexadecimal(numbers)?;
                 Some(Self::BindingIterator { id, nonce })
             }
             _ => None,
@@ -203,7 +207,7 @@ impl ObjectKey {
     }
 
     fn parse_admin(numbers: &[u8], side: Side) -> Option<Self> {
-        let [channel, nonce, admin] = hexadecimal(numbers)?;
+        let (channel, nonce, [admin]) = hexadecimal(numbers)?;
         Some(Self::Admin { channel: ChannelId(channel), nonce, side, admin: AdminId(admin) })
     }
 
@@ -228,49 +232,76 @@ impl core::fmt::Display for ObjectKey {
             Self::SchedulingService => f.write_str(SCHEDULING_SERVICE),
             Self::GenericFactory => f.write_str(GENERIC_FACTORY),
             Self::MonitorControl => f.write_str(MONITOR_CONTROL),
-            Self::Channel { channel, nonce } => write!(f, "{CHANNEL}/{:08x}.{nonce:08x}", channel.0),
+            Self::Channel { channel, nonce } => write!(f, "{CHANNEL}/{:08x}.{}", channel.0, Nonce(nonce)),
             Self::Admin { channel, nonce, side, admin } => {
                 let word = match side {
                     Side::Consumers => CONSUMER_ADMIN,
                     Side::Suppliers => SUPPLIER_ADMIN,
                 };
-                write!(f, "{word}/{:08x}.{nonce:08x}.{:08x}", channel.0, admin.0)
+                write!(f, "{word}/{:08x}.{}.{:08x}", channel.0, Nonce(nonce), admin.0)
             }
             Self::Proxy { channel, nonce, proxy } => {
-                write!(f, "{PROXY}/{:08x}.{nonce:08x}.{:08x}", channel.0, proxy.0)
+                write!(f, "{PROXY}/{:08x}.{}.{:08x}", channel.0, Nonce(nonce), proxy.0)
             }
-            Self::FilterFactory { channel, nonce } => write!(f, "{FILTER_FACTORY}/{:08x}.{nonce:08x}", channel.0),
+            Self::FilterFactory { channel, nonce } => write!(f, "{FILTER_FACTORY}/{:08x}.{}", channel.0, Nonce(nonce)),
             Self::Filter { channel, nonce, filter } => {
-                write!(f, "{FILTER}/{:08x}.{nonce:08x}.{:08x}", channel.0, filter.0)
+                write!(f, "{FILTER}/{:08x}.{}.{:08x}", channel.0, Nonce(nonce), filter.0)
             }
             Self::MappingFilter { channel, nonce, filter } => {
-                write!(f, "{MAPPING_FILTER}/{:08x}.{nonce:08x}.{:08x}", channel.0, filter.0)
+                write!(f, "{MAPPING_FILTER}/{:08x}.{}.{:08x}", channel.0, Nonce(nonce), filter.0)
             }
-            Self::NamingContext { id, nonce } => write!(f, "{NAMING_CONTEXT}/{id:08x}.{nonce:08x}"),
-            Self::BindingIterator { id, nonce } => write!(f, "{BINDING_ITERATOR}/{id:08x}.{nonce:08x}"),
+            Self::NamingContext { id, nonce } => write!(f, "{NAMING_CONTEXT}/{id:08x}.{}", Nonce(nonce)),
+            Self::BindingIterator { id, nonce } => write!(f, "{BINDING_ITERATOR}/{id:08x}.{}", Nonce(nonce)),
         }
     }
 }
 
-/// Exactly `N` numbers of eight lower case hexadecimal digits with dots between them.
-fn hexadecimal<const N: usize>(mut text: &[u8]) -> Option<[u32; N]> {
+/// Exactly a number of eight lower case hexadecimal digits, a nonce, and `N` further numbers of eight digits, with dots between them.
+fn hexadecimal<const N: usize>(text: &[u8]) -> Option<(u32, u128, [u32; N])> {
+    let (first, mut text) = eight(text)?;
+    let nonce = text.strip_prefix(b".")?;
+    let digits = nonce.iter().position(|&octet| octet == b'.').unwrap_or(nonce.len());
+    let (nonce, rest) = nonce.split_at_checked(digits)?;
+    text = rest;
+    let nonce = match nonce.len() {
+        8 => eight(nonce)?.0.into(),
+        32 => {
+            let words = nonce.as_chunks::<8>().0.iter().map(|digits| Some(eight(digits)?.0.into()));
+            // Of a small one there is the short spelling.
+            words.reduce(|high, low| Some(high? << 32 | low?)).flatten().filter(|nonce| *nonce > u32::MAX.into())?
+        }
+        _ => return None,
+    };
     let mut numbers = [0; N];
-    for (index, number) in numbers.iter_mut().enumerate() {
-        if index > 0 {
-            text = text.strip_prefix(b".")?;
-        }
-        let (digits, rest) = text.split_first_chunk::<8>()?;
-        for &digit in digits {
-            let value = match digit {
-                b'0'..=b'9' => digit - b'0',
-                b'a'..=b'f' => digit - b'a' + 10,
-                _ => return None,
-            };
-            *number = *number << 4 | u32::from(value);
-        }
-        text = rest;
+    for number in &mut numbers {
+        (*number, text) = eight(text.strip_prefix(b".")?)?;
     }
-    text.is_empty().then_some(numbers)
+    text.is_empty().then_some((first, nonce, numbers))
+}
+
+/// A number of eight lower case hexadecimal digits, and what follows.
+fn eight(text: &[u8]) -> Option<(u32, &[u8])> {
+    let (digits, rest) = text.split_first_chunk::<8>()?;
+    let mut number = 0;
+    for &digit in digits {
+        let value = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        number = number << 4 | u32::from(value);
+    }
+    Some((number, rest))
+}
+
+/// A nonce as keys have it.
+struct Nonce(u128);
+
+impl core::fmt::Display for Nonce {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let Self(nonce) = self;
+        if *nonce > u32::MAX.into() { write!(f, "{nonce:032x}") } else { write!(f, "{nonce:08x}") }
+    }
 }
 
 #[cfg(test)]
@@ -287,6 +318,9 @@ mod tests {
             ObjectKey::GenericFactory,
             ObjectKey::MonitorControl,
             ObjectKey::Channel { channel, nonce: 0xdead_beef },
+            ObjectKey::Channel { channel, nonce: 0x1_0000_0000 },
+            ObjectKey::Proxy { channel, nonce: u128::MAX - 5, proxy: ProxyId(4) },
+            ObjectKey::Filter { channel, nonce: 0x0123_4567_89ab_cdef << 60, filter: FilterId(1) },
             ObjectKey::Channel { channel, nonce: 0 },
             ObjectKey::Channel { channel: ChannelId(0), nonce: 1 },
             ObjectKey::Admin { channel, nonce: 7, side: Side::Consumers, admin: AdminId(u32::MAX) },
@@ -335,7 +369,9 @@ mod tests {
         for key in samples() {
             let bytes = key.to_bytes();
             for length in 0..bytes.len() {
-                assert_eq!(ObjectKey::parse(&bytes[..length]), None, "{key} cut to {length}");
+                // Cut behind eight digits of the number at its end, it is a key with another number.
+                let is_other = |cut: ObjectKey| cut.to_bytes() == bytes[..length] && bytes.len() == length + 24;
+                assert!(ObjectKey::parse(&bytes[..length]).is_none_or(is_other), "{key} cut to {length}");
             }
             for index in 0..bytes.len() {
                 let mut changed = bytes.clone();
@@ -355,6 +391,11 @@ mod tests {
             "Proxy/00000001",
             "Proxy/00000001.00000002",
             "Proxy/00000001.00000002.0000000A",
+            "Proxy/00000001.00000000000000000000000000000002.00000003",
+            "Proxy/00000001.000000000000000000000000ffffffff.00000003",
+            "Proxy/00000001.0000000100000002.00000003",
+            "Proxy/00000001.00000001000000020000000300000004.0000003",
+            "Proxy/00000001.0000000100000002000000030000000A.00000003",
             "Proxy/00000001-00000002-00000003",
             "Proxy/00000001.00000002.00000003.",
             "proxy/00000001.00000002.00000003",

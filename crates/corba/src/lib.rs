@@ -44,9 +44,9 @@ mod tests;
 
 pub use door::{
     AT_ONCE_MAX, Access, Act, ActOutcome, CALLBACKS_MAX, ChangedPart, ClientAnswer, Compatibility, Creations, Denied,
-    Directory, Door, DoorSettings, Effect, Farewell, Forbidden, Guest, Line, ListedChannel, NotRestored, ObjectRequest,
-    Part, Parting, PeerAddress, Published, Question, RestoredStanding, Settable, SupplierStanding, Unpublished,
-    Unwelcome,
+    Directory, Door, DoorSettings, Effect, Farewell, Forbidden, Guest, KeyNumbers, Line, ListedChannel, NotRestored,
+    ObjectRequest, Part, Parting, PeerAddress, ProxyNonces, Published, Question, RestoredStanding, Settable,
+    SupplierStanding, Unpublished, Unwelcome,
 };
 pub use exceptions::Exception;
 pub use exceptions::{ACCESS_DENIED, ACCESS_MINOR, NO_ROOM, OBJECT_NOT_EXIST, refused_event};

@@ -132,13 +132,15 @@ pub(super) const ALL: &[&Interface] = &[&NAMING_CONTEXT, &BINDING_ITERATOR, &NAM
 #[derive(Debug)]
 pub(super) struct Naming {
     tree: Tree,
-    /// In the keys of all contexts but the root, and of all iterators.
-    nonce: u32,
+    /// In the keys of all contexts but the root.
+    nonce: u128,
+    /// In the keys of all iterators, none of which outlives the process.
+    of_iterators: u128,
 }
 
 impl Naming {
     /// A naming service with the well-known names bound.
-    pub(super) fn new(limits: NamingLimits, nonce: u32, references: &References) -> Self {
+    pub(super) fn new(limits: NamingLimits, mut draw: impl FnMut() -> u128, references: &References) -> Self {
         let mut tree = Tree::new(limits);
         for (id, kind, reference) in well_known(references) {
             let name = [NameComponent::with_kind(id, kind)];
@@ -146,18 +148,18 @@ impl Naming {
                 remark!(Warn, "the naming service has no room for {id}: {refused:?}");
             }
         }
-        Self { tree, nonce }
+        Self { tree, nonce: draw(), of_iterators: draw() }
     }
 
     /// The context with that number, if its key is of this run.
-    pub(super) fn context(&self, id: u32, nonce: u32) -> Option<u32> {
+    pub(super) fn context(&self, id: u32, nonce: u128) -> Option<u32> {
         let is_ours = if id == tree::ROOT { nonce == 0 } else { nonce == self.nonce };
         (is_ours && self.tree.has_context(id)).then_some(id)
     }
 
     /// The iterator with that number, if its key is of this run.
-    pub(super) fn iterator(&self, id: u32, nonce: u32) -> Option<u32> {
-        (nonce == self.nonce && self.tree.has_iterator(id)).then_some(id)
+    pub(super) fn iterator(&self, id: u32, nonce: u128) -> Option<u32> {
+        (nonce == self.of_iterators && self.tree.has_iterator(id)).then_some(id)
     }
 
     pub(super) fn context_key(&self, id: u32) -> ObjectKey {
@@ -165,7 +167,7 @@ impl Naming {
     }
 
     pub(super) fn iterator_key(&self, id: u32) -> ObjectKey {
-        ObjectKey::BindingIterator { id, nonce: self.nonce }
+        ObjectKey::BindingIterator { id, nonce: self.of_iterators }
     }
 }
 

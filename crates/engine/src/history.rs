@@ -40,13 +40,15 @@ pub enum StartFrom {
     New,
     /// With the oldest event that is kept.
     First,
-    /// With the event of this number, or the first behind it that is kept.
+    /// With the event of this number, or the first behind it that is kept; one that is yet to come is waited for.
     Number(u64),
+    /// Behind the event of this number: with what comes, if no event had it.
+    After(u64),
     /// With the last so many events, of whatever type.
     Last(u64),
     /// With those that came no longer ago than this.
     Since(Duration),
-    /// With those that came from a moment on, in 100 ns since 15 October 1582.
+    /// With those that came from a moment on, in 100 ns since 15 October 1582; one that is yet to come is waited for.
     Time(u64),
     /// With the last event of each type.
     LastOfEachType,

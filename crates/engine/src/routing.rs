@@ -343,6 +343,8 @@ pub struct ConsumerRoute {
     pub connection: u64,
     /// Where in its channel's past it began, if it asked for that.
     pub start: Option<StartFrom>,
+    /// Whether it was connected before, and begins there only if that is yet to come.
+    pub resumes: bool,
     /// The form in which it takes events.
     pub form: Form,
     /// What its door needs events translated to.

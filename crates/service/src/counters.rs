@@ -294,6 +294,11 @@ counters! {
     RequestExceptions = "administration_exceptions",
     /// Requests for an object that does not exist.
     WrongKeys = "refused_object_not_exist",
+    /// Answers to requests for objects that do not exist, `LocateRequest`s included, that waited because their address had spent its budget
+    /// of these.
+    KeyMissesDelayed = "key_misses_delayed",
+    /// Connections closed because too many such answers of their address waited.
+    KeyGuessersClosed = "key_guessers_closed",
     /// Requests for an operation that the object does not have.
     WrongOperations = "refused_bad_operation",
     /// Requests whose body could not be read.

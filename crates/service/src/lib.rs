@@ -25,6 +25,7 @@ mod lane;
 mod memory;
 mod overflow;
 mod published;
+mod random;
 mod resolver;
 #[cfg(test)]
 mod simulation;

@@ -344,7 +344,7 @@ impl Keeper {
                     ToOverflow::Remember(event, limits) => self.past.remember(thread, event, limits),
                     ToOverflow::Recall(outbox, consumer, start, bytes) => {
                         let asked = Asked { thread, outbox, consumer, bytes, tries: 0, again_at: None };
-                        self.past.ask(asked, start, clock.utc);
+                        self.past.ask(asked, start, &clock);
                     }
                     ToOverflow::Drop(channel) => {
                         let dropped = self.past.drop_channel(channel).into_iter();

@@ -30,7 +30,11 @@ impl Published {
     pub(crate) fn of(routing: Arc<Snapshot>) -> Self {
         Self {
             routing,
-            giop: corba::Directory { peers: Arc::default(), nonces: Arc::default(), aliases: Arc::default() },
+            giop: corba::Directory {
+                peers: Arc::default(),
+                nonces: corba::ProxyNonces::default(),
+                aliases: Arc::default(),
+            },
             access: None,
         }
     }

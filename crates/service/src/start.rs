@@ -36,6 +36,7 @@ use crate::admin::analyses::Analyses;
 use crate::admin::drain::Undone;
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
+use crate::admin::misses::Misses;
 use crate::admin::operators::Known;
 use crate::admin::program;
 use crate::admin::publishing::Publishing;
@@ -317,6 +318,7 @@ fn assemble(
     let (found, mut remarks) = find_store(config)?;
     let store_directory = found.as_ref().map(|found| found.directory.clone());
     let mut door = Door::new(door_settings(config, memory, place, found.is_some()));
+    door.handle_utc(time::utc());
     let accounts = Accounts::new(ceilings(config, memory, connections_max));
     let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
     guard(&mut door, config, &accounts, &policy, &mut remarks)?;
@@ -360,6 +362,7 @@ fn assemble(
         counters: counters.of_administration(),
         registry: counters.clone(),
         answers: Withheld::default(),
+        misses: Misses::default(),
         keeping: Keeping::new(store, Duration::from_millis(config.store.answer_within_ms.into())),
         inquiry: Inquiry::default(),
         histories,
@@ -691,8 +694,18 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
                 factory_name: it.factory_name.clone(),
             }
         },
-        nonce_seed: fastrand::u64(..),
+        key_numbers: key_numbers(),
     }
+}
+
+/// Where the random numbers in object keys come from.
+fn key_numbers() -> corba::KeyNumbers {
+    // A seed of a simulation has the same keys whenever it runs.
+    #[cfg(test)]
+    if crate::simulation::now().is_some() {
+        return corba::KeyNumbers::Seeded(fastrand::u64(..));
+    }
+    corba::KeyNumbers::Drawn(crate::random::unforeseeable)
 }
 
 /// How long a persistent connection may fail where nothing else is said: `ConnectionExpiry` of new channels. A long weekend.

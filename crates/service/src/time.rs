@@ -33,3 +33,8 @@ pub(crate) fn since_1970() -> Duration {
     }
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
+
+/// The same as a `TimeBase::TimeT`: in 100 ns since 15 October 1582.
+pub(crate) fn utc() -> u64 {
+    UtcClock::new(engine::Time(0), since_1970()).utc
+}

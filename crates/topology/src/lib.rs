@@ -8,6 +8,7 @@
 
 mod differences;
 mod naming;
+mod nonce;
 mod parts;
 mod settings;
 
@@ -57,9 +58,15 @@ pub struct Channel {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// In its own key and those of its default admins and its filter factory; 0 of the default channel.
-    pub nonce: u32,
-    /// In the keys of its other admins, its proxies and its filters.
-    pub objects_nonce: u32,
+    #[serde(with = "nonce")]
+    pub nonce: u128,
+    /// What the numbers in the keys of its other admins, its proxies and its filters are made of; where it has 32 bits, as all had once,
+    /// it is that number itself.
+    #[serde(with = "nonce")]
+    pub objects_nonce: u128,
+    /// Those that were made when keys had 32 bits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former: Option<Former>,
     /// What it promises.
     pub profile: Profile,
     /// Its limits.
@@ -78,6 +85,20 @@ pub struct Channel {
     pub proxies: Vec<Proxy>,
     /// Those made by its filter factory, by rising number.
     pub filters: Vec<Filter>,
+}
+
+/// The objects of a channel that were made when the number in their keys had 32 bits and was the same for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Former {
+    /// The number in their keys.
+    pub nonce: u32,
+    /// Admins with smaller numbers have it.
+    pub admins: u32,
+    /// Proxies with smaller numbers have it.
+    pub proxies: u32,
+    /// Filters with smaller numbers have it.
+    pub filters: u32,
 }
 
 /// Whether something supplies or consumes.

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields)]
 pub struct Naming {
     /// In the keys of all contexts but the root.
-    pub nonce: u32,
+    #[serde(with = "crate::nonce")]
+    pub nonce: u128,
     /// The number of the context that is made next.
     pub next_context: u32,
     /// By rising number; the root, which is always there, has 0.

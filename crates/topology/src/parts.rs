@@ -57,7 +57,8 @@ pub struct Numbers {
     /// [`Topology::next_filter`].
     pub next_filter: u32,
     /// [`Naming::nonce`].
-    pub naming_nonce: u32,
+    #[serde(with = "crate::nonce")]
+    pub naming_nonce: u128,
     /// [`Naming::next_context`].
     pub next_context: u32,
     /// [`Topology::next_registration`].

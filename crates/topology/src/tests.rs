@@ -35,6 +35,7 @@ fn empty() -> Topology {
         name: Some("CONTROL".into()),
         nonce: 0,
         objects_nonce: 77,
+        former: None,
         profile: Profile::Standard,
         limits,
         settings: Settings::default(),

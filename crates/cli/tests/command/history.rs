@@ -42,6 +42,11 @@ fn a_subscriber_gets_what_was_before_it_came() {
     // The service is another one then.
     let sub = serve.run("sub", &["--from", "51", "-n", "1", "--wait", "0.2"]);
     assert_eq!(sub.status.code(), Some(1), "nothing came");
+    // What is yet to come is waited for, and nothing before is printed.
+    let ahead = serve.subscribe(&["--from", "55", "-n", "2", "--field", "i"]);
+    serve.print("pub", &["--count", "7", "i={n}"]);
+    let ended = ahead.wait();
+    assert_eq!((numbers(&ended.stdout), ended.code), (vec![5, 6], Some(0)), "{}", ended.stderr);
     for wrong in [&["--last", "3", "--from", "4"][..], &["--since", "yesterday"], &["--last", "-1"]] {
         assert_eq!(serve.run("sub", wrong).status.code(), Some(2), "{wrong:?}");
     }

@@ -578,7 +578,7 @@ impl Core {
         let last = self.last_number.load(Ordering::Acquire);
         let start = match last {
             0 => self.options.start_from.clone(),
-            last => Some(format!("number:{}", last.saturating_add(1))),
+            last => Some(format!("after:{last}")),
         };
         let begins = || {
             // What was missed comes first where it is known what that is.

@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use rustix::rand::{GetRandomFlags, getrandom};
 use tempo::endpoint::{Channel, Counters, Place, Settings};
 use tempo::wire::{DATAGRAM, HEADER, PAYLOAD_MAX, PERIODS_MS};
 
@@ -415,12 +414,7 @@ fn new_core(settings: Settings, message_max: usize) -> Result<Box<dyn Core>, Err
 }
 
 fn random() -> Result<u64, Error> {
-    let mut octets = [0; 8];
-    let mut filled = 0;
-    while let Some(rest) = octets.get_mut(filled..).filter(|rest| !rest.is_empty()) {
-        filled += getrandom(rest, GetRandomFlags::empty()).map_err(|error| Error::System(error.into()))?;
-    }
-    Ok(u64::from_ne_bytes(octets))
+    crate::random::octets().map(u64::from_ne_bytes).map_err(Error::System)
 }
 
 /// A session's number; never 0.

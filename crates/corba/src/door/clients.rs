@@ -75,7 +75,7 @@ impl Door {
         let octets = weights::CLIENT + octets_of_reference(&client);
         self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client))?;
         if self.hierarchy.proxy(key)?.side == Side::Consumers {
-            self.hierarchy.note_start(key, anew)?;
+            self.hierarchy.note_start(key, (!anew).then_some(self.now))?;
         }
         Ok(())
     }

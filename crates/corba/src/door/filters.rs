@@ -28,10 +28,10 @@ impl Door {
     }
 
     /// Whether there is a filter, or mapping filter, with these numbers in its key.
-    pub(super) fn has_filter(&self, channel: ChannelId, nonce: u32, filter: FilterId, maps: bool) -> bool {
+    pub(super) fn has_filter(&self, channel: ChannelId, nonce: u128, filter: FilterId, maps: bool) -> bool {
         self.filters.channel(filter) == Some(channel)
             && self.filters.is_mapping(filter) == maps
-            && self.nonces.get(&channel).is_some_and(|nonces| nonces.objects == nonce)
+            && self.nonces.get(&channel).is_some_and(|nonces| nonces.objects.of_filter(channel, filter) == nonce)
     }
 
     /// An object of another server that the event path is to call.

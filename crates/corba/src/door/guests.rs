@@ -205,7 +205,7 @@ impl Door {
         self.hierarchy.connect(key, Some(peer), want)?;
         self.permit_connected(key);
         if side == Side::Consumers {
-            self.hierarchy.note_start(key, true)?;
+            self.hierarchy.note_start(key, None)?;
         }
         if let Some(activity) = &self.hierarchy.proxy(key)?.activity {
             activity.note(self.time);

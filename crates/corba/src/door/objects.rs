@@ -4,18 +4,9 @@ use super::Door;
 use crate::exceptions::Raised;
 use crate::keys::ObjectKey;
 use crate::table::{self, AdminKey, Servant, Target};
-use engine::{AdminId, ChannelId, ProxyKey, Side};
+use engine::{ChannelId, ProxyKey, Side};
 use giop::ior::{Ior, Profile};
 use giop::realtime::{PriorityModel, PriorityModelPolicy};
-
-/// The random numbers in a channel's keys.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Nonces {
-    /// In its own key and those of its default admins.
-    pub(super) own: u32,
-    /// In the keys of its other admins and its proxies.
-    pub(super) objects: u32,
-}
 
 impl Door {
     /// The object with that key, if there is one.
@@ -34,12 +25,16 @@ impl Door {
             }
             ObjectKey::Admin { channel, nonce, side, admin } => {
                 let admin = AdminKey { channel, side, admin };
-                (self.admin_nonce(admin)? == nonce && self.has_admin(admin)).then_some(Target::Admin(admin))
+                (self.nonces.get(&channel)?.of_admin(admin) == nonce && self.has_admin(admin))
+                    .then_some(Target::Admin(admin))
             }
             ObjectKey::Proxy { channel, nonce, proxy } => {
-                let key = self.lives.aliases.resolve(ProxyKey { channel, proxy });
-                let side = self.hierarchy.proxy(key).ok()?.side;
-                (self.nonces.get(&channel)?.objects == nonce).then_some(Target::Proxy(key, side))
+                let named = ProxyKey { channel, proxy };
+                if self.nonces.get(&channel)?.objects.of_proxy(named) != nonce {
+                    return None;
+                }
+                let key = self.lives.aliases.resolve(named);
+                Some(Target::Proxy(key, self.hierarchy.proxy(key).ok()?.side))
             }
             ObjectKey::FilterFactory { channel, nonce } => {
                 (self.nonces.get(&channel)?.own == nonce).then_some(Target::FilterFactory(channel))
@@ -64,32 +59,36 @@ impl Door {
         self.target(&profile.key)
     }
 
-    fn admin_nonce(&self, admin: AdminKey) -> Option<u32> {
-        let nonces = self.nonces.get(&admin.channel)?;
-        Some(if admin.admin == AdminId::DEFAULT { nonces.own } else { nonces.objects })
-    }
-
     fn key(&self, target: Target) -> Option<ObjectKey> {
         Some(match target {
             Target::Factory => ObjectKey::Factory,
             Target::Channel(channel) => ObjectKey::Channel { channel, nonce: self.nonces.get(&channel)?.own },
             Target::Admin(key) => {
                 let AdminKey { channel, side, admin } = key;
-                ObjectKey::Admin { channel, nonce: self.admin_nonce(key)?, side, admin }
+                ObjectKey::Admin { channel, nonce: self.nonces.get(&channel)?.of_admin(key), side, admin }
             }
-            Target::Proxy(ProxyKey { channel, proxy }, _) => {
-                ObjectKey::Proxy { channel, nonce: self.nonces.get(&channel)?.objects, proxy }
+            Target::Proxy(key, _) => {
+                let ProxyKey { channel, proxy } = key;
+                ObjectKey::Proxy { channel, nonce: self.nonces.get(&channel)?.objects.of_proxy(key), proxy }
             }
             Target::FilterFactory(channel) => {
                 ObjectKey::FilterFactory { channel, nonce: self.nonces.get(&channel)?.own }
             }
             Target::Filter(filter) => {
                 let channel = self.filters.channel(filter)?;
-                ObjectKey::Filter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
+                ObjectKey::Filter {
+                    channel,
+                    nonce: self.nonces.get(&channel)?.objects.of_filter(channel, filter),
+                    filter,
+                }
             }
             Target::MappingFilter(filter) => {
                 let channel = self.filters.channel(filter)?;
-                ObjectKey::MappingFilter { channel, nonce: self.nonces.get(&channel)?.objects, filter }
+                ObjectKey::MappingFilter {
+                    channel,
+                    nonce: self.nonces.get(&channel)?.objects.of_filter(channel, filter),
+                    filter,
+                }
             }
             Target::SchedulingService => ObjectKey::SchedulingService,
             Target::GenericFactory => ObjectKey::GenericFactory,

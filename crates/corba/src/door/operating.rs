@@ -67,6 +67,10 @@ impl Door {
         let proxies = channel.proxies().filter(|proxy| behind.is_none_or(|behind| proxy.id > behind));
         let mut told = t::Channel {
             proxies: proxies.take(PROXIES_AT_ONCE).filter_map(|proxy| self.described_proxy(id, proxy)).collect(),
+            // Whoever may know of a channel is not given the keys of others' objects with that.
+            nonce: 0,
+            objects_nonce: 0,
+            former: None,
             ..self.exported_channel_alone(channel)
         };
         if behind.is_none() {

@@ -98,11 +98,13 @@ impl Door {
     pub(super) fn exported_channel_alone(&self, channel: &Channel) -> t::Channel {
         let id = channel.id();
         let nonces = self.nonces.get(&id);
+        let (objects_nonce, former) = nonces.map_or((0, None), |nonces| nonces.objects.kept());
         t::Channel {
             id: id.0,
             name: self.channel_name(id).map(str::to_owned),
             nonce: nonces.map_or(0, |nonces| nonces.own),
-            objects_nonce: nonces.map_or(0, |nonces| nonces.objects),
+            objects_nonce,
+            former,
             profile: profile_to(self.profile(id)),
             limits: limits_to(channel.limits(), &self.limits),
             settings: self.exported_settings(Level::Channel(id), &without_defaults(*channel.patch(), &self.delivery)),

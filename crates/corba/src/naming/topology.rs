@@ -40,7 +40,7 @@ impl Naming {
     }
 
     /// The number in contexts' keys, and that of the context that is made next.
-    pub(crate) fn numbers(&self) -> (u32, u32) {
+    pub(crate) fn numbers(&self) -> (u128, u32) {
         (self.nonce, self.tree.next_context())
     }
 

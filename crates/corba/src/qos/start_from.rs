@@ -4,7 +4,8 @@ use engine::{FieldName, StartFrom};
 use std::time::Duration;
 
 /// What a value can be, for whoever asks for the range.
-pub const START_FROM_RANGE: &str = "new|first|number:N|last:N|since:10m|time:N|last-of-each-type|last-of-each:FIELD";
+pub const START_FROM_RANGE: &str =
+    "new|first|number:N|after:N|last:N|since:10m|time:N|last-of-each-type|last-of-each:FIELD";
 
 /// Units of time, the largest first, in nanoseconds.
 const UNITS: &[(&str, u64)] = &[
@@ -34,6 +35,7 @@ pub fn parse(text: &str) -> Option<StartFrom> {
     let number = || value.parse().ok();
     match word {
         "number" => number().map(StartFrom::Number),
+        "after" => number().map(StartFrom::After),
         "last" => number().map(StartFrom::Last),
         "time" => number().map(StartFrom::Time),
         "since" => duration(value).map(StartFrom::Since),
@@ -54,6 +56,7 @@ pub(crate) fn told(start: StartFrom) -> String {
         StartFrom::New => "new".into(),
         StartFrom::First => "first".into(),
         StartFrom::Number(number) => format!("number:{number}"),
+        StartFrom::After(number) => format!("after:{number}"),
         StartFrom::Last(count) => format!("last:{count}"),
         StartFrom::Since(time) => {
             let nanos = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -78,6 +81,7 @@ mod tests {
             "first",
             "number:12345",
             "number:18446744073709551615",
+            "after:12345",
             "last:0",
             "since:10m",
             "since:1500ms",
@@ -104,6 +108,7 @@ mod tests {
             "number:-1",
             "number:1.5",
             "last",
+            "after:",
             "last:many",
             "since",
             "since:10",

@@ -47,7 +47,7 @@ pub(crate) fn settings(nonce_seed: u64) -> DoorSettings {
         naming: NamingLimits::default(),
         compatibility: Compatibility::default(),
         chars: CharSet::Latin1,
-        nonce_seed,
+        key_numbers: crate::KeyNumbers::Seeded(nonce_seed),
     }
 }
 

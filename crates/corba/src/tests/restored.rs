@@ -3,10 +3,11 @@
 use super::dialogue::{Dialogue, STYLES, Thrown, client, somebody_else};
 use super::proxies::new_channel;
 use super::topology::with_store;
+use crate::keys::ObjectKey;
 use crate::{Declared, Door, DoorSettings};
 use accounts::{Accounts, Ceilings, Resource};
 use client::notify::ThreadPool;
-use engine::{ChannelLimits, HierarchyLimits, LaneChange, SettingsPatch};
+use engine::{ChannelId, ChannelLimits, HierarchyLimits, LaneChange, SettingsPatch};
 use giop::cdr::Writer;
 use giop::ior::Ior;
 use giop::realtime::PriorityModel;
@@ -34,6 +35,94 @@ fn resolve(d: &mut Dialogue, name: &str) -> Result<Ior, Thrown> {
     let naming = d.bootstrap("NameService");
     let found = d.quick(&naming, "resolve_str", |w| w.string(name))?;
     Ok(found.read(|r| Ior::read(r).unwrap()))
+}
+
+/// Keys had 32 random bits, which were the same for all objects of a channel. Clients that have such references, and stores that have such
+/// numbers, go on as they did; what is made from then on has keys like all others.
+#[test]
+fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    let (default, made) = (d.bootstrap("DefaultEventChannel"), new_channel(&mut d));
+    for channel in [&default, &made] {
+        proxy_of(&mut d, channel, "_get_default_consumer_admin", "obtain_notification_push_supplier");
+        d.quick(channel, "new_for_suppliers", |w| w.u32(0)).unwrap();
+        let factory = d.quick(channel, "_get_default_filter_factory", |_| {}).unwrap().read(|r| Ior::read(r).unwrap());
+        d.quick(&factory, "create_filter", |w| w.string("EXTENDED_TCL")).unwrap();
+    }
+    let naming = d.bootstrap("NameService");
+    d.quick(&naming, "bind_new_context", |w| {
+        w.u32(1);
+        w.string("context");
+        w.string("");
+    })
+    .unwrap();
+    // As such a store has it: numbers, and nothing of former ones.
+    let mut topology = d.door.topology();
+    for channel in &mut topology.channels {
+        (channel.nonce, channel.objects_nonce) = if channel.id == 0 { (0, 0xaa) } else { (0xbb, 0xbb) };
+    }
+    topology.naming.nonce = 0xcc;
+    let image = topology.image();
+    let text = |image: &topology::Image| {
+        image.values().map(|value| String::from_utf8(value.clone()).unwrap()).collect::<String>()
+    };
+    for kept in [r#""nonce":0,"objects_nonce":170,"#, r#""nonce":187,"objects_nonce":187,"#, r#""naming_nonce":204"#] {
+        assert!(text(&image).contains(kept), "{kept}");
+    }
+    assert!(!text(&image).contains("former"));
+    let former = [
+        "Proxy/00000000.000000aa.00000000",
+        "SupplierAdmin/00000000.000000aa.00000001",
+        "Filter/00000000.000000aa.00000000",
+        "Channel/00000001.000000bb",
+        "ConsumerAdmin/00000001.000000bb.00000000",
+        "FilterFactory/00000001.000000bb",
+        "Proxy/00000001.000000bb.00000000",
+        "SupplierAdmin/00000001.000000bb.00000001",
+        "Filter/00000001.000000bb.00000001",
+        "NamingContext/00000001.000000cc",
+    ];
+    let (mut image, mut later) = (image, Vec::<Vec<u8>>::new());
+    for start in 2..5 {
+        let mut after = Dialogue::with(STYLES[5], with_store(start));
+        assert_eq!(after.door.restore_image(&image, &somebody_else(), |_| {}), Ok(true));
+        for key in former {
+            assert!(after.door.locate(key.as_bytes()), "{key} after start {start}");
+        }
+        assert!(later.iter().all(|key| after.door.locate(key)), "start {start}");
+        let published = after.door.publish().unwrap();
+        let of_lanes = |key: &[u8]| published.directory.proxy(&ObjectKey::parse(key).unwrap());
+        assert!(of_lanes(former[0].as_bytes()).is_some() && of_lanes(former[6].as_bytes()).is_some());
+        // The next of each kind does not follow from those.
+        for channel in ["DefaultEventChannel", "Channel/00000001.000000bb"].map(|key| after.bootstrap(key)) {
+            let obtain = "obtain_notification_push_supplier";
+            let proxy = proxy_of(&mut after, &channel, "_get_default_consumer_admin", obtain);
+            later.push(proxy.iiop().unwrap().key.clone());
+        }
+        let guessed = later.iter().map(|key| {
+            let ObjectKey::Proxy { channel, nonce, proxy } = ObjectKey::parse(key).unwrap() else { panic!("a proxy") };
+            assert!(nonce > u32::MAX.into());
+            let nonce = if channel.0 == 0 { 0xaa } else { 0xbb };
+            ObjectKey::Proxy { channel, nonce, proxy }
+        });
+        assert!(guessed.clone().all(|key| !after.door.locate(&key.to_bytes()) && of_lanes(&key.to_bytes()).is_none()));
+        image = after.door.image();
+        assert!(text(&image).contains("former"));
+    }
+    assert_eq!(later.len(), 6);
+}
+
+/// Whoever might know of a channel was told the number that was in the keys of all its objects.
+#[test]
+fn what_is_told_of_a_channel_has_no_number_from_which_keys_follow() {
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    new_channel(&mut d);
+    for channel in d.door.topology().channels {
+        let told = d.door.channel_json(ChannelId(channel.id), None).unwrap();
+        let secrets = [channel.nonce, channel.objects_nonce].map(|nonce| format!("{nonce:032x}"));
+        assert!(secrets.iter().all(|secret| !told.contains(secret)), "{told}");
+        assert!(told.contains(r#""objects_nonce":0,"#), "{told}");
+    }
 }
 
 /// A client that destroyed a declared channel, or gave its name to something else, kept the service from ever starting again.

@@ -75,6 +75,8 @@ pub struct Proxy {
     pub in_order: bool,
     /// Where in the channel's past the connected consumer began, if it asked for that.
     pub start: Option<StartFrom>,
+    /// Whether the connected consumer was connected before, and begins there only if that is yet to come.
+    pub resumes: bool,
     /// What the connected consumer may have, whatever it wants; everything if nothing is said.
     pub permitted: Option<Arc<Permitted>>,
     /// Who the connected consumer is, if whoever publishes the routing has said that.
@@ -432,6 +434,7 @@ impl Channel {
             connection: 0,
             in_order: false,
             start: None,
+            resumes: false,
             permitted: None,
             owner: None,
         };
@@ -483,10 +486,18 @@ impl Channel {
         Ok(())
     }
 
-    pub(super) fn note_start(&mut self, proxy: ProxyId, anew: bool) -> Result<(), Refusal> {
+    pub(super) fn note_start(&mut self, proxy: ProxyId, resumed_at: Option<u64>) -> Result<(), Refusal> {
         self.connected_state(proxy)?;
         let start = self.effective(self.proxy(proxy)?).start_from;
-        self.proxy_mut(proxy)?.start = start.map(|start| if anew { start } else { StartFrom::New });
+        let may_be_ahead = |start: &StartFrom| match (*start, resumed_at) {
+            (_, None) => true,
+            (StartFrom::Time(time), Some(now)) => time > now,
+            // Which number is next, the lane knows.
+            (start, Some(_)) => matches!(start, StartFrom::Number(_)),
+        };
+        let found = self.proxy_mut(proxy)?;
+        found.start = start.map(|start| if may_be_ahead(&start) { start } else { StartFrom::New });
+        found.resumes = resumed_at.is_some();
         Ok(())
     }
 

@@ -379,14 +379,15 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// A consumer that has just connected begins where its [`OutboxSettings::start_from`] says, if it connects `anew`, and goes on with
-    /// what comes if it was connected before, by another process perhaps.
+    /// A consumer that has just connected begins where its [`OutboxSettings::start_from`] says. If it was connected before, by another
+    /// process perhaps, it goes on with what comes, unless that place is yet to come: `resumed_at` is the time then, in 100 ns since
+    /// 15 October 1582.
     ///
     /// # Errors
     ///
     /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
-    pub fn note_start(&mut self, key: ProxyKey, anew: bool) -> Result<(), Refusal> {
-        self.changed_proxy(key)?.note_start(key.proxy, anew)
+    pub fn note_start(&mut self, key: ProxyKey, resumed_at: Option<u64>) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.note_start(key.proxy, resumed_at)
     }
 
     /// The consumer that is connected may have events of these types only, whatever it wants, and is this one, until it is disconnected.

@@ -490,6 +490,7 @@ impl Book {
             peer: proxy.peer,
             connection: proxy.connection,
             start: proxy.start,
+            resumes: proxy.resumes,
             form: proxy.form,
             want: proxy.want.marking_repeats(settings.mark_repeats).marking_numbers(proxy.start.is_some()),
             settings,

@@ -5,6 +5,9 @@
 //! that comes, but has it all brought back a piece at a time as its outbox gets shorter, as a backlog that is elsewhere is; filters choose
 //! of that what it wants. A piece that ends with the last event that was ever written tells its number, and those behind it are still here:
 //! they follow, and from then on the consumer is one like any other. So nothing is missing and nothing comes twice.
+//!
+//! A consumer may begin *ahead* of that: with an event whose number is yet to be given, or at a time to come. Nothing is brought back for
+//! it before an event comes in that it wants and that is so far.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -59,6 +62,34 @@ pub(super) struct CatchUp {
     is_fetching: bool,
     /// How many events it got so far.
     events: u64,
+    /// Where it begins, while that is yet to come.
+    ahead: Option<Ahead>,
+}
+
+/// Where a consumer begins that begins with what is yet to come.
+#[derive(Clone, Copy, Debug)]
+enum Ahead {
+    /// With the event of this number, or the first behind it.
+    Number(u64),
+    /// At a time, as [`StartFrom::Time`] has it and by the lane's clock.
+    Time(u64, Time),
+}
+
+impl Ahead {
+    /// Whether an event that comes now is so far. One without a number is of a channel that keeps nothing any more.
+    fn is_reached_by(self, number: Option<NonZeroU64>, now: Time) -> bool {
+        match self {
+            Self::Number(first) => number.is_none_or(|number| number.get() >= first),
+            Self::Time(_, time) => now >= time,
+        }
+    }
+
+    const fn start(self) -> StartFrom {
+        match self {
+            Self::Number(first) => StartFrom::Number(first),
+            Self::Time(utc, _) => StartFrom::Time(utc),
+        }
+    }
 }
 
 /// What a [recall](Overflow::Recall) came to, when all that was brought back has been handed in.
@@ -70,6 +101,8 @@ pub struct Recalled {
     pub lost: u64,
     /// Of a consumer's first piece: the number of the first event that it may get, or that the next one will have.
     pub begins: Option<u64>,
+    /// The consumer begins at a time to come, as [`StartFrom::Time`] has it and by the lane's clock; there is nothing for it before.
+    pub ahead: Option<(u64, Time)>,
 }
 
 impl Lane {
@@ -170,23 +203,57 @@ impl Lane {
     // ---- recalled ----
 
     /// A consumer has connected, and begins where it asked to.
-    pub(super) fn begin_in_past(&mut self, slot: u32, start: StartFrom) {
+    /// Where it `resumes`, it does so only if that is yet to come.
+    pub(super) fn begin_in_past(&mut self, slot: u32, start: StartFrom, resumes: bool) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
-        if self.channels.get(outbox.channel).is_none_or(|state| state.history.is_none()) {
-            return;
+        let history = self.channels.get(outbox.channel).and_then(|state| state.history.as_deref());
+        let Some(next) = history.map(|history| history.next.get()) else { return };
+        let ahead = match start {
+            StartFrom::Number(first) if first > next => Some(Ahead::Number(first)),
+            StartFrom::Number(_) if resumes => return,
+            _ => None,
+        };
+        outbox.catch_up = Some(CatchUp { is_fetching: true, events: 0, ahead });
+        match ahead {
+            Some(ahead) => self.wait_ahead(slot, ahead),
+            None => self.recall_from(slot, start),
         }
-        outbox.catch_up = Some(CatchUp { is_fetching: true, events: 0 });
+    }
+
+    /// Has the first piece brought back for a consumer.
+    fn recall_from(&mut self, slot: u32, start: StartFrom) {
+        let Some(outbox) = self.outboxes.get(slot) else { return };
         let (outbox, consumer) = (outbox.id, outbox.key);
         self.news.errands.push_back(Overflow::Recall { outbox, consumer, start: Some(start), bytes: 0 });
+    }
+
+    /// A consumer gets nothing before an event comes with which it begins.
+    fn wait_ahead(&mut self, slot: u32, ahead: Ahead) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let Some(catch_up) = &mut outbox.catch_up else { return };
+        catch_up.ahead = Some(ahead);
+        let number = if let Ahead::Number(first) = ahead { Some(first) } else { None };
+        self.news.notices.push_back(Notice::BeginsAhead { key: outbox.key, number });
     }
 
     /// Something comes for a consumer that is in the past. It will have it from there, unless it is not kept.
     #[cold]
     pub(super) fn pass_over(&mut self, slot: u32, at: EventAt) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        let number = self.events.get(at).and_then(|event| event.number);
+        let ahead = outbox.catch_up.as_mut().and_then(|catch_up| {
+            // What comes before was never to be its.
+            let is_before = catch_up.ahead.is_some_and(|ahead| !ahead.is_reached_by(number, self.now));
+            if is_before { None } else { Some(catch_up.ahead.take()) }
+        });
+        let Some(ahead) = ahead else { return };
         let history = self.channels.get(outbox.channel).and_then(|state| state.history.as_deref());
         let missed = history.and_then(|history| history.missed);
-        if missed.is_some() && missed == self.events.get(at).and_then(|event| event.number) {
+        if let Some(ahead) = ahead {
+            // It is brought back with what follows.
+            self.recall_from(slot, ahead.start());
+        }
+        if missed.is_some() && missed == number {
             self.count_discards(slot, DiscardReason::OverflowLost, 1);
         }
     }
@@ -241,6 +308,9 @@ impl Lane {
             return;
         }
         let (channel, key) = (outbox.channel, outbox.key);
+        if let Some((utc, time)) = recalled.ahead {
+            return self.wait_ahead(slot, Ahead::Time(utc, time));
+        }
         if recalled.lost > 0 {
             self.count_discards(slot, DiscardReason::OverflowLost, recalled.lost);
         }

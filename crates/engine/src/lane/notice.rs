@@ -102,6 +102,13 @@ pub enum Notice {
         /// The event's number.
         first: u64,
     },
+    /// A consumer begins with what is yet to come, and gets nothing before.
+    BeginsAhead {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// The number of the event with which it begins, unless it begins at a time.
+        number: Option<u64>,
+    },
     /// A consumer that began in its channel's past gets what comes from now on.
     CaughtUp {
         /// The consumer's proxy.

@@ -134,7 +134,7 @@ impl Lane {
                 let new = |slot, generation| Outbox::new(OutboxId { slot, generation }, channel, route);
                 let slot = self.outboxes.insert(new);
                 if let Some(start) = route.start.filter(|start| *start != StartFrom::New) {
-                    self.begin_in_past(slot, start);
+                    self.begin_in_past(slot, start, route.resumes);
                 }
                 slot
             }

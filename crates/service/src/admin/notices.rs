@@ -91,6 +91,12 @@ fn good_news(notice: &Notice, name: impl Fn(ProxyKey) -> String) -> Option<Strin
         Notice::BeginsInPast { key, first } => {
             format!("{} begins in its channel's past, with event {first}", name(key))
         }
+        Notice::BeginsAhead { key, number: Some(number) } => {
+            format!("{} begins with event {number}, which is yet to come: it gets nothing before", name(key))
+        }
+        Notice::BeginsAhead { key, number: None } => {
+            format!("{} begins at a time that is yet to come: it gets nothing before", name(key))
+        }
         Notice::CaughtUp { key, events } => {
             format!("{} had {events} events of the past, and gets what comes now", name(key))
         }

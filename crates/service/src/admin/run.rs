@@ -23,6 +23,7 @@ use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
+use crate::admin::misses::Misses;
 use crate::admin::notices::{describe_notice, describe_supplier};
 use crate::admin::publishing::Publishing;
 use crate::admin::refusals::{Episodes, Refusals, of_refused};
@@ -72,6 +73,7 @@ pub(crate) struct Administration {
     pub(crate) counters: Arc<Block>,
     pub(crate) registry: Counters,
     pub(crate) answers: Withheld,
+    pub(crate) misses: Misses,
     pub(crate) keeping: Keeping,
     pub(crate) inquiry: Inquiry,
     pub(crate) histories: HistoryInquiry,
@@ -112,6 +114,8 @@ pub(crate) struct Log {
     /// Who was refused what lately because it would have been too much.
     pub(crate) refusals: Refusals,
     pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
+    /// Which addresses ask for very many objects that do not exist.
+    pub(crate) misses: Episodes<IpAddr>,
     pub(crate) remarks: Allowance,
     pub(crate) audit: Audit,
 }
@@ -123,6 +127,7 @@ impl Log {
             client_lines: ClientLines::new(),
             refusals: Refusals::default(),
             denials: Episodes::default(),
+            misses: Episodes::default(),
             remarks: Allowance::new("clients that come and go", LINES),
             audit: Audit::new(),
         }
@@ -170,6 +175,7 @@ impl Administration {
         self.answer_published();
         self.carry_out_effects();
         self.answer_kept();
+        self.answer_misses();
         !stopping
     }
 
@@ -179,6 +185,7 @@ impl Administration {
         let withheld = core::mem::take(&mut self.answers.untold).into_values();
         self.keep_all();
         unpublished.chain(withheld).for_each(|answer| self.send_when_kept(answer));
+        self.answer_all_misses();
         let kept = self.keeping.write_last();
         kept.into_iter().for_each(|answer| self.send(answer));
         self.roster.stop();
@@ -225,13 +232,14 @@ impl Administration {
         if found != Found::Nothing || !self.requests.is_empty() || self.has_to_go_on() {
             return found == Found::Stop;
         }
-        let objects = self.objects.poll_timeout().map(|due| self.origin + Duration::from_nanos(due.0));
+        let timeouts = self.objects.poll_timeout().into_iter().chain(self.misses.next_due()).min();
+        let timeouts = timeouts.map(|due| self.origin + Duration::from_nanos(due.0));
         let draining = self.ending.drain.as_ref().map(|drain| match drain.next(time::now(), false) {
             Next::Wait(due) => due,
             Next::Ask | Next::End => time::now(),
         });
         let summing_up = self.sums_up().then(|| time::now() + SUMS_UP_IN);
-        let due = objects.into_iter().chain(draining).chain(summing_up).chain(self.keeping.next_due()).min();
+        let due = timeouts.into_iter().chain(draining).chain(summing_up).chain(self.keeping.next_due()).min();
         self.bell.wait(due.map(|due| due.saturating_duration_since(time::now())));
         self.take_letters(LETTERS, answers) == Found::Stop
     }
@@ -336,6 +344,7 @@ impl Administration {
                 let before = self.objects.changes_noted();
                 let answered = self.execute(&request);
                 let made = self.objects.take_made();
+                let Some((request, answered)) = self.defer_miss(request, answered) else { return };
                 let changed = (self.objects.changes_noted() > before).then_some(made);
                 let answer = self.concluded(request, answered, changed);
                 self.send_when_told(answer);
@@ -458,7 +467,7 @@ impl Administration {
 
     /// What a lane is told when a request is answered: or a refusal where the answer would be larger than clients accept a message
     /// to be. `changed` says that it has changed something, and what it has made.
-    fn concluded(&self, request: Request, answered: Answered, changed: Option<Creations>) -> Sending {
+    pub(super) fn concluded(&self, request: Request, answered: Answered, changed: Option<Creations>) -> Sending {
         let Answered { mut bytes, fault } = answered;
         if let Some(fault) = fault {
             self.count_fault(fault);
@@ -580,12 +589,15 @@ impl Administration {
     }
 
     fn count_fault(&self, fault: Fault) {
+        if fault == Fault::Located {
+            return;
+        }
         self.counters.add(Counter::RequestExceptions, 1);
         let counter = match fault {
             Fault::Object => Counter::WrongKeys,
             Fault::Operation => Counter::WrongOperations,
             Fault::Arguments => Counter::WrongBodies,
-            Fault::Other => return,
+            Fault::Located | Fault::Other => return,
         };
         self.counters.add(counter, 1);
     }
@@ -632,7 +644,7 @@ impl Administration {
     }
 
     /// Logs a line that clients can cause, unless there are too many of them.
-    fn say(&mut self, level: log::Level, text: &str) {
+    pub(super) fn say(&mut self, level: log::Level, text: &str) {
         let now = self.now();
         if let Some(sum) = self.log.lines.sum_up(now) {
             log::warn!("{sum}");

@@ -66,6 +66,14 @@ impl Request {
             Self::Guest(request) => request.answered(&bytes),
         }
     }
+
+    /// Which lane is told to close its connection instead of answering it. (Guests name no objects, and are answered.)
+    pub(crate) fn closing(self) -> (LaneThread, ToLane) {
+        match self {
+            Self::Giop(request) => request.closing(),
+            Self::Guest(request) => request.answered(&[]),
+        }
+    }
 }
 
 /// A call of a client that administration has a lane make.
@@ -116,12 +124,21 @@ pub(crate) struct Answered {
 pub(crate) enum Fault {
     /// There is no such object.
     Object,
+    /// There is no such object, and that was asked: the answer to a `LocateRequest`.
+    Located,
     /// The object has no such operation.
     Operation,
     /// The arguments cannot be read.
     Arguments,
     /// What the operation itself may say.
     Other,
+}
+
+impl Fault {
+    /// Whether the request named no object.
+    pub(crate) const fn is_miss(self) -> bool {
+        matches!(self, Self::Object | Self::Located)
+    }
 }
 
 impl Request {

@@ -32,9 +32,7 @@ pub(crate) mod topics;
 pub(crate) mod types;
 
 use core::cmp::Reverse;
-use core::hash::{BuildHasher, Hasher};
 use std::collections::BinaryHeap;
-use std::hash::RandomState;
 
 use engine::{Peer, ProxyKey, Time};
 use hashbrown::{HashMap, HashSet};
@@ -51,6 +49,7 @@ use super::Tag;
 use crate::lane::io::datagrams::Received;
 use crate::lane::io::net::Datagrams;
 use crate::lane::io::slots::Token;
+use crate::random::unforeseeable;
 
 /// What the door is made with.
 #[derive(Debug, Clone, Copy)]
@@ -106,17 +105,18 @@ struct Said {
     of_proxies: bool,
 }
 
-/// A number that nobody can foresee: what hash maps are keyed with comes from the system's randomness. (`fastrand` is quick, and whoever sees some
-/// of its numbers can work out the others.)
-fn unpredictable() -> u64 {
-    RandomState::new().build_hasher().finish()
+/// What cookies are made with.
+fn cookie_key() -> (u64, u64) {
+    let drawn = unforeseeable();
+    let half = |of: u128| u64::try_from(of & u128::from(u64::MAX)).unwrap_or_default();
+    (half(drawn >> 64), half(drawn))
 }
 
 impl Door {
     pub(crate) fn new(settings: Settings) -> Self {
         Self {
             session: fastrand::u32(1..),
-            cookies: Cookies::new((unpredictable(), unpredictable())),
+            cookies: Cookies::new(cookie_key()),
             settings,
             out: Out::default(),
             group: None,

@@ -30,6 +30,8 @@ pub(super) struct Past {
     /// The lane that has it kept: the main lane, once it has asked for something.
     pub(super) thread: Option<u32>,
     asked: VecDeque<Asked>,
+    /// What is answered without anything being read.
+    answered: Vec<FromOverflow>,
     /// The consumer for which it is looked for the last event of each.
     looker: Option<ProxyKey>,
     trimmed_at: Instant,
@@ -47,9 +49,9 @@ struct PastForms {
 
 impl Past {
     pub(super) fn new(histories: Histories, types: Arc<DeclaredTypes>) -> Self {
-        let (thread, asked, looker) = (None, VecDeque::new(), None);
+        let (thread, asked, answered, looker) = (None, VecDeque::new(), Vec::new(), None);
         let forms = PastForms { corba: CorbaForms::default(), tempo: tempo::form::Forms::new(types) };
-        Self { histories, thread, asked, looker, trimmed_at: time::now(), is_untold: true, forms }
+        Self { histories, thread, asked, answered, looker, trimmed_at: time::now(), is_untold: true, forms }
     }
 
     // ---- what a lane wants ----
@@ -59,12 +61,26 @@ impl Past {
         self.histories.push(event, limits);
     }
 
-    pub(super) fn ask(&mut self, asked: Asked, start: Option<StartFrom>, now: u64) {
+    pub(super) fn ask(&mut self, asked: Asked, start: Option<StartFrom>, clock: &UtcClock) {
         self.thread = Some(asked.thread);
-        if let Some((history, start)) = self.histories.get(asked.consumer.channel).zip(start) {
-            history.begin(asked.consumer, start, now);
-        }
-        self.asked.push_back(asked);
+        let history = self.histories.get(asked.consumer.channel);
+        let recalled = match (start, history) {
+            (Some(StartFrom::Time(time)), _) if time > clock.utc => {
+                Recalled { ahead: Some((time, clock.lane_time(time))), ..Recalled::default() }
+            }
+            (start, Some(history)) => {
+                if let Some(start) = start {
+                    history.begin(asked.consumer, start, clock.utc);
+                }
+                return self.asked.push_back(asked);
+            }
+            // Nothing was ever kept until now.
+            (start, None) => {
+                let begins = if let Some(StartFrom::Number(number)) = start { number.max(1) } else { 1 };
+                Recalled { through: Some(0), begins: Some(begins), ..Recalled::default() }
+            }
+        };
+        self.answered.push(FromOverflow::Recalled(asked.outbox, Piece { recalled, ..Piece::default() }));
     }
 
     pub(super) fn forget(&mut self, thread: u32, consumer: ProxyKey) {
@@ -121,11 +137,11 @@ impl Past {
 
     /// Reads some of what is to come back, with whether there is more that can be read now; and why something could not be.
     pub(super) fn read(&mut self, clock: &UtcClock, desk: &mut Desk) -> (Vec<FromOverflow>, bool, Option<io::Error>) {
-        let Self { histories, asked, looker, forms, .. } = self;
+        let Self { histories, asked, answered, looker, forms, .. } = self;
         // Much is looked through for one consumer at a time, so that what is found takes memory only once.
         let mut looks = |of: ProxyKey| histories.get(of.channel).is_some_and(|history| history.is_looking_for(of));
         *looker = looker.filter(|of| looks(*of));
-        let (mut answers, mut failure) = (Vec::new(), None);
+        let (mut answers, mut failure) = (core::mem::take(answered), None);
         for _ in 0..asked.len().min(PIECES_AT_ONCE) {
             let Some(asking) = asked.pop_front() else { break };
             let (outbox, consumer) = (asking.outbox, asking.consumer);
@@ -134,8 +150,8 @@ impl Past {
                 continue;
             }
             let Some(history) = histories.get(consumer.channel) else {
-                // Nothing was ever kept.
-                let recalled = Recalled { through: Some(0), begins: Some(1), lost: 0 };
+                // It is not kept any more.
+                let recalled = Recalled { through: Some(0), begins: Some(1), ..Recalled::default() };
                 answers.push(FromOverflow::Recalled(outbox, Piece { recalled, ..Piece::default() }));
                 continue;
             };

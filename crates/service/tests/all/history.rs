@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::thread;
+use std::time::SystemTime;
 
 use client::notify::{
     ClientType, ConstraintExp, Property, QosErrorCode, StructuredEvent, StructuredProxyPushConsumer,
     StructuredProxyPushSupplier, ThreadPoolLanes, property_errors,
 };
-use client::{Orb, OrbOptions};
+use client::{ConsumerOptions, Orb, OrbOptions, Received, SimpleConsumer};
 use giop::realtime::PriorityModel;
 use giop::value::Value;
 use service::{Config, Counter, Service};
+use testing::NextInTime;
 
 use crate::peers::{Bare, Link, await_count, numbered, subscribe_to, wait_until};
 use crate::persistent::{Folder, factory, number, supplier};
@@ -56,6 +59,42 @@ fn take(link: &mut Link, count: usize) -> Vec<(i32, Option<u64>)> {
     (0..count).map(next).collect()
 }
 
+/// The same on a consumer's only connection.
+fn take_all(bare: &Bare, count: usize) -> Vec<(i32, Option<u64>)> {
+    take(&mut bare.accept(), count)
+}
+
+/// When the service got it.
+fn event_time(event: &StructuredEvent) -> u64 {
+    let property = event.variable_header.iter().find(|property| property.name == "EventTime").unwrap();
+    match property.value.value {
+        Value::ULongLong(time) => time,
+        ref other => panic!("{other:?} is no time"),
+    }
+}
+
+/// What time it is, as a `TimeBase::TimeT`.
+fn time_now() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    0x01b2_1dd2_1381_4000 + u64::try_from(since_1970.as_nanos() / 100).unwrap()
+}
+
+/// Subscribes from a place on to what fits a constraint.
+fn filtered(service: &Service, id: i32, constraint: &str, place: &str) -> Bare {
+    let bare = Bare::new();
+    let channel = crate::persistent::channel(service, id);
+    let filter = channel.default_filter_factory().unwrap().unwrap().create_filter("EXTENDED_TCL").unwrap();
+    filter.add_constraints(&[ConstraintExp::new(constraint)]).unwrap();
+    let admin = channel.default_consumer_admin().unwrap();
+    let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
+    proxy.set_qos(&[start_from(place)]).unwrap();
+    proxy.add_filter(&filter).unwrap();
+    StructuredProxyPushSupplier::unchecked(proxy.object().clone())
+        .connect_structured_push_consumer(&Orb::new(OrbOptions::default()).object(bare.reference("127.0.0.1")))
+        .unwrap();
+    bare
+}
+
 /// The first that is kept.
 fn first(service: &Service, id: i32) -> i32 {
     number(&begin(service, id, "first").accept_push())
@@ -84,7 +123,9 @@ fn who_comes_late_gets_what_was_and_then_what_comes() {
         ("time:0", 0),
         ("last:0", 100),
         ("number:101", 100),
-        ("number:5000", 100),
+        ("after:30", 30),
+        ("after:100", 100),
+        ("after:5000", 100),
         ("new", 100),
         ("since:0s", 100),
     ];
@@ -115,6 +156,96 @@ fn who_comes_late_gets_what_was_and_then_what_comes() {
     let read = |counter| service.counters().read(counter);
     assert_eq!((read(Counter::HistoryMissed), read(Counter::Dropped)), (0, 0));
     await_count(&service, Counter::HistoryEvents, 110);
+}
+
+/// `number:15` in a channel whose last event was 10 delivered 11, and one that had kept nothing yet its first.
+#[test]
+fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
+    let folder = Folder::new("history-ahead");
+    let service = folder.start(&folder.config(), None);
+    for kept in [0, 10] {
+        let id = channel(&service, &[events(1_000)]);
+        let from = supplier(&service, id);
+        let push = |says| from.push_structured_event(&numbered(says)).unwrap();
+        (0..kept).for_each(push);
+        let ahead: Vec<Bare> = [start_from("number:15"), Property::new("StartFrom", 15_u64)]
+            .into_iter()
+            .map(|start| {
+                let bare = Bare::new();
+                subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start]);
+                bare
+            })
+            .collect();
+        let (sender, received) = mpsc::channel();
+        let take = move |received: Received<'_>| {
+            sender.send((number(&received.event().unwrap()), received.number().unwrap().map(|it| it.number))).unwrap();
+            Ok(())
+        };
+        let options = ConsumerOptions { start_from: Some("number:15".into()), ..ConsumerOptions::default() };
+        let url = service.corbaloc("NotificationService");
+        let typed = SimpleConsumer::connect(&url, Some(id), options, take).unwrap();
+        // Of what it begins with it wants some.
+        let filtered = filtered(&service, id, "$number >= 17 or $number < 13", "number:15");
+        let in_order = Bare::new();
+        subscribe_to(&service, Some(id), in_order.reference("127.0.0.1"), &[start_from("first")]);
+        (kept..20).for_each(push);
+        // When this one has all, the others have had their turns.
+        assert_eq!(take_all(&in_order, 20), expected(0..20));
+        for bare in &ahead {
+            assert_eq!(take_all(bare, 6), expected(14..20), "{kept}");
+        }
+        let typed_got: Vec<_> = (0..6).map(|_| received.next_in_time()).collect();
+        assert_eq!(typed_got, expected(14..20), "{kept}");
+        assert_eq!(take_all(&filtered, 3), expected(17..20), "{kept}");
+        drop(typed);
+    }
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+/// The same as [`who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it`] for times, beside a restart while it waits.
+#[test]
+fn who_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
+    let folder = Folder::new("history-ahead-restart");
+    let config = folder.config();
+    let mut service = folder.start(&config, None);
+    let id = channel(&service, &[events(100_000)]);
+    (0..10).for_each(|says| supplier(&service, id).push_structured_event(&numbered(says)).unwrap());
+    let at = time_now() + 15_000_000;
+    let (by_number, by_time, never) = (Bare::new(), Bare::new(), Bare::new());
+    let starts = [
+        (&by_number, "number:15".to_owned()),
+        (&by_time, format!("time:{at}")),
+        (&never, format!("time:{}", at + HOUR)),
+    ];
+    for (bare, start) in &starts {
+        subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start_from(start)]);
+    }
+    service = folder.start(&config, Some(service));
+    let from = supplier(&service, id);
+    let mut says = 10;
+    let mut push = || {
+        from.push_structured_event(&numbered(says)).unwrap();
+        says += 1;
+        says
+    };
+    while push() < 20 || time_now() <= at {}
+    let count = push();
+    assert_eq!(take_all(&by_number, usize::try_from(count - 14).unwrap()), expected(14..count));
+    // What came before that time is known by one that gets all.
+    let all = Bare::new();
+    subscribe_to(&service, Some(id), all.reference("127.0.0.1"), &[start_from("first")]);
+    let mut all = all.accept();
+    let came: Vec<u64> = (0..count).map(|_| event_time(&all.accept_push())).collect();
+    let first = i32::try_from(came.iter().filter(|came| **came < at).count()).unwrap();
+    assert_eq!(take_all(&by_time, usize::try_from(count - first).unwrap()), expected(first..count));
+    // Once it has begun, it goes on after another restart, and does not begin once more.
+    service = folder.start(&config, Some(service));
+    supplier(&service, id).push_structured_event(&numbered(count)).unwrap();
+    for bare in [&by_number, &by_time] {
+        assert_eq!(take_all(bare, 1), expected([count]));
+    }
+    never.listener.set_nonblocking(true).unwrap();
+    assert!(never.listener.accept().is_err(), "nothing is sent to one that is yet to begin");
 }
 
 /// The last piece of the past and the first event that comes meet while events come.
@@ -221,18 +352,7 @@ fn filters_choose_of_the_past_as_of_what_comes() {
     let id = channel(&service, &[events(10_000)]);
     let from = supplier(&service, id);
     (0..100).for_each(|says| from.push_structured_event(&numbered(says)).unwrap());
-    let bare = Bare::new();
-    let channel = crate::persistent::channel(&service, id);
-    let filter = channel.default_filter_factory().unwrap().unwrap().create_filter("EXTENDED_TCL").unwrap();
-    let constraint = "($number >= 50 and $number < 60) or $number > 100";
-    filter.add_constraints(&[ConstraintExp::new(constraint)]).unwrap();
-    let admin = channel.default_consumer_admin().unwrap();
-    let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
-    proxy.set_qos(&[start_from("first")]).unwrap();
-    proxy.add_filter(&filter).unwrap();
-    StructuredProxyPushSupplier::unchecked(proxy.object().clone())
-        .connect_structured_push_consumer(&Orb::new(OrbOptions::default()).object(bare.reference("127.0.0.1")))
-        .unwrap();
+    let bare = filtered(&service, id, "($number >= 50 and $number < 60) or $number > 100", "first");
     let mut link = bare.accept();
     assert_eq!(take(&mut link, 10), expected(50..60));
     (100..103).for_each(|says| from.push_structured_event(&numbered(says)).unwrap());

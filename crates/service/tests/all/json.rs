@@ -638,7 +638,11 @@ fn a_subscription_can_begin_in_the_past_and_its_events_say_their_numbers() {
         Lines::subscribed(&service, &format!(",\"channel\":{id},\"from\":\"last:1\",\"where\":\"$speed > 9\""));
     publish(11);
     assert_eq!([late.line(), late.line()].map(|line| number_and_speed(&line.unwrap())), [(10, 10), (11, 11)]);
-    for speed in 1..=11 {
+    // What is yet to come is waited for, and nothing is sent before.
+    let mut ahead = Lines::subscribed(&service, &format!(",\"channel\":{id},\"from\":15"));
+    (12..=16).for_each(&mut publish);
+    assert_eq!([ahead.line(), ahead.line()].map(|line| number_and_speed(&line.unwrap())), [(15, 15), (16, 16)]);
+    for speed in 1..=16 {
         let line = as_ever.line().unwrap();
         assert_eq!(line, wind_event(speed).replace("\"channel\":0", &format!("\"channel\":{id}")), "it asked for none");
     }

@@ -166,9 +166,13 @@ fn of_five_addresses_that_hold_all_connections_the_one_with_most_loses_those_tha
 }
 
 /// A connection from an address of this host.
-fn connect_from(service: &Service, last: u8) -> TcpStream {
+pub(crate) fn connect_from(service: &Service, last: u8) -> TcpStream {
+    connect_from_address(service, [127, 0, 0, last])
+}
+
+pub(crate) fn connect_from_address(service: &Service, address: [u8; 4]) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
-    rustix::net::bind(&socket, &SocketAddr::from(([127, 0, 0, last], 0))).unwrap();
+    rustix::net::bind(&socket, &SocketAddr::from((address, 0))).unwrap();
     rustix::net::connect(&socket, &service.address()).unwrap();
     TcpStream::from(socket)
 }

@@ -12,6 +12,7 @@ mod clients;
 mod consumers;
 mod delivery;
 mod filters;
+mod guessing;
 mod history;
 mod hostile;
 mod json;

@@ -5,7 +5,7 @@ use super::convert::{
     topics_from, with_defaults,
 };
 use crate::door::clients::side_name;
-use crate::door::{Door, Named, Nonces, PeerAddress, Thing};
+use crate::door::{Door, Named, Nonces, ObjectNonces, PeerAddress, Thing};
 use crate::exceptions::Raised;
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{Unknown, Wanted};
@@ -113,7 +113,8 @@ impl Door {
     /// Everything but clients. The default channel is there in any case: that a client has destroyed it is not for ever.
     fn make_objects(&mut self, topology: &Topology) -> Result<(), NotRestored> {
         for channel in &topology.channels {
-            self.restore_channel(channel).map_err(refused(format_args!("channel {}", channel.id)))?;
+            self.restore_channel(channel, topology.next_filter)
+                .map_err(refused(format_args!("channel {}", channel.id)))?;
         }
         let filters = topology.channels.iter();
         let filters = filters.flat_map(|channel| channel.filters.iter().map(|filter| (ChannelId(channel.id), filter)));
@@ -147,7 +148,7 @@ impl Door {
     }
 
     /// A channel with its admins and proxies, to which nobody is connected.
-    fn restore_channel(&mut self, channel: &t::Channel) -> Result<(), Raised> {
+    fn restore_channel(&mut self, channel: &t::Channel, next_filter: u32) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
         if self.hierarchy.channel(id).is_err() {
             self.hierarchy.skip_numbers(Numbered::Channels, channel.id)?;
@@ -158,7 +159,8 @@ impl Door {
             self.check_channel_name(name)?;
             self.give_name(Named::Channel(id), name);
         }
-        self.nonces.insert(id, Nonces { own: channel.nonce, objects: channel.objects_nonce });
+        let objects = ObjectNonces::restored(channel, next_filter, || self.key_numbers.next());
+        self.nonces.insert(id, Nonces { own: channel.nonce, objects });
         self.nonces_changed = true;
         self.hierarchy.set_limits(id, unlimited())?;
         self.restore_settings(Level::Channel(id), &channel.settings)?;

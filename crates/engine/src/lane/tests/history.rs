@@ -15,6 +15,8 @@ struct Chronicle {
     readers: BTreeMap<ProxyKey, u64>,
     answers: VecDeque<Answer>,
     last: u64,
+    /// The world's time, which is the lane's.
+    utc: u64,
 }
 
 enum Answer {
@@ -41,9 +43,21 @@ impl Chronicle {
                 if let Some(start) = start {
                     let next = match start {
                         StartFrom::Last(count) => (self.last + 1).saturating_sub(count),
+                        StartFrom::Number(number) => number,
+                        StartFrom::Time(time) => {
+                            let before = self.kept.iter().filter(|(.., event)| event.arrived.0 < time);
+                            before.last().map_or(0, |(number, ..)| number + 1)
+                        }
                         _ => 0,
                     };
                     self.readers.insert(consumer, next);
+                }
+                if let Some(StartFrom::Time(time)) = start
+                    && time > self.utc
+                {
+                    let ahead = Some((time, Time(time)));
+                    self.answers.push_back(Answer::Recalled(outbox, vec![], Recalled { ahead, ..Recalled::default() }));
+                    return;
                 }
                 let next = self.readers.get_mut(&consumer).unwrap();
                 let mut given = Vec::new();
@@ -53,7 +67,7 @@ impl Chronicle {
                     given.push(kept.clone());
                 }
                 let through = (*next > self.last || from + given.len() == self.kept.len()).then_some(self.last);
-                let recalled = Recalled { through, lost: 0, begins: start.map(|_| *next) };
+                let recalled = Recalled { through, begins: start.map(|_| *next), ..Recalled::default() };
                 self.answers.push_back(Answer::Recalled(outbox, given, recalled));
             }
             Some(Overflow::Forget { consumer }) => _ = self.readers.remove(&consumer),
@@ -103,6 +117,10 @@ impl Rig {
     }
 
     fn starting(&mut self, start: StartFrom) -> ProxyKey {
+        self.starting_at(start, None)
+    }
+
+    fn starting_at(&mut self, start: StartFrom, resumed_at: Option<u64>) -> ProxyKey {
         let proxy = self
             .hierarchy
             .create_proxy(self.channel, Side::Consumers, AdminId::DEFAULT, Form(1), ProxyKind::default())
@@ -111,7 +129,7 @@ impl Rig {
         let patch = SettingsPatch { start_from: Some(start), ..SettingsPatch::default() };
         self.hierarchy.set_proxy_settings(key, patch).unwrap();
         self.hierarchy.connect(key, Some(Peer(u64::from(proxy.0))), Want(0)).unwrap();
-        self.hierarchy.note_start(key, true).unwrap();
+        self.hierarchy.note_start(key, resumed_at).unwrap();
         self.route();
         key
     }
@@ -159,6 +177,127 @@ fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
     assert_eq!(rig.memory(), 0);
     let counters = rig.lane.counters();
     assert_eq!((counters.history_kept, counters.history_recalled, counters.history_missed), (52, 21, 0));
+}
+
+/// `number:15` in a channel whose last event was 10 delivered 11.
+#[test]
+fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
+    for kept in [0, 1, 10] {
+        let mut rig = Rig::with_past(1 << 20);
+        let mut chronicle = Chronicle::default();
+        for says in 0..kept {
+            rig.publish_say(says);
+            chronicle.work_until_quiet(&mut rig);
+        }
+        let key = rig.starting(StartFrom::Number(15));
+        chronicle.work_until_quiet(&mut rig);
+        assert_eq!(rig.notices(), [Notice::BeginsAhead { key, number: Some(15) }]);
+        for says in kept..14 {
+            rig.publish_say(says);
+            chronicle.work_until_quiet(&mut rig);
+            assert_eq!(rig.take_numbered(), None, "{says} of {kept}");
+        }
+        // What follows before the first is fetched follows it.
+        (14..17).for_each(|says| _ = rig.publish_say(says));
+        for says in 14..20 {
+            chronicle.work_until_quiet(&mut rig);
+            assert_eq!(rig.take_numbered(), Some((key, says, Some(u64::from(says) + 1))), "{kept}");
+            rig.publish_say(says + 3);
+        }
+        assert!(matches!(rig.notices()[..], [Notice::BeginsInPast { first: 15, .. }, Notice::CaughtUp { .. }]));
+        assert_eq!(rig.lane.counters().discards.of(DiscardReason::OverflowLost), 0);
+    }
+}
+
+/// The number that comes next is no future one.
+#[test]
+fn who_begins_with_the_next_number_waits_for_nothing() {
+    let mut rig = Rig::with_past(1 << 20);
+    let mut chronicle = Chronicle::default();
+    rig.publish_say(0);
+    let key = rig.starting(StartFrom::Number(2));
+    chronicle.work_until_quiet(&mut rig);
+    assert!(matches!(rig.notices()[..], [Notice::BeginsInPast { first: 2, .. }, Notice::CaughtUp { events: 0, .. }]));
+    rig.publish_say(1);
+    assert_eq!(rig.take_numbered(), Some((key, 1, Some(2))));
+}
+
+/// Of what is not kept, what comes before the start is no loss of that consumer, and what comes behind it is one.
+#[test]
+fn what_is_missed_before_a_start_ahead_is_not_counted_as_lost() {
+    let mut rig = Rig::with_past(100_000);
+    let mut chronicle = Chronicle::default();
+    let late = rig.starting(StartFrom::Number(901));
+    assert_eq!(rig.notices(), [Notice::BeginsAhead { key: late, number: Some(901) }]);
+    (0..900).for_each(|says| _ = rig.publish_say(says));
+    let missed_before = rig.lane.counters().history_missed;
+    assert!(missed_before > 600, "{missed_before}");
+    assert_eq!(rig.lane.counters().discards.of(DiscardReason::OverflowLost), 0);
+    (900..1_000).for_each(|says| _ = rig.publish_say(says));
+    let missed = rig.lane.counters().history_missed - missed_before;
+    assert_eq!((missed, rig.lane.counters().discards.of(DiscardReason::OverflowLost)), (100, 100));
+    chronicle.work_until_quiet(&mut rig);
+    assert_eq!(rig.take_numbered(), None, "none below its start though they are kept");
+    rig.publish_say(1_000);
+    chronicle.work_until_quiet(&mut rig);
+    assert_eq!(rig.take_numbered(), Some((late, 1_000, Some(1_001))));
+}
+
+#[test]
+fn who_begins_at_a_time_to_come_gets_nothing_that_came_before() {
+    let mut rig = Rig::with_past(1 << 20);
+    let mut chronicle = Chronicle::default();
+    let begins = rig.now.0 + 5_000_000_000;
+    chronicle.utc = rig.now.0;
+    let key = rig.starting(StartFrom::Time(begins));
+    chronicle.work_until_quiet(&mut rig);
+    assert_eq!(rig.notices(), [Notice::BeginsAhead { key, number: None }]);
+    for says in 0..5 {
+        rig.publish_say(says);
+        chronicle.work_until_quiet(&mut rig);
+        assert_eq!(rig.take_numbered(), None);
+        rig.advance(Duration::from_secs(1));
+    }
+    // The world's clock is behind yet, as when it was set back: the wait goes on.
+    rig.publish_say(5);
+    chronicle.work_until_quiet(&mut rig);
+    assert_eq!((rig.take_numbered(), rig.notices().len()), (None, 1));
+    chronicle.utc = begins;
+    rig.publish_say(6);
+    for says in 5..7 {
+        chronicle.work_until_quiet(&mut rig);
+        assert_eq!(rig.take_numbered(), Some((key, says, Some(u64::from(says) + 1))), "it came at that time");
+    }
+    chronicle.work_until_quiet(&mut rig);
+    rig.publish_say(7);
+    assert_eq!(rig.take_numbered(), Some((key, 7, Some(8))));
+}
+
+/// One that was connected before goes on with what comes; unless it has yet to begin.
+#[test]
+fn who_is_connected_again_begins_ahead_only_if_that_is_yet_to_come() {
+    for (start, resumed_at, is_ahead) in [
+        (StartFrom::Number(4), 0, true),
+        (StartFrom::Number(3), 0, false),
+        (StartFrom::Number(1), 0, false),
+        (StartFrom::First, 0, false),
+        (StartFrom::Last(2), 0, false),
+        (StartFrom::Time(100), 100, false),
+        (StartFrom::Time(100), 99, true),
+    ] {
+        let mut rig = Rig::with_past(1 << 20);
+        let mut chronicle = Chronicle { utc: 99, ..Chronicle::default() };
+        (0..2).for_each(|says| _ = rig.publish_say(says));
+        let key = rig.starting_at(start, Some(resumed_at));
+        chronicle.work_until_quiet(&mut rig);
+        let told = rig.notices();
+        assert_eq!(matches!(told[..], [Notice::BeginsAhead { .. }]), is_ahead, "{start:?}: {told:?}");
+        assert!(is_ahead || told.is_empty(), "{start:?}: {told:?}");
+        rig.publish_say(2);
+        chronicle.work_until_quiet(&mut rig);
+        let taken = rig.take_numbered();
+        assert_eq!(taken, (!is_ahead).then_some((key, 2, Some(3))), "{start:?}");
+    }
 }
 
 #[test]
@@ -224,11 +363,12 @@ fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut rig = Rig::with_past(1 << 20);
         let mut chronicle = Chronicle::default();
-        let (mut says, mut consumers) = (0, BTreeMap::<ProxyKey, Option<u64>>::new());
-        let check = |taken: (ProxyKey, u32, Option<u64>), consumers: &mut BTreeMap<ProxyKey, Option<u64>>| {
+        let (mut says, mut consumers) = (0, BTreeMap::<ProxyKey, (Option<u64>, u64)>::new());
+        let check = |taken: (ProxyKey, u32, Option<u64>), consumers: &mut BTreeMap<ProxyKey, (Option<u64>, u64)>| {
             let (key, says, number) = taken;
             assert_eq!(number, Some(u64::from(says) + 1), "seed {seed}");
-            let last = consumers.get_mut(&key).unwrap();
+            let (last, first) = consumers.get_mut(&key).unwrap();
+            assert!(number >= Some(*first), "seed {seed}: {key} got {number:?} and began with {first}");
             assert!(
                 last.is_none_or(|last| Some(last + 1) == number),
                 "seed {seed}: {key} got {number:?} after {last:?}"
@@ -238,8 +378,13 @@ fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
         for _ in 0..600 {
             match random.u8(0..20) {
                 0 if consumers.len() < 4 => {
-                    let start = if random.bool() { StartFrom::First } else { StartFrom::Last(random.u64(0..30)) };
-                    consumers.insert(rig.starting(start), None);
+                    let number = u64::from(says) + random.u64(0..20);
+                    let (start, first) = match random.u8(0..3) {
+                        0 => (StartFrom::First, 0),
+                        1 => (StartFrom::Last(random.u64(0..30)), 0),
+                        _ => (StartFrom::Number(number), number),
+                    };
+                    consumers.insert(rig.starting(start), (None, first));
                 }
                 1 if random.u8(0..5) == 0 => {
                     if let Some(key) = consumers.keys().next().copied() {
@@ -263,13 +408,19 @@ fn whatever_comes_in_between_nothing_is_missing_and_nothing_comes_twice() {
             rig.now = rig.now + Duration::from_nanos(random.u64(0..2));
             chronicle.gather(&mut rig.lane);
         }
+        // Those that are yet to begin do.
+        for _ in 0..25 {
+            chronicle.work_until_quiet(&mut rig);
+            rig.publish_say(says);
+            says += 1;
+        }
         assert_eq!(rig.lane.counters().history_missed, 0);
         loop {
             chronicle.work_until_quiet(&mut rig);
             let Some(taken) = rig.take_numbered() else { break };
             check(taken, &mut consumers);
         }
-        for (key, last) in consumers {
+        for (key, (last, _)) in consumers {
             assert!(last == Some(says.into()) || last.is_none(), "seed {seed}: {key} has {last:?} of {says}");
         }
         // What those had that are gone is let go of now and then.

@@ -7,7 +7,7 @@ use crate::lane::links::mail::{LaneThread, ToLane};
 use crate::time;
 
 impl Administration {
-    pub(super) fn send(&mut self, answer: Sending) {
+    pub(crate) fn send(&mut self, answer: Sending) {
         match answer {
             Sending::ToClient(lane, letter, _) => _ = self.roster.post(lane, letter),
             // Nobody waits any more if it cannot be sent.

@@ -37,7 +37,14 @@ impl Request {
     /// Which lane is told what when it is answered: `bytes`, or nothing if it was one-way.
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         let Self { lane, connection, message, may_be_large, .. } = self;
-        let letter = ToDoor { connection, bytes, request_bytes: message.len(), may_be_large };
+        let letter = ToDoor { connection, bytes, request_bytes: message.len(), may_be_large, closes: false };
+        (lane, ToLane::Door(doors::ToDoor::Giop(letter)))
+    }
+
+    /// Which lane is told to close its connection instead.
+    pub(crate) fn closing(self) -> (LaneThread, ToLane) {
+        let Self { lane, connection, message, may_be_large, .. } = self;
+        let letter = ToDoor { connection, bytes: Vec::new(), request_bytes: message.len(), may_be_large, closes: true };
         (lane, ToLane::Door(doors::ToDoor::Giop(letter)))
     }
 }
@@ -49,6 +56,8 @@ pub(crate) struct ToDoor {
     bytes: Vec<u8>,
     request_bytes: usize,
     may_be_large: bool,
+    /// The connection is closed, and this and its other requests have no answer.
+    closes: bool,
 }
 
 impl ToDoor {
@@ -61,7 +70,10 @@ impl ToDoor {
 impl Worker {
     /// Passes on what administration has answered.
     pub(crate) fn pass_answer(&mut self, letter: ToDoor) {
-        let ToDoor { connection, bytes, request_bytes, may_be_large } = letter;
+        let ToDoor { connection, bytes, request_bytes, may_be_large, closes } = letter;
+        if closes {
+            return self.close(connection);
+        }
         if may_be_large {
             self.note_large_answer(connection, bytes.len());
         }

@@ -22,12 +22,12 @@ use crate::doors::giop::answers::answer_with;
 use crate::doors::giop::mail::{self, CallFailure, OWN_ENDIAN, Reply, Request};
 use crate::doors::giop::outside_naming::OutsideNaming;
 use crate::doors::giop::statistics;
-use crate::doors::{Answered, Call, ToDoor, Wish};
+use crate::doors::{Answered, Call, Fault, ToDoor, Wish};
 use crate::lane::reports::printable;
 use crate::published::Published;
+use crate::time;
 use access::{Right, Rules};
 use accounts::{Account, Principal, Refused};
-use corba::event::UtcClock;
 use corba::remarks::{Remarks, with_lines};
 use corba::{ACCESS_DENIED, Act, Denied};
 use corba::{
@@ -117,7 +117,7 @@ impl Objects {
 
     /// Executes a request that is the objects' own, which may cause so many log lines; says how many it did.
     pub(crate) fn execute_giop(&mut self, request: &Request, lines: u32) -> (Option<Answered>, Remarks) {
-        self.door.handle_utc(utc_now());
+        self.door.handle_utc(time::utc());
         self.door.on_line(Some(&request.line));
         with_lines(lines, || self.answer_own(request))
     }
@@ -130,7 +130,7 @@ impl Objects {
             let status = if here { LocateStatus::ObjectHere } else { LocateStatus::UnknownObject };
             let mut bytes = Vec::new();
             message::locate_reply(&mut bytes, header.version, header.endian, locate.request_id, status);
-            return Some(Answered { bytes, fault: None });
+            return Some(Answered { bytes, fault: (!here).then_some(Fault::Located) });
         }
         answer_with(request, |parsed, header, reply| self.call(parsed, header, request, reply))
     }
@@ -530,12 +530,6 @@ impl Objects {
         let effect = self.begin((context, None), "rebind", body, Purpose::Naming);
         self.effects.push_back(effect);
     }
-}
-
-/// What time it is in the world, as a `TimeBase::TimeT`.
-fn utc_now() -> u64 {
-    let since_1970 = crate::time::since_1970();
-    UtcClock::new(Time(0), since_1970).utc
 }
 
 /// What the door needs to know of how a call of a client ended.

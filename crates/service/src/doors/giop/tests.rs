@@ -66,7 +66,7 @@ fn door() -> Door {
         has_store: false,
         naming: NamingLimits::default(),
         compatibility: corba::Compatibility::default(),
-        nonce_seed: 1,
+        key_numbers: corba::KeyNumbers::Seeded(1),
     })
 }
 

@@ -76,7 +76,8 @@ impl History {
         match start {
             StartFrom::New => reader.next = behind,
             StartFrom::First => {}
-            StartFrom::Number(number) => reader.next = number.clamp(first, behind),
+            StartFrom::Number(number) => reader.next = number.max(first),
+            StartFrom::After(number) => reader.next = number.saturating_add(1).clamp(first, behind),
             StartFrom::Last(count) => reader.next = behind.saturating_sub(count).max(first),
             StartFrom::Since(time) => reader.since = since(now.saturating_sub(ticks(time))),
             StartFrom::Time(time) => reader.since = since(time),

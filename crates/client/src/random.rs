@@ -1,0 +1,14 @@
+//! Numbers that no other program can foresee.
+
+use rustix::rand::{GetRandomFlags, getrandom};
+use std::io;
+
+/// Octets of the operating system's generator.
+pub(crate) fn octets<const N: usize>() -> io::Result<[u8; N]> {
+    let mut octets = [0; N];
+    let mut filled = 0;
+    while let Some(rest) = octets.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+        filled += getrandom(rest, GetRandomFlags::empty())?;
+    }
+    Ok(octets)
+}
