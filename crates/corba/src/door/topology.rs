@@ -101,6 +101,8 @@ impl Door {
         t::Channel {
             id: id.0,
             name: self.channel_name(id).map(str::to_owned),
+            former_name: self.names.former_name(id).map(|name| name.to_string()),
+            declared: self.names.is_declared(id),
             nonce: nonces.map_or(0, |nonces| nonces.own),
             objects_nonce: nonces.map_or(0, |nonces| nonces.objects),
             profile: profile_to(self.profile(id)),
