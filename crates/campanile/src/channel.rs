@@ -2,21 +2,22 @@
 //!
 //! As in ALMA Common Software a channel is bound as `{id "<channel>@<domain>", kind "channels"}`, and of those who come at once the one
 //! makes it whose `create_named_channel` is taken. A factory without that operation makes one for each, and the one counts that is
-//! bound first.
+//! bound first. Campanile's own naming service finds a channel by that name before anybody has bound it, whoever made it; in another one,
+//! a channel that the service has already is found there by its name, `corbaloc::HOST:PORT/NAME`, and bound.
 
 use crate::Error;
 use crate::settings::Settings;
 use client::naming::{NameComponent, NamingContext};
 use client::notify::{EventChannel, EventChannelFactory};
-use client::{ChannelFinder, InvokeError, Orb, OrbOptions};
+use client::{ChannelFinder, InvokeError, ObjectRef, Orb, OrbOptions};
 use giop::ior::Profile;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// The kind of names of channels.
 const KIND: &str = "channels";
-/// How long whoever made a channel may take to bind it.
-const BINDING_MAX: Duration = Duration::from_secs(5);
+/// How long whoever made a channel may take to bind it, until it is taken from the service and bound.
+const BINDING_MAX: Duration = Duration::from_secs(1);
 /// Between two looks whether it is there, or whether there is a service.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -91,7 +92,7 @@ impl Place {
             self.make_named(&naming, &name, &factory)
         } else {
             let (channel, _) = factory.create_channel(&[], &[])?;
-            first_come(&naming, &name, channel)
+            first_come(&naming, &name, channel, Maker::This)
         }
     }
 
@@ -102,9 +103,9 @@ impl Place {
         factory: &EventChannelFactory,
     ) -> Result<EventChannel, InvokeError> {
         match factory.create_named_channel(&[], &[], &self.channel) {
-            Ok((channel, _)) => first_come(naming, name, channel),
+            Ok((channel, _)) => first_come(naming, name, channel, Maker::This),
             Err(error) if error.is("NameAlreadyUsed") => {
-                // Somebody else is about to bind it.
+                // Another client is about to bind it, or the service had it: the configuration declares it, for example.
                 let ends = Instant::now() + BINDING_MAX;
                 while Instant::now() < ends {
                     if let Some(channel) = bound(naming, name)? {
@@ -112,15 +113,39 @@ impl Place {
                     }
                     pause();
                 }
-                let reason = format!(
-                    "the service has a channel named {:?}, but the naming service has no {}.{KIND}: whoever made it has not bound it, or \
-                     has bound it in another naming domain",
-                    self.channel, self.id
-                );
-                Err(InvokeError::NoChannel { reason })
+                match self.named(factory.object().orb()) {
+                    Ok(channel) => first_come(naming, name, channel, Maker::Another),
+                    Err(error) if error.is_connection_failure() => Err(error),
+                    Err(error) => {
+                        let reason = format!(
+                            "the service has a channel named {:?}, but the naming service has no {}.{KIND} (whoever made it has not bound \
+                             it, or has bound it in another naming domain), and the service does not give it by its name: {error}",
+                            self.channel, self.id
+                        );
+                        Err(InvokeError::NoChannel { reason })
+                    }
+                }
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// The service's channel of that name, whose object key is the name, by the reference that the service gives for it.
+    fn named(&self, orb: &Orb) -> Result<EventChannel, InvokeError> {
+        let channel = EventChannel::narrow(self.beside(orb, self.channel.as_bytes())?)?;
+        channel.default_consumer_admin()?.my_channel()
+    }
+
+    /// The object of the service with a key of its own choice.
+    fn beside(&self, orb: &Orb, key: &[u8]) -> Result<ObjectRef, InvokeError> {
+        let mut ior = orb.resolve_service(&self.server)?.ior().clone();
+        ior.type_id.clear();
+        for profile in &mut ior.profiles {
+            if let Profile::Iiop(profile) = profile {
+                profile.key = key.to_vec();
+            }
+        }
+        Ok(orb.object(ior))
     }
 
     fn naming_context(&self, orb: &Orb) -> Result<NamingContext, InvokeError> {
@@ -129,16 +154,7 @@ impl Place {
                 orb.resolve(naming)?
             }
             Some(naming) => orb.resolve_at(naming, "NameService")?,
-            None => {
-                let mut ior = orb.resolve_service(&self.server)?.ior().clone();
-                ior.type_id.clear();
-                for profile in &mut ior.profiles {
-                    if let Profile::Iiop(profile) = profile {
-                        profile.key = b"NameService".to_vec();
-                    }
-                }
-                orb.object(ior)
-            }
+            None => self.beside(orb, b"NameService")?,
         };
         Ok(NamingContext::unchecked(object))
     }
@@ -155,18 +171,29 @@ fn bound(naming: &NamingContext, name: &[NameComponent]) -> Result<Option<EventC
     Ok((!object.non_existent()?).then(|| EventChannel::unchecked(object)))
 }
 
-/// Binds a channel that was just made, or takes the one that another has bound meanwhile.
+/// Which client has made a channel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Maker {
+    This,
+    Another,
+}
+
+/// Binds a channel, or takes the one that another client has bound meanwhile; then one that this client made is destroyed, since no other
+/// has seen it, unless it is just that.
 fn first_come(
     naming: &NamingContext,
     name: &[NameComponent],
     channel: EventChannel,
+    maker: Maker,
 ) -> Result<EventChannel, InvokeError> {
+    let key = |channel: &EventChannel| channel.object().ior().iiop().map(|profile| profile.key.clone());
     match naming.bind(name, channel.object()) {
         Ok(()) => Ok(channel),
         Err(error) if error.is("AlreadyBound") => match bound(naming, name)? {
             Some(theirs) => {
-                // Nobody has seen it.
-                let _ = channel.destroy();
+                if maker == Maker::This && key(&theirs) != key(&channel) {
+                    let _ = channel.destroy();
+                }
                 Ok(theirs)
             }
             None => naming.rebind(name, channel.object()).map(|()| channel),

@@ -1,7 +1,7 @@
 //! Channels by the names that people give them.
 //!
-//! A channel has a number in its factory, and it may have names in the naming service: as a channel of events, `{id "Weather@DEFAULTDOMAIN",
-//! kind "channels"}`, or as one that the configuration declares, `Weather`. Commands take either.
+//! A channel has a number in its factory, and it may have a name, which the naming service finds as that of a channel of events, `{id
+//! "Weather@DEFAULTDOMAIN", kind "channels"}`, or names that clients have bound there. Commands take either.
 
 use crate::args::{ChannelArg, ServerOptions};
 use crate::failure::Failure;

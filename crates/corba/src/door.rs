@@ -157,6 +157,8 @@ pub struct Door {
     lives: Lives,
     /// Proxies whose clients were restored.
     former: topology::Former,
+    /// What there was is made again, and nobody is connected yet.
+    is_restoring: bool,
     /// Clients of other doors.
     guests: HashMap<ProxyKey, Welcomed>,
     /// Who is to be told that the service is there again.
@@ -303,6 +305,7 @@ impl Door {
             clients: HashMap::new(),
             lives: Lives::default(),
             former: topology::Former::default(),
+            is_restoring: false,
             guests: HashMap::new(),
             reconnection: Reconnection::default(),
             peers: Peers::default(),
@@ -572,7 +575,7 @@ impl Door {
         self.set_topics(channel, wanted.topics)?;
         self.set_unknown(thing, wanted.unknown);
         name.into_iter().for_each(|name| self.give_name(Named::Channel(channel), name));
-        self.guard.note_name(channel, self.names.of(Named::Channel(channel)).cloned());
+        self.note_name_for_rules(channel);
         self.note_owner(thing);
         self.settle(thing, claim);
         self.made.note(thing);

@@ -212,12 +212,6 @@ impl Door {
         Some(Statistic::Channel(self.channel_called(channel)?, *of))
     }
 
-    /// A channel by its name or its number.
-    fn channel_called(&self, name: &str) -> Option<ChannelId> {
-        let numbered = || name.parse().ok().map(ChannelId).filter(|channel| self.has_channel(*channel));
-        self.channel_named(name).or_else(numbered)
-    }
-
     /// `FACTORY/CHANNEL`.
     fn channel_path(&self, channel: ChannelId) -> String {
         let named = self.channel_name(channel).map(str::to_owned);

@@ -75,6 +75,10 @@ pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
     ("DefaultEventChannel", "", ObjectKey::DEFAULT_CHANNEL),
 ];
 
+/// The kind of the names of channels of events in the root context, as ALMA's clients and those of the library `campanile` bind them:
+/// `{id "Weather@DOMAIN", kind "channels"}`.
+pub(crate) const CHANNELS_KIND: &str = "channels";
+
 /// [`WELL_KNOWN`] as it is bound: identifier, kind, reference.
 pub(super) fn well_known(references: &References) -> impl Iterator<Item = (&'static str, &'static str, Ior)> {
     WELL_KNOWN.iter().map(|(id, kind, key)| {
@@ -242,7 +246,21 @@ fn resolve(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer
     let name = read_name(door, &mut args)?;
     args.finish("the arguments of resolve")?;
     checked(door, &name)?;
-    door.naming().tree.resolve(on.naming_context()?, &name)?.reference().write(reply);
+    write_resolved(door, on, &name, reply)
+}
+
+/// What is bound to a name; where that is gone, or nothing is, the channel that has the name.
+fn write_resolved(door: &Door, on: Target, name: &[NameComponent], reply: &mut Writer<'_>) -> Result<(), Raised> {
+    let context = on.naming_context()?;
+    let bound = door.naming().tree.resolve(context, name).map(Binding::reference);
+    let channel = match name {
+        [name] if context == tree::ROOT => door.channel_behind(name, bound.as_ref().ok().copied()),
+        _ => None,
+    };
+    match channel {
+        Some(channel) => channel.write(reply),
+        None => bound?.write(reply),
+    }
     Ok(())
 }
 
@@ -370,9 +388,7 @@ fn to_url(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'
 fn resolve_str(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let text = args.text()?;
     args.finish("the arguments of resolve_str")?;
-    let name = parsed(door, &text)?;
-    door.naming().tree.resolve(on.naming_context()?, &name)?.reference().write(reply);
-    Ok(())
+    write_resolved(door, on, &parsed(door, &text)?, reply)
 }
 
 fn parsed(door: &Door, text: &str) -> Result<Name, Raised> {

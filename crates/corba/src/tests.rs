@@ -3,6 +3,7 @@
 pub(super) mod dialogue;
 
 mod changes;
+mod channel_names;
 mod charges;
 mod conformance;
 mod filters;

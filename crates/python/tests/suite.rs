@@ -4,12 +4,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 use interop::{Orb, channel_for_programs, further_consumer, supplier};
-use service::{Config, Service};
+use service::{Config, Dds, DdsJoin, Service};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use testing::{Leash, output_in_time, own_loopback};
+use testing::{Leash, output_in_time, own_loopback, wait_until};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -101,6 +101,62 @@ fn what_the_types_say_is_what_the_code_does() {
     command.args(["-m", "mypy", "--strict", "--cache-dir", "/dev/null", "-p", "campanile"]);
     let output = output_in_time(&mut command);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// The blocks of a page that are in a language.
+fn blocks(page: &'static str, language: &str) -> Vec<&'static str> {
+    let begun = page.split("\n```").skip(1).step_by(2);
+    begun.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n')).collect()
+}
+
+/// The declared channel of docs/dds.md was another one than that which Python's programs meant by its name: nothing came either way.
+#[test]
+fn the_page_about_dds_is_true_for_programs_in_python() {
+    const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/dds.md"));
+    let (tables, programs) = (blocks(PAGE, "toml"), blocks(PAGE, "python"));
+    let [publishes, gets] = programs[..] else { panic!("two programs") };
+    let mut config: Config = toml::from_str(tables[0]).unwrap();
+    let alone = tables.iter().find(|table| table.contains("multicast = \"never\"")).unwrap();
+    // On this machine alone, in a domain that no other test has.
+    let domain = 30 + std::process::id() % 200;
+    let joins = config.dds.joins.drain(..).map(|join| DdsJoin { domain, ..join }).collect();
+    config.dds = Dds { joins, ..toml::from_str::<Config>(alone).unwrap().dds };
+    let service = Service::start(Config { listen: format!("{}:0", own_loopback()), ..config }).unwrap();
+    let (folder, address) = (package("dds-page"), service.address().to_string());
+    let of_dds = root().join("target/interop/dds/bin");
+    let uri = "<CycloneDDS><Domain><General><Interfaces><NetworkInterface address=\"127.0.0.1\"/></Interfaces>\
+               <AllowMulticast>false</AllowMulticast></General><Discovery><Peers><Peer address=\"127.0.0.1\"/></Peers>\
+               <ParticipantIndex>auto</ParticipantIndex></Discovery></Domain></CycloneDDS>";
+
+    let mut shows = Command::new(of_dds.join("cyclonedds"));
+    shows.args(["subscribe", "Wind", "--id", &domain.to_string(), "--qos", "scan-random"]).env("CYCLONEDDS_URI", uri);
+    let mut shows = shows.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let _leash = Leash::new(&shows, "what cyclonedds prints");
+    let (sender, lines) = std::sync::mpsc::channel();
+    let printed = BufReader::new(shows.stdout.take().unwrap()).lines();
+    let printer = std::thread::spawn(move || printed.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
+    wait_until("the tool shows what the program has published", || {
+        let output = output_in_time(with_package(&folder, &address).args(["-c", publishes]));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        lines.try_iter().any(|line| line.contains("Wind(station='OSF', speed=7.25)"))
+    });
+    shows.kill().unwrap();
+    shows.wait().unwrap();
+    printer.join().unwrap();
+
+    let mut writes = Command::new(of_dds.join("python3"));
+    writes.arg("dds_program.py").args([&domain.to_string(), "Weather"]).env("CYCLONEDDS_URI", uri);
+    writes.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("pytests"));
+    let mut writes = writes.stdin(Stdio::piped()).spawn().unwrap();
+    let _leash = Leash::new(&writes, "a program of DDS");
+    let output = output_in_time(with_package(&folder, &address).args(["-c", gets]));
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(out.trim(), "Wind(station='OSF', speed=9.5)", "{err}");
+    drop(writes.stdin.take());
+    assert!(writes.wait().unwrap().success());
+    let orb = client::Orb::new(client::OrbOptions::default());
+    let factory = client::notify::EventChannelFactory::unchecked(orb.resolve_service(&address).unwrap());
+    assert_eq!(factory.get_all_channels().unwrap(), [0, 1], "there is one channel of the name, and the default one");
 }
 
 #[test]

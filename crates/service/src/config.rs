@@ -133,7 +133,7 @@ pub struct Compatibility {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeclaredChannel {
-    /// Its name in the root of the naming service.
+    /// Its name, 1 to 1,024 octets, by which all clients find it; it is bound in the root of the naming service, too.
     pub name: String,
     /// Its properties, QoS and administrative, as docs/qos.md names them.
     #[serde(default)]

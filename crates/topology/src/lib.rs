@@ -20,6 +20,7 @@ pub use self::settings::{
     PriorityModel, Profile, Reliability, Settings, TopicSettings, Topics, TypeTopic, UnknownProperty,
 };
 
+use self::settings::is_false;
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
@@ -54,9 +55,15 @@ pub struct Topology {
 pub struct Channel {
     /// Its number.
     pub id: u32,
-    /// What its creator called it; left out if it did not.
+    /// What its creator called it, or the configuration does; left out if neither did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// The name that it had until a channel that the configuration declares got it. Rules of access know it by this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub former_name: Option<String>,
+    /// Whether the configuration has declared it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub declared: bool,
     /// In its own key and those of its default admins and its filter factory; 0 of the default channel.
     #[serde(with = "nonce")]
     pub nonce: u128,

@@ -125,7 +125,7 @@ pub struct UnknownProperty {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it so")]
-const fn is_false(is: &bool) -> bool {
+pub(crate) const fn is_false(is: &bool) -> bool {
     !*is
 }
 

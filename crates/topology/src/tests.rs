@@ -33,6 +33,8 @@ fn empty() -> Topology {
     let channel = Channel {
         id: 0,
         name: Some("CONTROL".into()),
+        former_name: None,
+        declared: false,
         nonce: 0,
         objects_nonce: 77,
         former: None,

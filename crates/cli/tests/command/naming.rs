@@ -1,6 +1,8 @@
 //! `campanile serve` beside an outside naming service.
 
-use crate::support::{PROGRAM, Serve};
+use crate::support::{File, PROGRAM, Serve};
+use client::notify::EventChannelFactory;
+use client::{Orb, OrbOptions};
 use service::{Config, Service};
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -48,4 +50,22 @@ fn a_service_says_that_it_waits_for_a_naming_service_and_is_ready_when_that_has_
     let named = format!("corbaname::{}#NotifyEventChannelFactory", names.address());
     let found = super::campanile(&["ls", "--server", &named, "--json"]);
     assert_eq!(super::json(&crate::support::text(&found.stdout))["address"], address);
+}
+
+/// `--channel NAME` made a second channel of the name where a client had bound the first one nowhere, as REDHAWK's do not.
+#[test]
+fn a_channel_is_found_by_its_name_whether_it_is_declared_or_made_and_bound_nowhere() {
+    let config = File::new("names.toml", "[[channels]]\nname = \"Declared\"\n");
+    let serve = Serve::start_with(&["--config", config.path()]);
+    let orb = Orb::new(OrbOptions::default());
+    let factory = EventChannelFactory::unchecked(orb.resolve_service(&serve.address).unwrap());
+    let (_, made) = factory.create_named_channel(&[], &[], "Made").unwrap();
+    assert_eq!(made, 2, "behind the default channel and the declared one");
+    for (name, number) in [("Declared", "1"), ("Made", "2")] {
+        let sub = serve.subscribe(&["--channel", number, "--count", "1", "--json"]);
+        serve.print("pub", &["--channel", name, "x=1"]);
+        let ended = sub.wait();
+        assert!(ended.stdout.contains("\"x\""), "{name}");
+    }
+    assert_eq!(factory.get_all_channels().unwrap(), [0, 1, 2], "and no other was made");
 }

@@ -13,7 +13,7 @@ mod operators;
 pub use self::acts::{Act, ActOutcome};
 use self::needs::{Needs, needs};
 pub use self::operators::Forbidden;
-use super::{Door, Named, Thing};
+use super::{Door, Thing};
 use crate::exceptions::Raised;
 use crate::table::{AdminKey, Target};
 use access::{CalledFor, Channel, Grant, OutgoingPolicy, Right, RuleNumber, Rules, Who, Why};
@@ -108,8 +108,6 @@ pub(super) struct Guard {
     accounts: Option<Arc<Accounts>>,
     /// The owner that was restored last: as a rule the next thing is its own, too.
     restored: Option<(t::Principal, Arc<Account>)>,
-    /// The names under which the configuration declares channels: these count before those that creators gave.
-    declared: BTreeMap<ChannelId, Arc<str>>,
     permitted: HashMap<Vec<RuleNumber>, Arc<Permitted>>,
     denied: VecDeque<Denied>,
     /// Which rules did not allow what was denied last.
@@ -138,21 +136,9 @@ impl Guard {
         self.has_changed
     }
 
-    /// The channel that is declared under a name.
-    pub(super) fn declared(&self, name: &str) -> Option<ChannelId> {
-        self.declared.iter().find(|(_, declared)| &***declared == name).map(|(channel, _)| *channel)
-    }
-
-    /// A channel is declared under a name.
-    pub(super) fn declare(&mut self, channel: ChannelId, name: &str) {
-        self.declared.insert(channel, name.into());
-        self.note_name(channel, Some(name.into()));
-    }
-
     /// A channel has a name, or none any more.
-    pub(super) fn note_name(&mut self, channel: ChannelId, given: Option<Arc<str>>) {
+    pub(super) fn note_name(&mut self, channel: ChannelId, name: Option<Arc<str>>) {
         let Some(access) = self.access.as_mut().filter(|access| access.rules.name_channels()) else { return };
-        let name = self.declared.get(&channel).cloned().or(given);
         if access.names.get(&channel) == name.as_ref() {
             return;
         }
@@ -165,7 +151,6 @@ impl Guard {
     }
 
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
-        self.declared.remove(&channel);
         self.note_name(channel, None);
     }
 
@@ -219,10 +204,7 @@ impl Door {
     /// goes with what is published next.
     pub fn set_access(&mut self, rules: Option<Rules>, accounts: &Arc<Accounts>) {
         let names = self.hierarchy.channels().map(engine::Channel::id);
-        let named = |channel: ChannelId| {
-            let given = || self.names.of(Named::Channel(channel)).cloned();
-            Some((channel, self.guard.declared.get(&channel).cloned().or_else(given)?))
-        };
+        let named = |channel: ChannelId| Some((channel, self.names.for_rules(channel).cloned()?));
         let names = Arc::new(names.filter_map(named).collect());
         self.guard.access = rules.map(|rules| Access { rules: Arc::new(rules), names });
         self.guard.accounts = Some(Arc::clone(accounts));
@@ -441,8 +423,12 @@ impl Door {
     }
 
     fn name_for_rules(&self, channel: ChannelId) -> Option<Arc<str>> {
-        let declared = self.guard.declared.get(&channel);
-        declared.or_else(|| self.names.of(Named::Channel(channel))).cloned()
+        self.names.for_rules(channel).cloned()
+    }
+
+    /// Has rules of access know a channel by the name that it has now.
+    pub(super) fn note_name_for_rules(&mut self, channel: ChannelId) {
+        self.guard.note_name(channel, self.name_for_rules(channel));
     }
 
     /// The channel in which an object is.

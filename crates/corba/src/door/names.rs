@@ -9,7 +9,7 @@ use crate::exceptions::{Raised, UserException};
 use crate::table::AdminKey;
 use engine::{AdminId, ChannelId, HierarchyPart, ProxyId, ProxyKey, Side};
 use hashbrown::HashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Octets of a name, at most: as of a component of a name in the naming service.
@@ -56,6 +56,10 @@ pub(super) struct Names {
     names: BTreeMap<Named, Arc<str>>,
     /// Proxies to which nobody is connected yet: those that gave them their names, and give way when somebody is.
     formers: HashMap<ProxyKey, ProxyKey>,
+    /// Channels that the configuration has declared.
+    declared: BTreeSet<ChannelId>,
+    /// Channels that have no name any more, since a declared one has it, and the name that they had. Rules of access know them by it.
+    former_names: BTreeMap<ChannelId, Arc<str>>,
 }
 
 impl Names {
@@ -68,6 +72,9 @@ impl Names {
     }
 
     fn give(&mut self, named: Named, name: Arc<str>) {
+        if let Named::Channel(channel) = named {
+            self.former_names.remove(&channel);
+        }
         self.owners.entry(named.space()).or_default().insert(Arc::clone(&name), named);
         self.names.insert(named, name);
     }
@@ -80,6 +87,43 @@ impl Names {
         }
     }
 
+    /// Whether the configuration has declared a channel.
+    pub(super) fn is_declared(&self, channel: ChannelId) -> bool {
+        self.declared.contains(&channel)
+    }
+
+    /// The configuration declares a channel. Whether that is new.
+    pub(super) fn note_declared(&mut self, channel: ChannelId) -> bool {
+        self.declared.insert(channel)
+    }
+
+    /// The name that a channel had until a declared one got it.
+    pub(super) fn former_name(&self, channel: ChannelId) -> Option<&Arc<str>> {
+        self.former_names.get(&channel)
+    }
+
+    /// The channels that had a name until a declared one got it.
+    pub(super) fn formerly(&self, name: &str) -> impl Iterator<Item = ChannelId> {
+        self.former_names.iter().filter(move |(_, former)| &***former == name).map(|(channel, _)| *channel)
+    }
+
+    /// A channel had that name, and has it no longer.
+    pub(super) fn note_former_name(&mut self, channel: ChannelId, name: Arc<str>) {
+        self.former_names.insert(channel, name);
+    }
+
+    /// A channel has its name no longer.
+    pub(super) fn keep_as_former(&mut self, channel: ChannelId) {
+        let Some(name) = self.of(Named::Channel(channel)).cloned() else { return };
+        self.take(Named::Channel(channel));
+        self.note_former_name(channel, name);
+    }
+
+    /// The name by which rules of access know a channel.
+    pub(super) fn for_rules(&self, channel: ChannelId) -> Option<&Arc<str>> {
+        self.of(Named::Channel(channel)).or_else(|| self.former_name(channel))
+    }
+
     pub(super) fn forget_proxy(&mut self, key: ProxyKey, side: Side) {
         self.take(Named::Proxy(key, side));
         self.formers.remove(&key);
@@ -88,6 +132,8 @@ impl Names {
     /// A channel is gone, and all that is in it.
     pub(super) fn forget_channel(&mut self, channel: ChannelId) {
         self.take(Named::Channel(channel));
+        self.declared.remove(&channel);
+        self.former_names.remove(&channel);
         for side in [Side::Consumers, Side::Suppliers] {
             for space in [Space::Admins(channel, side), Space::Proxies(channel, side)] {
                 let gone = self.owners.remove(&space).unwrap_or_default();
@@ -103,7 +149,7 @@ fn check(name: &str) -> Result<(), Raised> {
 }
 
 impl Door {
-    /// The name that a client gave a channel.
+    /// The name that a channel has: its creator gave it, or the configuration declares it.
     #[must_use]
     pub fn channel_name(&self, channel: ChannelId) -> Option<&str> {
         self.names.of(Named::Channel(channel)).map(AsRef::as_ref)
@@ -121,7 +167,7 @@ impl Door {
         self.names.of(Named::Proxy(key, side)).map(AsRef::as_ref)
     }
 
-    /// The channel that has a name.
+    /// The channel that has a name: no two have the same. Whatever looks for a channel by its name asks this.
     #[must_use]
     pub fn channel_named(&self, name: &str) -> Option<ChannelId> {
         match self.names.owner(Space::Channels, name)? {

@@ -3,6 +3,7 @@
 use super::Door;
 use crate::exceptions::Raised;
 use crate::keys::ObjectKey;
+use crate::naming::{CHANNELS_KIND, NameComponent};
 use crate::table::{self, AdminKey, Servant, Target};
 use engine::{ChannelId, ProxyKey, Side};
 use giop::ior::{Ior, Profile};
@@ -127,11 +128,24 @@ impl Door {
         })
     }
 
-    /// The reference of the channel that has this name in the root of the naming service, as declared channels have.
+    /// The reference of the channel that has this name.
     #[must_use]
     pub fn reference_of_channel(&self, name: &str) -> Option<Ior> {
-        let bound = self.naming.bound_in_root(name, "")?;
-        matches!(self.own_target(bound), Some(Target::Channel(_))).then(|| bound.clone())
+        self.reference(Target::Channel(self.channel_named(name)?)).ok()
+    }
+
+    /// The channel that a name in the naming service's root stands for though it is not what is bound to it: where nothing is, the one
+    /// that has the name of a channel of events; where an object of this service is that is gone, the one that has the name by now.
+    pub(crate) fn channel_behind(&self, name: &NameComponent, bound: Option<&Ior>) -> Option<Ior> {
+        let is_gone = |bound: &Ior| {
+            let profile = bound.iiop().filter(|profile| self.references.is_here(profile));
+            profile.is_some_and(|profile| self.target(&profile.key).is_none())
+        };
+        if !bound.map_or(name.kind == CHANNELS_KIND, is_gone) {
+            return None;
+        }
+        let channel = self.channel_named(name.channel()?).filter(|channel| self.knows(*channel))?;
+        self.reference(Target::Channel(channel)).ok()
     }
 
     /// A channel's reference whose key is the channel's name, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB.

@@ -102,6 +102,8 @@ impl Door {
         t::Channel {
             id: id.0,
             name: self.channel_name(id).map(str::to_owned),
+            former_name: self.names.former_name(id).map(|name| name.to_string()),
+            declared: self.names.is_declared(id),
             nonce: nonces.map_or(0, |nonces| nonces.own),
             objects_nonce,
             former,

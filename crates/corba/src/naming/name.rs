@@ -4,7 +4,7 @@
 //! `\` in front of each of the three where it is meant literally. A component whose identifier and kind are both empty is
 //! a lone `.`; a component that ends in `.` is not a name.
 
-use super::NamingLimits;
+use super::{CHANNELS_KIND, NamingLimits};
 use crate::exceptions::{Raised, UserException};
 use giop::cdr::{ReadError, Reader, Writer};
 
@@ -28,6 +28,16 @@ impl NameComponent {
     #[must_use]
     pub fn with_kind(id: &str, kind: &str) -> Self {
         Self { id: id.into(), kind: kind.into() }
+    }
+
+    /// The name of the channel that it is for: as a channel of events, `{id "Weather@DOMAIN", kind "channels"}`, with or without its naming
+    /// domain, or as a declared one, `Weather`. Nothing if it is of another kind.
+    pub(crate) fn channel(&self) -> Option<&str> {
+        match self.kind.as_str() {
+            "" => Some(&self.id),
+            CHANNELS_KIND => Some(self.id.rsplit_once('@').map_or(&*self.id, |(name, _)| name)),
+            _ => None,
+        }
     }
 
     fn read(args: &mut Reader<'_>) -> Result<Self, ReadError> {

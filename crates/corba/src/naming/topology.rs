@@ -2,7 +2,7 @@
 
 use super::name::NameComponent;
 use super::tree::{Binding, Place, ROOT, Tree};
-use super::{Naming, octets_of_binding};
+use super::{CHANNELS_KIND, Naming, octets_of_binding};
 use crate::door::convert::{reference_from, reference_to};
 use crate::door::weights;
 use crate::exceptions::Raised;
@@ -16,6 +16,17 @@ impl Naming {
     /// What a name of one component stands for in the root context.
     pub(crate) fn bound_in_root(&self, name: &str, kind: &str) -> Option<&Ior> {
         self.tree.resolve(ROOT, &[NameComponent::with_kind(name, kind)]).ok().map(Binding::reference)
+    }
+
+    /// The names in the root context that are for a channel of events of a name, in whichever naming domain.
+    pub(crate) fn channels_in_root(&self, name: &str) -> Vec<NameComponent> {
+        let with_domain = format!("{name}@");
+        let behind = NameComponent::new(&with_domain);
+        let found = self.tree.names_from(ROOT, &behind).take_while(|found| found.id.starts_with(&with_domain));
+        let alone = NameComponent::with_kind(name, CHANNELS_KIND);
+        let alone = self.tree.bound(ROOT, &alone).is_some().then_some(alone);
+        let is_meant = |found: &&NameComponent| found.kind == CHANNELS_KIND && found.channel() == Some(name);
+        alone.into_iter().chain(found.filter(is_meant).cloned()).collect()
     }
 
     /// Gives an object such a name, whatever had it.

@@ -319,6 +319,19 @@ impl Tree {
         self.iterators.remove(&iterator).map(drop).ok_or_else(Raised::object_not_exist)
     }
 
+    /// Names that are bound in a context, in their order, from one on.
+    pub(super) fn names_from<'a>(
+        &'a self,
+        context: u32,
+        from: &'a NameComponent,
+    ) -> impl Iterator<Item = &'a NameComponent> {
+        self.contexts
+            .get(&context)
+            .into_iter()
+            .flat_map(move |found| found.bindings.range(from..))
+            .map(|(name, _)| name)
+    }
+
     /// Entries of a context in the order of their components, at most `count` and at most as many as a listing may have.
     pub(super) fn list(&self, context: u32, after: Option<&NameComponent>, count: usize) -> Vec<Entry> {
         let from = after.map_or(Unbounded, Excluded);

@@ -15,19 +15,13 @@ pub(super) type Threads = ();
 /// Starts the threads of all joins. Gives, for the main lane, what each join begins with.
 #[cfg(feature = "dds")]
 pub(super) fn join(config: &Config, door: &Door) -> Result<(Threads, Vec<Seat>), StartError> {
-    use engine::ChannelId;
-
     let joins = &config.dds.joins;
     if joins.is_empty() {
         return Ok((Threads::default(), Vec::new()));
     }
-    let named = |name: &str| {
-        let numbered = || name.parse().ok().map(ChannelId).filter(|id| door.hierarchy().channel(*id).is_ok());
-        door.channel_declared(name).or_else(|| door.channel_named(name)).or_else(numbered)
-    };
     let missing =
         |channel: &str| StartError::Dds { why: format!("there is no channel {channel:?}: declare it ([[channels]])") };
-    let channels = joins.iter().map(|join| named(&join.channel).ok_or_else(|| missing(&join.channel)));
+    let channels = joins.iter().map(|join| door.channel_called(&join.channel).ok_or_else(|| missing(&join.channel)));
     let channels = channels.collect::<Result<Vec<_>, _>>()?;
     let message_bytes_max = config.limits.message_bytes_max as usize;
     let begun = crate::dds::begin(&config.dds, message_bytes_max).map_err(|why| StartError::Dds { why })?;

@@ -8,6 +8,7 @@ mod acknowledgements;
 mod addresses;
 mod administering;
 mod audit;
+mod channel_names;
 mod clients;
 mod consumers;
 mod delivery;

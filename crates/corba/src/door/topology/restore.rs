@@ -103,7 +103,9 @@ impl Door {
         // Threads that were granted stay granted, and so are those that are configured in the place of others: who starts the lanes says
         // which of them there are no threads for.
         let threads_max = self.hierarchy.set_lane_threads_max(u32::MAX);
+        self.is_restoring = true;
         let made = self.make_objects(topology).map(|()| configure(self));
+        self.is_restoring = false;
         self.hierarchy.set_lane_threads_max(threads_max);
         self.hierarchy.forget_untold_pools();
         made?;
@@ -158,6 +160,12 @@ impl Door {
         if let Some(name) = &channel.name {
             self.check_channel_name(name)?;
             self.give_name(Named::Channel(id), name);
+        }
+        if channel.declared {
+            self.names.note_declared(id);
+        }
+        if let Some(former) = &channel.former_name {
+            self.names.note_former_name(id, former.as_str().into());
         }
         let objects = ObjectNonces::restored(channel, next_filter, || self.key_numbers.next());
         self.nonces.insert(id, Nonces { own: channel.nonce, objects });
