@@ -314,6 +314,10 @@ pub struct Settings {
     pub event_domain: String,
     /// How long to wait at the start for a service that cannot be reached. Default zero: not at all.
     pub wait_for_service: Duration,
+    /// How long `publish` of a supplier waits for a service that it has reached before and cannot reach now, as when it is restarted. Only
+    /// an event that certainly was not taken is tried again; of one that may have been taken the error comes at once. Zero: the error
+    /// comes at once always. Default 30 s. Not for publishers, which do not wait for each event, nor over DDS.
+    pub wait_for_restart: Duration,
     /// Whether consumers of the process with the same settings, this one among them, share a connection and a thread: what is due to
     /// them goes with one system call and wakes one thread. For processes with many consumers. Their callbacks run one after the other,
     /// so that one that takes long delays the others'. Default false: a consumer has its own.
@@ -335,6 +339,7 @@ impl Default for Settings {
             naming_domain: "DEFAULTDOMAIN".to_owned(),
             event_domain: String::new(),
             wait_for_service: Duration::ZERO,
+            wait_for_restart: Duration::from_secs(30),
             shared_thread: false,
             tls: TlsSettings::default(),
             dds: DdsSettings::default(),

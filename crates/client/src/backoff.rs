@@ -10,7 +10,7 @@ const FIRST: Duration = Duration::from_millis(20);
 /// Says when the next attempt may be made. The first failure costs no wait; from the second on they double, up to a limit.
 /// Each is cut short by chance, by up to half, so that the clients of a service that comes back do not come all at once.
 #[derive(Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     most: Duration,
     failures: u32,
     due: Option<Instant>,
@@ -20,12 +20,13 @@ pub(crate) struct Backoff {
 
 impl Backoff {
     /// One that never waits longer than `most`.
-    pub(crate) fn up_to(most: Duration) -> Self {
+    #[must_use]
+    pub fn up_to(most: Duration) -> Self {
         Self { most, failures: 0, due: None, seed: RandomState::new().build_hasher().finish() | 1 }
     }
 
     /// An attempt has failed, or what it brought did not last. Gives the wait.
-    pub(crate) fn failed(&mut self, now: Instant) -> Duration {
+    pub fn failed(&mut self, now: Instant) -> Duration {
         let doublings = self.failures.checked_sub(1);
         self.failures = self.failures.saturating_add(1);
         let longest = doublings.map_or(Duration::ZERO, |doublings| {
@@ -37,13 +38,14 @@ impl Backoff {
     }
 
     /// What was wanted is there.
-    pub(crate) fn succeeded(&mut self) {
+    pub fn succeeded(&mut self) {
         self.failures = 0;
         self.due = None;
     }
 
     /// Whether the next attempt may not be made yet.
-    pub(crate) fn is_waiting(&self, now: Instant) -> bool {
+    #[must_use]
+    pub fn is_waiting(&self, now: Instant) -> bool {
         self.due.is_some_and(|due| due > now)
     }
 

@@ -95,6 +95,14 @@ pub enum InvokeError {
     NoFilters,
     /// The call was forwarded from object to object more than [`FORWARDS_MAX`] times.
     TooManyForwards,
+    /// A supplier's proxy was gone and the attempt to obtain another one failed in such a way that what was attempted may have been
+    /// carried out. The event was not pushed.
+    NotRenewed {
+        /// Why there is no other proxy.
+        error: Box<InvokeError>,
+    },
+    /// The program has closed the supplier.
+    Closed,
     /// A socket for the program's own objects could not be opened.
     Listen {
         /// The address asked for.
@@ -113,6 +121,7 @@ impl InvokeError {
     #[must_use]
     pub fn repository_id(&self) -> Option<&str> {
         Some(match self {
+            Self::NotRenewed { error } => return error.repository_id(),
             Self::System { exception, .. } => exception.kind.repository_id(),
             Self::User(user) => &user.id,
             Self::NotReachable { .. } => "IDL:omg.org/CORBA/TRANSIENT:1.0",
@@ -141,9 +150,18 @@ impl InvokeError {
     /// Whether the peer could not be reached or the connection broke, so that trying again later may help.
     #[must_use]
     pub fn is_connection_failure(&self) -> bool {
+        if let Self::NotRenewed { error } = self {
+            return error.is_connection_failure();
+        }
         matches!(self, Self::NotReachable { .. } | Self::Lost { .. } | Self::TimedOut { .. })
             || self.is("TRANSIENT")
             || self.is("COMM_FAILURE")
+    }
+
+    /// The error of a push for which no proxy could be had, from why there is none: whatever became of the attempt to obtain one, the
+    /// event was not pushed.
+    pub(crate) fn of_renewal(self) -> Self {
+        if self.was_not_carried_out() { self } else { Self::NotRenewed { error: Box::new(self) } }
     }
 
     /// Whether the operation certainly was not carried out, so that it can be repeated without doing it twice.
@@ -199,6 +217,10 @@ impl fmt::Display for InvokeError {
             Self::TooManyForwards => {
                 write!(f, "the call was forwarded more than {FORWARDS_MAX} times without reaching the object")
             }
+            Self::NotRenewed { error } => {
+                write!(f, "the event was not published, since its proxy was gone and no other was obtained: {error}")
+            }
+            Self::Closed => f.write_str("the supplier was closed"),
             Self::Listen { address, error } => {
                 write!(f, "cannot listen on {address} for events: {}", without_number(error))
             }
@@ -210,6 +232,7 @@ impl std::error::Error for InvokeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::NotReachable { error, .. } | Self::Listen { error, .. } => Some(error),
+            Self::NotRenewed { error } => Some(error),
             _ => None,
         }
     }
@@ -371,5 +394,19 @@ mod tests {
         assert!(lost.is("COMM_FAILURE"));
         assert!(!lost.was_not_carried_out());
         assert!(lost.to_string().contains("may have been carried out"));
+        assert!(!InvokeError::Closed.is_connection_failure());
+    }
+
+    /// A restarted service that did not answer `create_named_channel` in time was said to have perhaps taken the event, which it had never
+    /// been sent.
+    #[test]
+    fn what_became_of_a_renewal_is_not_what_became_of_the_event() {
+        let limit = Duration::from_secs(60);
+        let timed_out = InvokeError::TimedOut { address: "127.0.0.1:1".into(), operation: "bind".into(), limit };
+        let error = timed_out.of_renewal();
+        assert!(error.is_connection_failure() && error.was_not_carried_out() && error.is("TIMEOUT"), "{error:?}");
+        assert!(error.to_string().starts_with("the event was not published"), "{error}");
+        let plain = InvokeError::NoFilters.of_renewal();
+        assert!(matches!(plain, InvokeError::NoFilters), "what is certain already stays as it is");
     }
 }

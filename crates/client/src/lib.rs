@@ -35,6 +35,7 @@ mod simple;
 pub mod tempo;
 mod wire;
 
+pub use backoff::Backoff;
 pub use error::{FORWARDS_MAX, InvokeError, UserException};
 pub use object::{Arguments, ObjectRef, ReplyBody};
 pub use orb::{DEFAULT_PORT, Orb, OrbOptions, Served};

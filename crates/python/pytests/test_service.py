@@ -415,6 +415,16 @@ ENDINGS = {
         threading.Thread(target=lambda: [taken.release() for _ in campanile.Consumer(CHANNEL, W)], daemon=True).start()
         publish_until_one_is_taken()
     """,
+    # Each is unwound where it takes the lock back after an event was published.
+    "publishing_in_daemon_threads": """
+        def publish_forever():
+            while True:
+                publish(1)
+                taken.release()
+        for _ in range(3):
+            threading.Thread(target=publish_forever, daemon=True).start()
+        assert taken.acquire(timeout=60)
+    """,
 }
 
 RUNS = int(os.environ.get("CAMPANILE_ENDINGS", "3"))

@@ -6,7 +6,8 @@
 //!
 //! An interpreter that ends takes every thread that asks for its lock away, by unwinding it, which ends the process where the thread has frames
 //! of Rust. So [`Calls`] counts what runs in Python on these threads, at the end no more are begun and those under way are waited for
-//! ([`Calls::close`]), and a thread that is taken away all the same stays where it is ([`call`]).
+//! ([`Calls::close`]), and a thread that is taken away all the same stays where it is ([`call`]). Threads of the program's that wait in the
+//! library without the lock ([`released`]) do not ask for it again then: they are daemon threads, since Python waits for all others before.
 
 #![expect(unsafe_code, reason = "what is safe takes a thread's state away whenever the thread leaves")]
 
@@ -14,8 +15,9 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
+use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 thread_local! {
@@ -26,6 +28,9 @@ thread_local! {
 
 /// The calls of all subscriptions of the process.
 pub(crate) static ALL: Calls = Calls::new();
+
+/// The thread on which the interpreter ends.
+static ENDS_ON: OnceLock<ThreadId> = OnceLock::new();
 
 /// How often a thread that waits for the end of calls looks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
@@ -84,6 +89,19 @@ impl Calls {
     }
 }
 
+impl Calls {
+    /// Counts a thread of the program's that is about to ask for the interpreter's lock, until the result is dropped. Does not return once
+    /// the interpreter ends, but on the thread that ends it, and on threads within a call, which is counted and waited for.
+    fn come_back(&self) -> Option<Call<'_>> {
+        let call = self.begin();
+        let goes_on = call.is_some() || INSIDE.get() != 0 || ENDS_ON.get() == Some(&thread::current().id());
+        if !goes_on {
+            stay();
+        }
+        call
+    }
+}
+
 /// A call under way.
 struct Call<'a>(&'a Calls);
 
@@ -99,9 +117,14 @@ struct Stay;
 
 impl Drop for Stay {
     fn drop(&mut self) {
-        loop {
-            thread::park();
-        }
+        stay();
+    }
+}
+
+/// Keeps this thread for ever.
+fn stay() -> ! {
+    loop {
+        thread::park();
     }
 }
 
@@ -147,6 +170,31 @@ impl Drop for Kept {
             unsafe { ffi::PyGILState_Release(ffi::PyGILState_STATE::PyGILState_LOCKED) };
         });
     }
+}
+
+/// Does something that may wait, without the interpreter's lock. A thread that may not have it again, since the interpreter ends, stays.
+pub(crate) fn released<T: Send>(py: Python<'_>, what: impl FnOnce() -> T + Send) -> T {
+    let (done, _call) = py.detach(|| (what(), ALL.come_back()));
+    done
+}
+
+/// Whether a thread that waits without the lock is to go on with that: not when the handler of a signal has raised something, which is left
+/// in `raised`.
+pub(crate) fn goes_on(raised: &mut Option<PyErr>) -> bool {
+    // Signals are handled on the interpreter's main thread, which is none of the library's.
+    if INSIDE.get() != 0 {
+        return true;
+    }
+    let _call = ALL.come_back();
+    *raised = Python::try_attach(|py| py.check_signals().err()).flatten();
+    raised.is_none()
+}
+
+/// Has no call begin any more, since the interpreter ends on this thread.
+pub(crate) fn end() {
+    // It ends once.
+    let _ = ENDS_ON.set(thread::current().id());
+    ALL.close();
 }
 
 /// Does something for a subscription on a thread of the library's with the interpreter; `None` when either has ended.

@@ -1,6 +1,6 @@
 //! Receiving objects.
 
-use crate::attached::{self, ALL, Calls, on_own_thread};
+use crate::attached::{self, ALL, Calls, on_own_thread, released};
 use crate::dictionary::object;
 use crate::errors::{no_type, raise};
 use crate::plan::{NATIVE, Plan};
@@ -124,14 +124,19 @@ pub(crate) fn subscribe<'py>(
                 .unwrap_or(Err(CallbackError::Enough))
         });
     }
-    let subscription = py.detach(|| consumer.ready()).map_err(|error| raise(py, &error))?;
+    let subscription = released(py, || consumer.ready()).map_err(|error| raise(py, &error))?;
     Ok(Subscription { inner: Mutex::new(Some(subscription)), calls })
 }
 
-/// Has no callback begin any more in this process, and waits until none runs, for so many seconds at most; whether none does.
+/// Has no callback begin any more in this process, and no other thread come back from the library, since the interpreter ends on this one.
 #[pyfunction]
-pub(crate) fn end_calls(py: Python<'_>, limit: f64) -> bool {
-    ALL.close();
+pub(crate) fn end_calls() {
+    attached::end();
+}
+
+/// Waits until no callback runs, for so many seconds at most; whether none does.
+#[pyfunction]
+pub(crate) fn wait_for_calls(py: Python<'_>, limit: f64) -> bool {
     py.detach(|| ALL.wait(Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX)))
 }
 
@@ -158,14 +163,14 @@ impl Subscription {
 
     /// Asks the service whether the subscription is there, and makes it anew if not.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
-        let outcome = py.detach(|| self.lock().as_ref().map_or(Ok(()), RawSubscription::check));
+        let outcome = released(py, || self.lock().as_ref().map_or(Ok(()), RawSubscription::check));
         outcome.map_err(|error| raise(py, &error))
     }
 
     /// Ends it, and waits for callbacks under way, for so many seconds at most; not from within one of them.
     fn close(&self, py: Python<'_>, limit: f64) -> PyResult<()> {
         self.calls.close();
-        py.detach(|| {
+        released(py, || {
             let subscription = self.lock().take();
             drop(subscription);
         });
@@ -173,7 +178,7 @@ impl Subscription {
         let limit = Duration::try_from_secs_f64(limit).unwrap_or(Duration::MAX);
         while !self.calls.is_inside() {
             let left = limit.saturating_sub(begun.elapsed());
-            if py.detach(|| self.calls.wait(left.min(LOOK_EVERY))) || left.is_zero() {
+            if released(py, || self.calls.wait(left.min(LOOK_EVERY))) || left.is_zero() {
                 break;
             }
             py.check_signals()?;
@@ -213,7 +218,7 @@ pub(crate) fn wait_for<'py>(
     let Beginning { consumer, plans, .. } =
         Beginning::new((channel, options, filter), on_trouble, Duration::MAX, classes)?;
     let declared: Vec<Declared> = plans.iter().map(|plan| plan.get().declared.clone()).collect();
-    let events = py.detach(|| consumer.events(&declared, others, waiting_max)).map_err(|error| raise(py, &error))?;
+    let events = released(py, || consumer.events(&declared, others, waiting_max)).map_err(|error| raise(py, &error))?;
     let plans = plans.into_iter().map(Bound::unbind).collect();
     Ok(Waiting { events: Some(events), plans, process: std::process::id() })
 }
@@ -239,7 +244,7 @@ impl Waiting {
                 return Err(raise(py, &campanile::Error::Forked));
             }
             let left = ends.map_or(LOOK_EVERY, |ends| ends.saturating_duration_since(Instant::now()).min(LOOK_EVERY));
-            match py.detach(|| events.next(Some(left))) {
+            match released(py, || events.next(Some(left))) {
                 Next::Event(event) => return self.object(py, &event).map(Some),
                 Next::Ended => return Err(PyStopIteration::new_err(())),
                 Next::Late => {}

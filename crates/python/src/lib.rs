@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 #[pymodule(name = "_native")]
 mod native {
     #[pymodule_export]
-    use super::events::{Subscription, Waiting, end_calls, forget_calls, subscribe, wait_for};
+    use super::events::{Subscription, Waiting, end_calls, forget_calls, subscribe, wait_for, wait_for_calls};
     #[pymodule_export]
     use super::plan::Plan;
     #[pymodule_export]

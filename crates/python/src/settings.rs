@@ -31,13 +31,17 @@ pub(crate) fn settings(py: Python<'_>, given: &Bound<'_, PyDict>) -> PyResult<Se
             "tls_ca" => settings.tls.ca = Some(value.extract()?),
             "tls_certificate" => settings.tls.certificate = Some(value.extract()?),
             "tls_key" => settings.tls.key = Some(value.extract()?),
-            "wait_for_service" => {
-                settings.wait_for_service = value.extract::<Duration>().or_else(|_| seconds(&value))?
-            }
+            "wait_for_service" => settings.wait_for_service = length(&value)?,
+            "wait_for_restart" => settings.wait_for_restart = length(&value)?,
             other => return Err(PyTypeError::new_err(format!("there is no setting {other:?}"))),
         }
     }
     Ok(settings)
+}
+
+/// A `timedelta`, or a number of seconds.
+fn length(value: &Bound<'_, PyAny>) -> PyResult<Duration> {
+    value.extract::<Duration>().or_else(|_| seconds(value))
 }
 
 /// A number of seconds.

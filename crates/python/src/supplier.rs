@@ -1,5 +1,6 @@
 //! Publishing objects.
 
+use crate::attached::{goes_on, released};
 use crate::errors::{closed, raise};
 use crate::plan::Plan;
 use crate::settings::{seconds, settings};
@@ -73,6 +74,17 @@ impl<T: Send> Open<T> {
     }
 }
 
+impl<T: Send + Sync> Open<Arc<T>> {
+    /// It, unless it was closed.
+    fn open(&self, py: Python<'_>, what: &str) -> PyResult<Arc<T>> {
+        self.get(Arc::clone).ok_or_else(|| {
+            // The end of the interpreter closes all: threads that go on until then are to end with it, and not by an exception.
+            released(py, || ());
+            closed(py, what)
+        })
+    }
+}
+
 /// See `campanile.Supplier`.
 #[pyclass(frozen, subclass, weakref, module = "campanile._native")]
 pub(crate) struct Supplier {
@@ -86,20 +98,23 @@ impl Supplier {
     #[new]
     fn new(py: Python<'_>, channel: &str, options: &Bound<'_, PyDict>) -> PyResult<Self> {
         let settings = settings(py, options)?;
-        let supplier = py.detach(|| RawSupplier::new(channel, &settings)).map_err(|error| raise(py, &error))?;
+        let supplier = released(py, || RawSupplier::new(channel, &settings)).map_err(|error| raise(py, &error))?;
         Ok(Self { inner: Open::new(Arc::new(supplier)), plans: Plans::new(py), buffer: Buffer::default() })
     }
 
     /// Publishes an event and returns when it has been taken.
     #[pyo3(text_signature = "($self, event, /)")]
     fn publish(&self, py: Python<'_>, event: &Bound<'_, PyAny>) -> PyResult<()> {
-        let supplier = self.inner.get(Arc::clone).ok_or_else(|| closed(py, "supplier"))?;
+        let supplier = self.inner.open(py, "supplier")?;
         let plan = self.plans.of(event)?;
         let plan = plan.get();
         let mut octets = self.buffer.take();
-        let written = plan.write(event, &mut octets);
-        let outcome = written
-            .and_then(|()| py.detach(|| supplier.publish(&plan.declared, &octets)).map_err(|error| raise(py, &error)));
+        let outcome = plan.write(event, &mut octets).and_then(|()| {
+            let mut raised = None;
+            let publish = || supplier.publish_while(&plan.declared, &octets, || goes_on(&mut raised));
+            let outcome = released(py, publish);
+            outcome.map_err(|error| raised.unwrap_or_else(|| raise(py, &error)))
+        });
         self.buffer.give_back(octets);
         outcome
     }
@@ -110,16 +125,25 @@ impl Supplier {
         self.inner.get(|supplier| supplier.reconnections()).unwrap_or(0)
     }
 
+    /// How many threads wait in `publish` until the service is there again.
+    #[getter]
+    fn waiting(&self) -> u32 {
+        self.inner.get(|supplier| supplier.waiting()).unwrap_or(0)
+    }
+
     /// The channel's name.
     #[getter]
     fn channel(&self) -> String {
         self.inner.get(|supplier| supplier.channel().to_owned()).unwrap_or_default()
     }
 
-    /// Takes leave of the service. What is closed may be closed again.
+    /// Takes leave of the service, and ends the waits of other threads for it. What is closed may be closed again.
     fn close(&self, py: Python<'_>) {
-        let supplier = self.inner.take();
-        py.detach(|| drop(supplier));
+        let Some(supplier) = self.inner.take() else { return };
+        released(py, || {
+            supplier.stop_waiting();
+            drop(supplier);
+        });
     }
 }
 
@@ -148,10 +172,10 @@ impl Publisher {
         gather_time_max: &Bound<'_, PyAny>,
         unanswered_max: u32,
     ) -> PyResult<Self> {
-        let supplier = supplier.inner.get(Arc::clone).ok_or_else(|| closed(py, "supplier"))?;
+        let supplier = supplier.inner.open(py, "supplier")?;
         let gather_time_max = seconds(gather_time_max)?;
         let options = PublishOptions { gather_events_max, gather_time_max, unanswered_max };
-        let publisher = py.detach(|| supplier.publisher(options)).map_err(|error| raise(py, &error))?;
+        let publisher = released(py, || supplier.publisher(options)).map_err(|error| raise(py, &error))?;
         Ok(Self { inner: Open::new(Arc::new(publisher)), plans: Plans::new(py), buffer: Buffer::default() })
     }
 
@@ -163,8 +187,9 @@ impl Publisher {
         let plan = plan.get();
         let mut octets = self.buffer.take();
         let written = plan.write(event, &mut octets);
-        let outcome = written
-            .and_then(|()| py.detach(|| publisher.publish(&plan.declared, &octets)).map_err(|error| raise(py, &error)));
+        let outcome = written.and_then(|()| {
+            released(py, || publisher.publish(&plan.declared, &octets)).map_err(|error| raise(py, &error))
+        });
         self.buffer.give_back(octets);
         outcome
     }
@@ -172,7 +197,7 @@ impl Publisher {
     /// Sends what was gathered now.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         let publisher = self.open(py)?;
-        py.detach(|| publisher.flush());
+        released(py, || publisher.flush());
         Ok(())
     }
 
@@ -180,7 +205,7 @@ impl Publisher {
     /// unknown, not sent.
     fn sync(&self, py: Python<'_>) -> PyResult<[u64; 5]> {
         let publisher = self.open(py)?;
-        Ok(numbers(&py.detach(|| publisher.sync())))
+        Ok(numbers(&released(py, || publisher.sync())))
     }
 
     /// How many events became what, as far as is known.
@@ -199,7 +224,7 @@ impl Publisher {
         let Some(publisher) = self.inner.take() else { return Ok(None) };
         let limit = patience
             .map_or(Ok(Duration::from_secs(60)), |patience| seconds(&patience.into_pyobject(py)?.into_any()))?;
-        let tally = py.detach(|| match Arc::try_unwrap(publisher) {
+        let tally = released(py, || match Arc::try_unwrap(publisher) {
             Ok(publisher) => publisher.close_within(limit),
             // Another thread publishes: with that it ends.
             Err(publisher) => Some(publisher.sync()),
@@ -210,7 +235,7 @@ impl Publisher {
 
 impl Publisher {
     fn open(&self, py: Python<'_>) -> PyResult<Arc<RawPublisher>> {
-        self.inner.get(Arc::clone).ok_or_else(|| closed(py, "publisher"))
+        self.inner.open(py, "publisher")
     }
 }
 

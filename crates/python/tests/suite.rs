@@ -3,13 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+use campanile::{Consumer, Event, Settings};
 use interop::{Orb, channel_for_programs, further_consumer, supplier};
 use service::{Config, Dds, DdsJoin, Service};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use testing::{Leash, output_in_time, own_loopback, wait_until};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+use testing::{Leash, NextInTime, output_in_time, own_loopback, wait_until};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -174,15 +177,124 @@ fn a_program_goes_on_when_the_service_was_restarted() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut input = child.stdin.take().unwrap();
     let mut next = || lines.next().unwrap_or_else(|| panic!("the program ended"));
-    assert_eq!(next(), "received 0");
+    assert_eq!([next(), next()], ["received 0", "received 0"]);
     service.shutdown();
     writeln!(input, "publish").unwrap();
     assert_eq!(next(), "UnreachableError, may be published again: True");
+    assert_eq!(next(), "waits");
     let _service = begin_at(&address);
+    assert_eq!(next(), "published");
     writeln!(input, "go on").unwrap();
-    assert_eq!(next(), "received 1");
+    assert_eq!([next(), next()], ["received 2", "received 2"]);
     assert_eq!(next(), "told of a gap");
     assert!(child.wait().unwrap().success());
+}
+
+/// A program that waits for a service holds off neither Ctrl-C, nor a thread that closes its supplier, nor its own end, at which a daemon
+/// thread that came back from the library would have been unwound, and the process aborted.
+#[test]
+fn a_program_that_waits_for_a_service_is_interrupted_closes_and_ends_meanwhile() {
+    let service = begin_at(&format!("{}:0", own_loopback()));
+    let mut child = with_package(&package("wait"), &service.address().to_string())
+        .arg("wait_program.py")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let leash = Leash::new(&child, "a Python program");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut input = child.stdin.take().unwrap();
+    let mut next = || lines.next().unwrap_or_else(|| panic!("the program ended"));
+    assert_eq!(next(), "published");
+    service.shutdown();
+    writeln!(input, "go on").unwrap();
+    assert_eq!(next(), "ended by close, may be published again: True");
+    assert_eq!(next(), "interrupted");
+    let output = child.wait_with_output().unwrap();
+    drop(leash);
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
+}
+
+/// The program that the tutorial has below a line with its name.
+fn program_of_the_tutorial(name: &str) -> String {
+    let text = fs::read_to_string(root().join("docs/tutorial.md")).unwrap();
+    let heading = format!("\n`{name}`:\n\n```python\n");
+    let (_, behind) = text.split_once(&heading).unwrap_or_else(|| panic!("the tutorial has no {name}"));
+    let (program, _) = behind.split_once("\n```\n").unwrap();
+    format!("{program}\n")
+}
+
+/// A program that ends with the test.
+struct Running {
+    child: Child,
+    _leash: Leash,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let _leash = Leash::new(&child, format_args!("{command:?}"));
+        Self { child, _leash }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Event)]
+struct Wind {
+    station: String,
+    speed: f64,
+}
+
+/// The second at which the tutorial's program publishes this for the north.
+fn second_of(speed: f64) -> u32 {
+    let is_it = |second: &u32| (10.0 + 5.0 * f64::from(*second).sin() - speed).abs() < 1e-9;
+    (0..600).find(is_it).unwrap_or_else(|| panic!("the tutorial publishes no {speed}"))
+}
+
+/// The tutorial said that its program goes on when the service is started again, with HTTP; it ended with `UnreachableError`.
+#[test]
+fn the_tutorials_programs_go_on_when_the_service_is_started_again() {
+    let service = begin_at(&format!("{}:0", own_loopback()));
+    let address = service.address().to_string();
+    let folder = package("tutorial");
+    let start = |name: &str| {
+        fs::write(folder.join(name), program_of_the_tutorial(name)).unwrap();
+        let mut command = with_package(&folder, &address);
+        Running::start(command.current_dir(&folder).args(["-u", name]))
+    };
+    let (mut strong, mut wind) = (start("strong.py"), start("wind.py"));
+    let lines = BufReader::new(strong.child.stdout.take().unwrap()).lines();
+    let mut seconds = lines.map(|line| {
+        let line = line.unwrap();
+        let speed = line.strip_prefix("Wind(station='north', speed=").and_then(|rest| rest.strip_suffix(')'));
+        second_of(speed.unwrap_or_else(|| panic!("{line}")).parse().unwrap())
+    });
+    let before = seconds.next().unwrap();
+    service.shutdown();
+    let since = Instant::now();
+    // The program publishes each second.
+    wait_until("the program to publish meanwhile", || since.elapsed() > Duration::from_millis(2500));
+    let service = begin_at(&address);
+    let (sender, events) = channel();
+    let settings = Settings { server: address.clone(), ..Settings::default() };
+    let consumer = Consumer::new("Weather").settings(settings);
+    let _consumer = consumer.on(move |wind: Wind| drop(sender.send(wind))).unwrap().ready().unwrap();
+    let north = std::iter::repeat_with(|| events.next_in_time()).find(|wind: &Wind| wind.station == "north").unwrap();
+    let after = second_of(north.speed);
+    assert!(after > before, "{after} {before}");
+    assert!(seconds.any(|second| second >= after), "the subscriber ended");
+    for program in [&mut strong, &mut wind] {
+        assert_eq!(program.child.try_wait().unwrap(), None, "it goes on");
+    }
+    drop(service);
 }
 
 /// Each struct comes from one orb, is published again by a program, and the other orb finds each field of it as the first made it.

@@ -62,6 +62,7 @@ mod desk;
 mod events;
 mod pace;
 mod publisher;
+mod restart;
 mod supplier;
 
 pub use consumer::{CallbackError, Header, RawConsumer, RawEvent, RawSubscription};

@@ -2,6 +2,7 @@
 
 use super::Own;
 use super::publisher::{PublishOptions, RawPublisher};
+use super::restart::Restart;
 use crate::channel::check_name;
 use crate::declared::Declared;
 use crate::error::Error;
@@ -18,8 +19,9 @@ use std::time::SystemTime;
 
 /// Publishes events into a channel: values as octets, of any types that are declared. See [the module](crate::raw).
 ///
-/// When the connection breaks or the service is restarted, the next `publish` finds back by itself, and makes the channel again if it
-/// is gone. While there is no service it answers an error, and succeeds when there is one again.
+/// When the connection breaks or the service is restarted, `publish` finds back by itself, and makes the channel again if it is gone.
+/// While there is no service it waits for one, for as long as [`Settings::wait_for_restart`] says; then it answers an error, and
+/// succeeds when there is one again.
 #[derive(Debug)]
 pub struct RawSupplier {
     inner: Own<Arc<Inner>>,
@@ -34,6 +36,8 @@ pub(super) struct Inner {
     form: EventForm,
     /// Events published, by which ALMA's consumers see what is missing.
     count: AtomicU64,
+    /// The waits of `publish` for a service that is away.
+    restart: Restart,
 }
 
 impl RawSupplier {
@@ -49,23 +53,40 @@ impl RawSupplier {
             domain: settings.event_domain.clone(),
             form: settings.event_form,
             count: AtomicU64::new(0),
+            restart: Restart::new(settings.wait_for_restart),
         };
         Ok(Self { inner: Own::new(Arc::new(inner)) })
     }
 
     /// Publishes an event and waits until the service has taken it.
     ///
+    /// Where the service cannot be reached, or says that it cannot take the event at present, and the event certainly was not taken, it is
+    /// tried again, with pauses of a second at most, for as long as [`Settings::wait_for_restart`] says.
+    ///
     /// # Errors
     /// [`Error::Value`] if the octets are no value of the type; otherwise what the service says, or that it cannot be reached.
     /// [`Error::was_not_carried_out`] tells whether the event can be published again without being there twice.
     pub fn publish(&self, declared: &Declared, cdr: &[u8]) -> Result<(), Error> {
+        self.publish_while(declared, cdr, || true)
+    }
+
+    /// As [`publish`](Self::publish); while it waits for a restart, `goes_on` is asked every 50 ms, on this thread, and ends the wait by
+    /// `false`. For languages in which a user interrupts what waits.
+    ///
+    /// # Errors
+    /// As `publish`; where `goes_on` said no, the failure that was waited about.
+    pub fn publish_while(&self, declared: &Declared, cdr: &[u8], goes_on: impl FnMut() -> bool) -> Result<(), Error> {
         let inner = self.inner.here()?;
         match &inner.link {
             Link::Notification(supplier) => {
-                let fault = Cell::new(None);
+                // One for all attempts: it is one event.
                 let envelope = inner.envelope(declared);
-                let outcome = supplier.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer));
-                outcome.map_err(|error| told(fault, declared, error))
+                let attempt = || {
+                    let fault = Cell::new(None);
+                    let outcome = supplier.publish_written(|writer| noted(&fault, declared, &envelope, cdr, writer));
+                    outcome.map_err(|error| told(fault, declared, error))
+                };
+                inner.restart.outlast(&inner.channel, attempt, goes_on)
             }
             #[cfg(feature = "dds")]
             Link::Dds(writers) => writers.publish(declared, cdr),
@@ -86,6 +107,20 @@ impl RawSupplier {
         match self.inner.anywhere().map(|inner| &inner.link) {
             Some(Link::Notification(supplier)) => supplier.reconnections(),
             _ => 0,
+        }
+    }
+
+    /// Number of threads whose `publish` waits for the service to be there again. Always 0 over DDS.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.inner.anywhere().map_or(0, |inner| inner.restart.waiting())
+    }
+
+    /// Ends what [`waiting`](Self::waiting) counts: each such `publish` answers the failure that it waits about, and later ones do not wait
+    /// for a restart any more. For those who are about to close a supplier with which other threads publish.
+    pub fn stop_waiting(&self) {
+        if let Ok(inner) = self.inner.here() {
+            inner.restart.stop();
         }
     }
 

@@ -71,8 +71,9 @@ impl Types {
 /// # Ok::<(), campanile::Error>(())
 /// ```
 ///
-/// When the connection breaks or the service is restarted, the next `publish` finds back by itself, and makes the channel again if it
-/// is gone. While there is no service it answers an error, and succeeds when there is one again. A supplier may be shared by threads.
+/// When the connection breaks or the service is restarted, `publish` finds back by itself, and makes the channel again if it is gone.
+/// While there is no service it waits for one, for as long as [`Settings::wait_for_restart`] says; then it answers an error, and
+/// succeeds when there is one again. A supplier may be shared by threads.
 #[derive(Debug)]
 pub struct Supplier {
     raw: RawSupplier,
@@ -117,6 +118,18 @@ impl Supplier {
     #[must_use]
     pub fn reconnections(&self) -> u64 {
         self.raw.reconnections()
+    }
+
+    /// Number of threads whose `publish` waits for the service to be there again. Always 0 over DDS.
+    #[must_use]
+    pub fn waiting(&self) -> u32 {
+        self.raw.waiting()
+    }
+
+    /// Ends what [`waiting`](Self::waiting) counts: each such `publish` answers the failure that it waits about, and later ones do not wait
+    /// for a restart any more.
+    pub fn stop_waiting(&self) {
+        self.raw.stop_waiting();
     }
 
     /// Takes leave of the service. Dropping it does the same.

@@ -9,7 +9,6 @@ use crate::orb::Role;
 use crate::publisher::operation;
 use crate::{Activation, InvokeError, ObjectRef, Orb, OrbOptions, Publisher, PublisherOptions, lock};
 use giop::cdr::Writer;
-use giop::exception::Completed;
 use giop::value::AnyValue;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -187,7 +186,8 @@ impl SimpleSupplier {
         let proxy = self.proxy();
         match proxy.invoke(operation, &write) {
             Err(error) if error.object_is_gone() || error.is("Disconnected") => {
-                self.source.renew(&proxy)?.invoke(operation, &write).map(|_| ())
+                let renewed = self.source.renew(&proxy).map_err(InvokeError::of_renewal)?;
+                renewed.invoke(operation, &write).map(|_| ())
             }
             outcome => outcome.map(|_| ()),
         }
@@ -229,9 +229,7 @@ impl Source {
             return Ok(known);
         }
         if self.is_closed.load(Ordering::Acquire) {
-            let (address, operation) = (gone.address_text(), operation(self.options.form).to_owned());
-            let reason = "the supplier was closed".to_owned();
-            return Err(InvokeError::Lost { address, operation, reason, completed: Completed::No });
+            return Err(InvokeError::Closed);
         }
         let channel = self.finder.find(&self.orb)?;
         let renewed = obtain(&channel, &self.options, self.own.as_ref().map(Activation::reference))?;

@@ -30,13 +30,15 @@ def _close_all() -> None:
     if os.getpid() != _PROCESS:
         return
     is_ending = True
+    # Daemon threads stay where they are in the library from now on.
+    _native.end_calls()
     # Publishers before the suppliers that they are of.
     for it in sorted(_OPEN, key=lambda it: not hasattr(it, "_close_at_exit")):
         try:
             getattr(it, "_close_at_exit", it.close)()
         except Exception:  # noqa: BLE001 (the others are to be closed, too)
             pass
-    if not _native.end_calls(_CALLBACKS_AT_EXIT):
+    if not _native.wait_for_calls(_CALLBACKS_AT_EXIT):
         print(f"campanile: a callback still runs after {_CALLBACKS_AT_EXIT:g} s; the program ends without it", file=sys.stderr)
 
 

@@ -48,14 +48,16 @@ class Supplier(_native.Supplier):
     >>> supplier = Supplier("Weather")                        # doctest: +SKIP
     >>> supplier.publish(Wind(speed=11.5, direction=270.0))   # doctest: +SKIP
 
-    ``publish`` returns when the service has taken the event. When the connection breaks or the service is restarted, the next one finds back
-    by itself; while there is no service it raises ``UnreachableError``. May be used by several threads at once. Ends with ``close()``, a
-    ``with`` statement, or the program.
+    ``publish`` returns when the service has taken the event. When the connection breaks or the service is restarted, it finds back by
+    itself; while there is no service it waits for one, for ``wait_for_restart``, and then raises ``UnreachableError``. May be used by
+    several threads at once. Ends with ``close()``, which also ends the waits of other threads, a ``with`` statement, or the program.
 
     Settings that are not given come from the environment (``CAMPANILE_SERVER``, ``CAMPANILE_TRANSPORT``, ``CAMPANILE_CONTEXT``), the saved
     context that is selected, or are the service on this machine. ``wait_for_service`` is how long to wait for a service that cannot be
-    reached, as a number of seconds or a ``timedelta``; not at all by default. ``tls_ca``, a PEM file with the authorities to trust, has TLS
-    spoken; ``tls_certificate`` and ``tls_key`` say who the program is, which consumers have to.
+    reached, as a number of seconds or a ``timedelta``; not at all by default. ``wait_for_restart``, 30 s by default, is how long
+    ``publish`` waits for a service that cannot be reached any more: an event that certainly was not taken is tried again, one that may have
+    been taken is not; with 0 the error comes at once. ``tls_ca``, a PEM file with the authorities to trust, has TLS spoken; ``tls_certificate`` and
+    ``tls_key`` say who the program is, which consumers have to.
     """
 
     def __new__(
@@ -73,6 +75,7 @@ class Supplier(_native.Supplier):
         tls_certificate: str | os.PathLike[str] | None = None,
         tls_key: str | os.PathLike[str] | None = None,
         wait_for_service: float | datetime.timedelta | None = None,
+        wait_for_restart: float | datetime.timedelta | None = None,
     ) -> typing.Self:
         options = {name: value for name, value in locals().items() if name not in ("cls", "channel", "__class__")}
         supplier = super().__new__(cls, channel, options)
