@@ -10,6 +10,7 @@ mod administering;
 mod audit;
 mod clients;
 mod consumers;
+mod dead_letters;
 mod delivery;
 mod filters;
 mod history;
