@@ -97,7 +97,7 @@ pub struct OutboxSettings {
     pub push_window: u16,
     /// Deliver without waiting for an answer. Default false.
     pub one_way: bool,
-    /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected, come marked
+    /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that failed, come marked
     /// ([`Want::marks_repeats`](crate::Want::marks_repeats)). Default false.
     pub mark_repeats: bool,
     /// `StartFrom`: where the consumer begins if it connects while its channel [keeps its past](HistoryLimits). `None`, the default: with
@@ -111,6 +111,9 @@ pub struct OutboxSettings {
     /// A consumer is disconnected at the first failure that comes this long or longer after its failing began. Zero:
     /// never. Default 60 s. It does not end persistent connections.
     pub give_up_after: Duration,
+    /// `DeliveryAttempts`: how many failed deliveries of one event, over 5 s at least, it takes until it is set aside and the next is
+    /// tried. If that is taken, the first is dropped. 0: without end. Default 5.
+    pub delivery_attempts: u32,
     /// `ConnectionReliability`: whether the connection outlives the process; such a one is not given up because it fails. Default
     /// [`Reliability::BestEffort`].
     pub connection_reliability: Reliability,
@@ -262,6 +265,7 @@ impl Default for OutboxSettings {
             reply_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(5),
             give_up_after: Duration::from_secs(60),
+            delivery_attempts: 5,
             connection_reliability: Reliability::BestEffort,
             connection_expiry: Duration::ZERO,
             latency_bound: Duration::ZERO,
@@ -393,6 +397,8 @@ pub struct SettingsPatch {
     pub connect_timeout: Option<Duration>,
     /// See [`OutboxSettings::give_up_after`].
     pub give_up_after: Option<Duration>,
+    /// See [`OutboxSettings::delivery_attempts`].
+    pub delivery_attempts: Option<u32>,
     /// See [`OutboxSettings::connection_reliability`].
     pub connection_reliability: Option<Reliability>,
     /// See [`OutboxSettings::connection_expiry`].
@@ -459,6 +465,7 @@ impl SettingsPatch {
             reply_timeout,
             connect_timeout,
             give_up_after,
+            delivery_attempts,
             connection_reliability,
             connection_expiry,
             event_reliability: _,
@@ -494,6 +501,7 @@ impl SettingsPatch {
             reply_timeout: reply_timeout.unwrap_or(settings.reply_timeout),
             connect_timeout: connect_timeout.unwrap_or(settings.connect_timeout),
             give_up_after: give_up_after.unwrap_or(settings.give_up_after),
+            delivery_attempts: delivery_attempts.unwrap_or(settings.delivery_attempts),
             connection_reliability: connection_reliability.unwrap_or(settings.connection_reliability),
             connection_expiry: connection_expiry.unwrap_or(settings.connection_expiry),
             latency_bound: latency_bound.unwrap_or(settings.latency_bound),

@@ -73,6 +73,8 @@ counters! {
     /// Events dropped for want of room, for consumers that had taken nothing for `HoldTimeout` while suppliers waited for them, and whose
     /// connections are persistent.
     DroppedWaitedOut = "lane_dropped_waited_out",
+    /// Events dropped for a consumer that failed to take them and took a later one.
+    DroppedUndeliverable = "lane_dropped_undeliverable",
     /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
     Overflowed = "lane_overflowed",
     /// Those of them that have come back.
@@ -582,6 +584,7 @@ impl Counter {
             DiscardReason::FilterFailed => Self::DroppedFilterFailed,
             DiscardReason::OverflowLost => Self::DroppedOverflowLost,
             DiscardReason::WaitedOut => Self::DroppedWaitedOut,
+            DiscardReason::Undeliverable => Self::DroppedUndeliverable,
         }
     }
 

@@ -37,6 +37,9 @@ pub struct Settings {
     /// `GiveUpAfter`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub give_up_after_ns: Option<u64>,
+    /// `DeliveryAttempts`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery_attempts: Option<u32>,
     /// `ConnectionReliability`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection_reliability: Option<Reliability>,

@@ -211,6 +211,44 @@ fn assert_all_but_the_bad_one(ended: &Ended, count: u32) {
     assert!(told.iter().any(|(_, marked)| *marked), "{told:?}");
 }
 
+/// omniORB takes messages of 2 MiB (`giopMaxMsgSize`), and answers `MessageError` to one of 3 MB. Nothing behind it arrived, and the consumer
+/// was disconnected after a minute although it answered probes.
+#[test]
+fn an_event_larger_than_a_consumers_orb_takes_blocks_nothing_behind_it() {
+    let service = service();
+    let words = "--form structured --scenario small";
+    let (mut consumer, channel) = first_consumer(Orb::OmniOrb, &service, &format!("{words} --count 20"));
+    let mut supplier = supplier(Orb::OmniOrb, &service, &channel, &format!("{words} --step"));
+    supplier.tell("push 10");
+    consumer.wait_for("ok 9");
+    let large = client::SimpleSupplier::connect(&service.corbaloc("NotificationService"), channel.parse().ok());
+    let mut event = client::notify::StructuredEvent::new("Test", "Large", "");
+    event.filterable_data.push(client::notify::Property::new("padding", "x".repeat(3 << 20).as_str()));
+    large.expect("it connects").publish(&event).expect("it is taken");
+    supplier.tell("push 10");
+    consumer.end().received_all(20);
+    supplier.quit().well();
+    wait_for_count(&service, Counter::DroppedUndeliverable, 1);
+    assert_eq!(service.counters().read(Counter::ConsumersGivenUp), 0);
+}
+
+/// An exception that says "not now", each time at the same event, which was tried until the consumer was disconnected.
+#[test]
+fn an_event_at_which_a_consumer_always_raises_costs_that_event() {
+    for orb in Orb::ALL {
+        let service = service();
+        let raise = "--raise transient --raise-at 4 --raise-times 1000000";
+        let words = format!("--form structured --scenario small --gaps {raise} --count 9");
+        let (consumer, channel) = first_consumer(orb, &service, &words);
+        let words = "--form structured --scenario small --count 10";
+        supplier(Orb::OmniOrb, &service, &channel, words).end().well();
+        let expected: Vec<u32> = (0..10).filter(|number| *number != 4).collect();
+        assert_eq!(consumer.end().well().numbers(), expected);
+        wait_for_count(&service, Counter::DroppedUndeliverable, 1);
+        assert_eq!(service.counters().read(Counter::ConsumersGivenUp), 0);
+    }
+}
+
 #[test]
 fn exceptions_that_corba_knows_nothing_of_do_not_end_a_subscription() {
     for orb in Orb::ALL {

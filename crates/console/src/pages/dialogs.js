@@ -74,8 +74,8 @@ export async function suspend(consumer) {
   return attempt(() => post("suspend", which(consumer)), `Suspended: ${called(consumer)}`);
 }
 
-const PROPERTIES = ["FullOutbox", "MaxEventsPerConsumer", "DiscardPolicy", "OrderPolicy", "HoldTimeout", "HoldGranted", "GiveUpAfter", "Timeout",
-  "Priority",
+const PROPERTIES = ["FullOutbox", "MaxEventsPerConsumer", "DiscardPolicy", "OrderPolicy", "HoldTimeout", "HoldGranted", "GiveUpAfter",
+  "DeliveryAttempts", "Timeout", "Priority",
   "PushWindow", "PacingInterval", "MaximumBatchSize", "MaxQueueLength", "MaxConsumers", "MaxSuppliers", "RejectNewEvents", "ConnectionReliability"];
 
 function value(text) {

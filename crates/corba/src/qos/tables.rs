@@ -39,6 +39,8 @@ const YEAR: i64 = 365 * 24 * HOUR;
 const CENTURY: i64 = 36_525 * 24 * HOUR;
 /// The largest batch.
 const BATCH_MAX: i64 = 65_536;
+/// The largest `DeliveryAttempts`.
+const ATTEMPTS_MAX: i64 = 1_000;
 
 /// `FullOutbox`, in the order of its choices.
 const FULL_OUTBOX: &[(&str, FullOutbox)] = &[
@@ -472,6 +474,15 @@ pub(crate) static QOS: &[Property] = &[
         domain: time(0, WEEK),
         set: |wanted, value| wanted.patch.give_up_after = Some(value.duration()),
         get: |effective| told_time(effective.settings.give_up_after),
+    },
+    Property {
+        name: "DeliveryAttempts",
+        places: OUTBOX,
+        domain: long(0, ATTEMPTS_MAX),
+        set: |wanted, value| wanted.patch.delivery_attempts = u32::try_from(value.integer()).ok(),
+        get: |effective| {
+            Some(PropertyValue::Long(i32::try_from(effective.settings.delivery_attempts).unwrap_or(i32::MAX)))
+        },
     },
     Property {
         name: "HoldTimeout",

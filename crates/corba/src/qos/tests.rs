@@ -179,7 +179,7 @@ fn every_property_reaches_the_engine() {
     assert_eq!(scene.d.door.hierarchy().channels().next().unwrap().limits().memory_budget_bytes, 1_000_000);
 
     let qos = scene.qos(&channel);
-    assert_eq!(qos.len(), 40);
+    assert_eq!(qos.len(), 41);
     assert_eq!(qos["Profile"], text("Standard"));
     assert_eq!(qos["DiscardPolicy"], Value::Short(4));
     assert_eq!(qos["OrderPolicy"], Value::Short(2));
@@ -529,7 +529,7 @@ fn validating_tells_what_else_there_is_and_changes_nothing() {
     assert!(!ranges.contains_key("PushWindow") && !ranges.contains_key("EventReliability"));
     assert_eq!(ranges["MaxEventsPerConsumer"], (Value::Long(0), Value::Long(i32::MAX)));
     assert_eq!(ranges["OrderPolicy"], (Value::Short(0), Value::Short(3)));
-    assert_eq!(ranges.len(), 27);
+    assert_eq!(ranges.len(), 28);
     assert_eq!(scene.settings(), OutboxSettings::default());
 }
 

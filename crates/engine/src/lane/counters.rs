@@ -29,11 +29,13 @@ pub enum DiscardReason {
     /// There was no room, suppliers had [waited](crate::Notice::WaitedOut) for the consumer for its `hold_timeout`, and its connection is
     /// persistent.
     WaitedOut,
+    /// Its deliveries failed `delivery_attempts` times, and the consumer took a later event then.
+    Undeliverable,
 }
 
 impl DiscardReason {
     /// Every reason, in the order of declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::OutboxFull,
         Self::MemorySpent,
         Self::QueueFull,
@@ -45,6 +47,7 @@ impl DiscardReason {
         Self::FilterFailed,
         Self::OverflowLost,
         Self::WaitedOut,
+        Self::Undeliverable,
     ];
 }
 

@@ -2,7 +2,6 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::num::NonZeroU64;
 
 use super::events::Events;
 use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
@@ -154,6 +153,9 @@ impl Lane {
         match outcome {
             Outcome::Delivered | Outcome::Sent => {
                 outbox.answered(self.now);
+                if outbox.blames() {
+                    outbox.forget_blame(position, &self.events);
+                }
                 let events = self.finish(slot, position, Settlement::Delivered);
                 let Some(outbox) = self.outboxes.get_mut(slot) else { return };
                 outbox.tally.delivered += events;
@@ -189,7 +191,7 @@ impl Lane {
                 outbox.trouble.blocked = Some(Blocked { serial, deadline });
                 outbox.look_at(deadline, &mut self.agenda.timers);
             }
-            Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot),
+            Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot, Some(position)),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
         match self.outboxes.get(slot).is_some_and(|outbox| outbox.hold.is_late) {
@@ -197,6 +199,7 @@ impl Lane {
             true => self.note_room(slot),
             false => self.want_back(slot),
         }
+        self.watch_aside(slot);
         if self.outboxes.get(slot).is_some_and(|outbox| outbox.waiting.is_special()) {
             // What was put back may have expired meanwhile.
             self.catch_up(slot);
@@ -214,20 +217,27 @@ impl Lane {
     fn reject(&mut self, slot: u32, position: usize) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         outbox.answered(self.now);
+        if outbox.aside.deliveries > 0 {
+            return self.reject_instead(slot, position);
+        }
         if outbox.is_batch(position) {
             self.counters.put_back += outbox.split(position, &self.events, self.now);
         } else {
-            if let Some(at) = outbox.first_of(position)
-                && let Some(event) = self.events.get(at)
-                && outbox.begins_rejections(self.now)
-            {
-                let number = event.number.map_or(event.serial, NonZeroU64::get);
-                let event_type = self.events.event_type(at);
-                self.news.notices.push_back(Notice::EventRejected { key: outbox.key, event_type, number });
-            }
-            self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
+            self.reject_one(slot, position);
         }
         self.succeed(slot);
+    }
+
+    /// An event that came alone was rejected.
+    pub(super) fn reject_one(&mut self, slot: u32, position: usize) {
+        let Some(outbox) = self.outboxes.get_mut(slot) else { return };
+        if let Some(at) = outbox.first_of(position)
+            && outbox.begins_rejections(self.now)
+        {
+            let (event_type, number) = self.events.named(at);
+            self.news.notices.push_back(Notice::EventRejected { key: outbox.key, event_type, number });
+        }
+        self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
     }
 
     /// The connection of an outbox takes deliveries again, after [`Outcome::NoRoom`].
@@ -299,9 +309,12 @@ impl Lane {
             if let Some(serial) = outbox.overdue(self.now) {
                 self.agenda.timed_out.push_back((outbox.id, serial));
                 self.counters.timed_out += 1;
-                self.fail(slot);
+                let position = outbox.position(serial);
+                self.fail(slot, position);
             } else if outbox.trouble.retry_at.is_some_and(|time| time <= self.now) {
                 outbox.trouble.retry_at = None;
+            } else if outbox.aside_until().is_some_and(|time| time <= self.now) {
+                self.counters.put_back += outbox.end_aside(&self.events, self.now);
             }
             self.catch_up_in_turn(slot);
             self.look_at_late(slot);
@@ -488,7 +501,8 @@ impl Lane {
     }
 
     /// Notes that a consumer takes events.
-    fn succeed(&mut self, slot: u32) {
+    pub(super) fn succeed(&mut self, slot: u32) {
+        self.drop_aside(slot);
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         if outbox.trouble.failures > 0 {
             let failures = core::mem::take(&mut outbox.trouble.failures);
@@ -499,11 +513,14 @@ impl Lane {
     }
 
     /// Notes a failure: what is unanswered goes back and is tried again later, or the consumer is given up.
-    fn fail(&mut self, slot: u32) {
+    fn fail(&mut self, slot: u32, position: Option<usize>) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         self.counters.failures += 1;
-        self.counters.put_back += outbox.fail(&self.events, self.now);
+        self.counters.put_back += outbox.fail(position, &self.events, self.now);
         let failures = outbox.trouble.failures;
+        if outbox.aside.deliveries > 0 {
+            return self.note_aside(slot);
+        }
         if outbox.is_hopeless(self.now) {
             let failing_for = self.now.since(outbox.trouble.failing_since);
             return self.disconnect(slot, DisconnectReason::GivenUp { failures, failing_for });
@@ -515,6 +532,7 @@ impl Lane {
                 self.news.notices.push_back(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
             }
         }
+        self.want_back(slot);
     }
 }
 

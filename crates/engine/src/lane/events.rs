@@ -3,6 +3,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::num::NonZeroU64;
 
 use crate::event::{EventAt, PLACE_BYTES};
 use crate::{Draft, Event, Time, TypeId};
@@ -74,6 +75,13 @@ impl Events {
 
     pub(super) fn event_type(&self, at: EventAt) -> TypeId {
         self.get(at).map_or(TypeId::OTHER, |event| event.event_type)
+    }
+
+    /// Its type and its number, among its channel's where that keeps its past, else among its lane's: as people are told of it.
+    pub(super) fn named(&self, at: EventAt) -> (TypeId, u64) {
+        let event = self.get(at);
+        let number = event.map_or(0, |event| event.number.map_or(event.serial, NonZeroU64::get));
+        (self.event_type(at), number)
     }
 
     /// One more holds it.

@@ -4,12 +4,14 @@
 //! calls: `admission` (events in), `suppliers` (whose they are), `handover` (from lane to lane), `pressure` (what
 //! happens when a channel's limits are reached), `delivery` (deliveries and what becomes of them), `placement` (new
 //! routing), `leftovers` (backlogs of consumers that are gone), `drops` (what was dropped, by event type), `settling`
-//! (when an event is done with), `overflow` (backlogs that go on elsewhere).
+//! (when an event is done with), `overflow` (backlogs that go on elsewhere), `dead_letters` (events that a consumer never
+//! takes).
 
 mod admission;
 mod channel;
 mod commons;
 mod counters;
+mod dead_letters;
 mod delivery;
 mod destinations;
 mod drops;

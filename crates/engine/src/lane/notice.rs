@@ -155,6 +155,16 @@ pub enum Notice {
         /// Its number among its channel's, where that keeps its past; else among its lane's.
         number: u64,
     },
+    /// Deliveries of an event to a consumer failed for as long as they may, and it took a later one: the event is dropped for it.
+    /// Announced again when none was undeliverable for a minute.
+    EventUndeliverable {
+        /// The consumer's proxy.
+        key: ProxyKey,
+        /// The event's type.
+        event_type: TypeId,
+        /// Its number among its channel's, where that keeps its past; else among its lane's.
+        number: u64,
+    },
     /// A consumer that failed takes events again.
     ConsumerRecovered {
         /// The consumer's proxy.

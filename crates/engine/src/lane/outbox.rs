@@ -3,6 +3,7 @@
 //! It knows nothing of its channel or of other outboxes. Which event is next is its [`Queue`]'s matter; those that are
 //! unanswered go back to where they were in line when one of them fails.
 
+mod aside;
 mod deliveries;
 mod limits;
 
@@ -10,6 +11,7 @@ use alloc::collections::VecDeque;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+use self::aside::Aside;
 use super::counters::{Discards, Holding, OutboxState, OutboxStats};
 use super::events::Events;
 use super::history::CatchUp;
@@ -71,6 +73,7 @@ pub(super) struct Outbox {
     /// Whether it is in the lane's queue of ready outboxes.
     pub(super) listed: bool,
     pub(super) trouble: Trouble,
+    pub(super) aside: Aside,
     pub(super) hold: OutboxHold,
     pub(super) full: Full,
     pub(super) tally: Tally,
@@ -104,8 +107,8 @@ pub(super) struct Flight {
     pub(super) answered_at: Time,
 }
 
-/// A batch that its consumer rejected, and that is delivered again in smaller ones to find the event that is the reason. They come one
-/// at a time meanwhile.
+/// A batch that its consumer rejected, or that failed, and that is delivered again in smaller ones to find the event that is the reason.
+/// They come one at a time meanwhile.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
     /// How many events that were put back for it the next delivery may have at most.
@@ -269,6 +272,7 @@ impl Outbox {
             reply_timeout: Duration::ZERO,
             give_up_after: Duration::ZERO,
             hold_timeout: Some(Duration::ZERO),
+            delivery_attempts: 0,
             ..OutboxSettings::default()
         };
         let mut outbox = Self::empty(id, slot, key, settings, false);
@@ -317,6 +321,7 @@ impl Outbox {
                 failing_since: Time(0),
                 rejected_at: None,
             },
+            aside: Aside::NONE,
             hold: OutboxHold {
                 holding: false,
                 holding_since: Time(0),
@@ -551,6 +556,7 @@ impl Outbox {
     pub(super) fn take_all(&mut self) -> Backlog {
         self.weight = 0;
         self.flight.in_flight = 0;
+        self.aside = Aside::NONE;
         self.flight.credits.clear();
         let empty = Queue::new(self.waiting.policy());
         let waiting = core::mem::replace(&mut self.waiting, empty);

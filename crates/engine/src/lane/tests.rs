@@ -11,6 +11,7 @@ use core::time::Duration;
 mod answers;
 mod bounds;
 mod changes;
+mod dead_letters;
 mod drops;
 mod filters;
 mod handover;

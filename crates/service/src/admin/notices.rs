@@ -47,6 +47,14 @@ pub(super) fn describe_notice(
             let event_type = why.unwrap_or("of a type without a number");
             format!("{} rejects event {number} ({event_type}), which is dropped for it; others may follow", name(key))
         }
+        Notice::EventUndeliverable { key, number, .. } => {
+            let event_type = why.unwrap_or("of a type without a number");
+            format!(
+                "{} never takes event {number} ({event_type}): its DeliveryAttempts failed, and it takes a later one; it is dropped for \
+                 it, and others may follow",
+                name(key)
+            )
+        }
         Notice::SuppliersHeld { channel, by, .. } => {
             let whose = match by {
                 Some(HeldBy::Consumer(key)) => name(key),
@@ -200,6 +208,7 @@ mod tests {
             Notice::ConsumerFailing { key: KEY, failures: 1, retry_in: second },
             Notice::ConsumerRecovered { key: KEY, failures: 3, after: second },
             Notice::EventRejected { key: KEY, event_type: TypeId::OTHER, number: 7 },
+            Notice::EventUndeliverable { key: KEY, event_type: TypeId::OTHER, number: 7 },
             Notice::SuppliersHeld { channel: KEY.channel, by: Some(HeldBy::Consumer(KEY)) },
             Notice::SuppliersHeld { channel: KEY.channel, by: None },
             Notice::HoldGoesOn { key: KEY, held_for: second, suspended: true },

@@ -682,10 +682,12 @@ impl Core {
         while let Some(notice) = self.lane.poll_notice() {
             let why = match &notice {
                 Notice::ConsumerFailing { key, .. } => self.office.failures.remove(key),
-                Notice::EventRejected { event_type, .. } => self.lane.type_names(*event_type).map(|(domain, name)| {
-                    let text = |bytes| printable(&String::from_utf8_lossy(bytes));
-                    format!("{}/{}", text(domain), text(name))
-                }),
+                Notice::EventRejected { event_type, .. } | Notice::EventUndeliverable { event_type, .. } => {
+                    self.lane.type_names(*event_type).map(|(domain, name)| {
+                        let text = |bytes| printable(&String::from_utf8_lossy(bytes));
+                        format!("{}/{}", text(domain), text(name))
+                    })
+                }
                 _ => None,
             };
             if !self.office.reports.notice(notice, why, self.clock.now) {

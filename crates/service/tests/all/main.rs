@@ -11,6 +11,7 @@ mod audit;
 mod channel_names;
 mod clients;
 mod consumers;
+mod dead_letters;
 mod delivery;
 mod filters;
 mod guessing;

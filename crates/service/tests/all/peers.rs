@@ -153,13 +153,22 @@ impl Link {
         (request_id, event)
     }
 
+    /// The same; nothing when the service has closed the connection.
+    pub(crate) fn next_push(&mut self) -> Option<(u32, StructuredEvent)> {
+        let (request_id, _, event) = Self::read_push(&self.message()?);
+        Some((request_id, event))
+    }
+
     /// The next push: its request id, the object that it is for, and the event.
     pub(crate) fn push_to(&mut self) -> (u32, String, StructuredEvent) {
-        let (header, bytes) = self.message().unwrap();
+        Self::read_push(&self.message().unwrap())
+    }
+
+    fn read_push((header, bytes): &(Header, Vec<u8>)) -> (u32, String, StructuredEvent) {
         assert_eq!(header.kind, MessageKind::Request);
-        let request = Request::parse(&bytes, &header).unwrap();
+        let request = Request::parse(bytes, header).unwrap();
         assert_eq!((request.operation, request.response), (&b"push_structured_event"[..], Response::Expected));
-        let event = StructuredEvent::read(&mut request.body(&bytes, &header, CharSet::Latin1)).unwrap();
+        let event = StructuredEvent::read(&mut request.body(bytes, header, CharSet::Latin1)).unwrap();
         (request.request_id, String::from_utf8(request.target.key().unwrap().to_vec()).unwrap(), event)
     }
 

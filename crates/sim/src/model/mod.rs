@@ -2,6 +2,7 @@
 //! and "has anything ended?" asked of everything after every operation. Nothing is remembered that can be found out.
 
 mod admission;
+mod aside;
 mod filters;
 mod holding;
 mod outboxes;
@@ -105,6 +106,11 @@ pub(crate) struct Outbox {
     rejected_at: Option<Time>,
     blocked: Option<(u32, Option<Time>)>,
     retry_at: Option<Time>,
+    /// How many deliveries, the first of those in flight, are set aside while another event is tried, and until when at most.
+    aside: usize,
+    aside_until: Time,
+    blamed: Vec<Blamed>,
+    undeliverable_at: Option<Time>,
     pub(crate) failures: u32,
     failing_since: Time,
     holding: bool,
@@ -118,9 +124,18 @@ pub(crate) struct Outbox {
     full_as_laggard: bool,
     dropped_while_full: u64,
     pub(crate) delivered: u64,
-    pub(crate) discards: [u64; 11],
+    pub(crate) discards: [u64; 12],
     /// How many deliveries others got while it could have had one.
     passed_over: usize,
+}
+
+/// An event whose deliveries failed: how often, since when, and when at last.
+#[derive(Clone, Copy)]
+struct Blamed {
+    event: usize,
+    attempts: u32,
+    since: Time,
+    last: Time,
 }
 
 struct Flight {
@@ -175,7 +190,7 @@ pub(crate) struct Counts {
     pub(crate) unknown: u64,
     pub(crate) filtered: u64,
     pub(crate) filtered_in: u64,
-    pub(crate) discards: [u64; 11],
+    pub(crate) discards: [u64; 12],
 }
 
 /// A delivery as the model expects it.
@@ -445,7 +460,7 @@ impl Model {
                 let flights = self.outboxes[at].in_flight.drain(place..).collect();
                 self.put_back(at, flights);
             }
-            Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(at),
+            Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(at, Some(place)),
             Outcome::Gone => self.disconnect(at, DisconnectReason::Gone),
             Outcome::Rejected if count > 1 => self.split(at, place),
             Outcome::Delivered
@@ -464,6 +479,9 @@ impl Model {
                 if let Some(credit) = flight.credit.filter(|_| nothing) {
                     self.outboxes[at].credits.insert(0, credit);
                 }
+                if matches!(outcome, Outcome::Delivered | Outcome::Sent) {
+                    self.forget_blame(at, flight.events[0].event);
+                }
                 let again = flight.events.iter().any(|waiting| waiting.again);
                 self.conclude(at, (outcome, again), count);
             }
@@ -474,16 +492,13 @@ impl Model {
 
     /// A delivery is done with, well or not.
     fn conclude(&mut self, at: usize, (outcome, again): (Outcome, bool), count: u64) {
-        let (most, left) = self.outboxes[at].split;
-        let is_taken = again && matches!(outcome, Outcome::Delivered | Outcome::Sent);
-        self.outboxes[at].split = match left.saturating_sub(count) {
-            0 => (u32::MAX, 0),
-            left => (if is_taken { most.saturating_mul(2) } else { most }, left),
-        };
+        self.note_split(at, again && matches!(outcome, Outcome::Delivered | Outcome::Sent), count);
         match outcome {
             Outcome::Rejected => {
                 self.answered(at);
                 self.count_discards(at, DiscardReason::Rejected, count);
+                // That says nothing of what is set aside.
+                self.end_aside(at);
                 self.succeed(at);
             }
             Outcome::Untranslatable => self.count_discards(at, DiscardReason::Untranslatable, count),
@@ -496,6 +511,14 @@ impl Model {
                 self.succeed(at);
             }
         }
+    }
+
+    fn note_split(&mut self, at: usize, is_taken: bool, count: u64) {
+        let (most, left) = self.outboxes[at].split;
+        self.outboxes[at].split = match left.saturating_sub(count) {
+            0 => (u32::MAX, 0),
+            left => (if is_taken { most.saturating_mul(2) } else { most }, left),
+        };
     }
 
     pub(crate) fn resume(&mut self, at: usize) {
@@ -536,9 +559,12 @@ impl Model {
             if let Some(serial) = unanswered.or(blocked) {
                 self.timed_out.push((at, serial));
                 self.counts.timed_out += 1;
-                self.fail(at);
+                let place = outbox.in_flight.iter().position(|flight| flight.serial == serial);
+                self.fail(at, place);
             } else if is_over(outbox.retry_at) {
                 outbox.retry_at = None;
+            } else if is_over(self.aside_until(at)) {
+                self.end_aside(at);
             }
             self.expire(at);
         }
@@ -571,6 +597,7 @@ impl Model {
                 answers
                     .chain(room)
                     .chain(outbox.retry_at)
+                    .chain(self.aside_until(at))
                     .chain(self.waiting_due(at))
                     .chain(self.hold_due(at))
                     .chain(self.late_due(at))
@@ -683,6 +710,10 @@ impl Outbox {
             rejected_at: None,
             blocked: None,
             retry_at: None,
+            aside: 0,
+            aside_until: Time(0),
+            blamed: vec![],
+            undeliverable_at: None,
             failures: 0,
             failing_since: Time(0),
             holding: false,
@@ -694,7 +725,7 @@ impl Outbox {
             full_as_laggard: false,
             dropped_while_full: 0,
             delivered: 0,
-            discards: [0; 11],
+            discards: [0; 12],
             passed_over: 0,
         }
     }

@@ -25,6 +25,7 @@ impl Model {
     }
 
     pub(super) fn succeed(&mut self, at: usize) {
+        self.drop_aside(at);
         let outbox = &mut self.outboxes[at];
         if outbox.failures > 0 {
             let after = self.now.since(outbox.failing_since);
@@ -34,8 +35,11 @@ impl Model {
         self.wait_for_again(at);
     }
 
-    pub(super) fn fail(&mut self, at: usize) {
+    pub(super) fn fail(&mut self, at: usize, place: Option<usize>) {
         let settings = self.settings(at);
+        let blamed = if settings.delivery_attempts > 0 { self.failed_event(at, place) } else { None };
+        let was_aside = self.outboxes[at].aside;
+        self.end_aside(at);
         let flights = self.outboxes[at].in_flight.drain(..).collect();
         self.put_back(at, flights);
         self.counts.failures += 1;
@@ -46,21 +50,25 @@ impl Model {
         }
         outbox.failures += 1;
         let (failures, failing_for) = (outbox.failures, self.now.since(outbox.failing_since));
-        let limit = match settings.connection_reliability {
-            Reliability::BestEffort => settings.give_up_after,
-            Reliability::Persistent => settings.connection_expiry,
-        };
-        if !limit.is_zero() && failing_for >= limit {
-            self.disconnect(at, DisconnectReason::GivenUp { failures, failing_for });
-            return;
-        }
+        let limit = gives_up_after(settings);
         let mut retry_in = settings.backoff_min;
         for _ in 1..failures {
             retry_in = (retry_in * 2).min(settings.backoff_max.max(settings.backoff_min));
         }
-        outbox.retry_at = Some(self.now + retry_in);
+        let key = outbox.key;
+        if self.set_aside(at, (blamed, was_aside), self.now + retry_in) {
+            if failures == 1 {
+                self.notices.push(Notice::ConsumerFailing { key, failures, retry_in: Duration::ZERO });
+            }
+            return;
+        }
+        if !limit.is_zero() && failing_for >= limit {
+            self.disconnect(at, DisconnectReason::GivenUp { failures, failing_for });
+            return;
+        }
+        self.outboxes[at].retry_at = Some(self.now + retry_in);
         if failures == 1 {
-            self.notices.push(Notice::ConsumerFailing { key: outbox.key, failures, retry_in });
+            self.notices.push(Notice::ConsumerFailing { key, failures, retry_in });
         }
     }
 
@@ -95,6 +103,7 @@ impl Model {
         let discarded = self.drop_all(at, DiscardReason::Disconnected);
         let outbox = &mut self.outboxes[at];
         outbox.dead = true;
+        outbox.aside = 0;
         outbox.blocked = None;
         outbox.retry_at = None;
         self.counts.disconnected += 1;
@@ -113,6 +122,8 @@ impl Model {
         let outbox = &mut self.outboxes[at];
         outbox.waiting.clear();
         outbox.credits.clear();
+        (outbox.aside, outbox.undeliverable_at) = (0, None);
+        outbox.blamed.clear();
         (outbox.full_at_bound, outbox.full_as_laggard) = (false, false);
         let (count, channel) = (events.len() as u64, outbox.key.channel);
         self.leftovers.extend(events);
@@ -134,5 +145,13 @@ impl Model {
     pub(super) fn count_discards(&mut self, at: usize, reason: DiscardReason, count: u64) {
         self.outboxes[at].discards[reason as usize] += count;
         self.counts.discards[reason as usize] += count;
+    }
+}
+
+/// After how long of failing a consumer is given up; zero if never.
+pub(super) fn gives_up_after(settings: OutboxSettings) -> Duration {
+    match settings.connection_reliability {
+        Reliability::BestEffort => settings.give_up_after,
+        Reliability::Persistent => settings.connection_expiry,
     }
 }

@@ -121,7 +121,7 @@ impl Model {
     pub(super) fn can_deliver(&self, at: usize) -> bool {
         let (outbox, settings) = (&self.outboxes[at], self.settings(at));
         let is_careful = outbox.failures > 0 || outbox.split.1 > 0;
-        let window = if is_careful { 1 } else { usize::from(settings.push_window) };
+        let window = if is_careful { 1 + outbox.aside } else { usize::from(settings.push_window) };
         let wanted = if outbox.pull { !outbox.credits.is_empty() } else { outbox.in_flight.len() < window };
         let line = self.line(at, OrderPolicy::Fifo);
         let (Some(oldest), OutboxState::Active, true) = (line.first(), self.state(at), wanted) else { return false };
@@ -135,6 +135,7 @@ impl Model {
     pub(super) fn most(&self, at: usize, settings: OutboxSettings) -> u32 {
         let outbox = &self.outboxes[at];
         match outbox.credits.first() {
+            _ if outbox.aside > 0 => 1,
             Some(credit) => self.pull_most(at, settings, *credit),
             None if outbox.batches => settings.batch_size_max.get(),
             None => 1,

@@ -277,6 +277,7 @@ impl World {
             reply_timeout: nearest(&levels, |patch| patch.reply_timeout, default.reply_timeout),
             connect_timeout: nearest(&levels, |patch| patch.connect_timeout, default.connect_timeout),
             give_up_after: nearest(&levels, |patch| patch.give_up_after, default.give_up_after),
+            delivery_attempts: nearest(&levels, |patch| patch.delivery_attempts, default.delivery_attempts),
             connection_reliability: nearest(
                 &levels,
                 |patch| patch.connection_reliability,

@@ -120,7 +120,7 @@ impl Run {
         let max_events = [None, NonZeroU32::new(1), NonZeroU32::new(2), NonZeroU32::new(3), NonZeroU32::new(9)];
         let policies = [FullOutbox::Hold, FullOutbox::Discard, FullOutbox::Reject, FullOutbox::Disconnect];
         let mut patch = SettingsPatch::default();
-        for setting in 0..25 {
+        for setting in 0..26 {
             if self.random.u32(..4) > if setting < 2 { 1 } else { 0 } {
                 continue;
             }
@@ -150,7 +150,8 @@ impl Run {
                 20 => patch.latency_bound = Some(self.pick(&[Duration::ZERO, millis(5), millis(100)])),
                 21 => patch.blocking = Some(self.pick(&[Duration::ZERO, millis(100), millis(1_000)])),
                 22 => patch.filter_timeout = Some(self.pick(&[millis(10), millis(200)])),
-                23 => patch.connect_timeout = Some(self.pick(&[millis(10), millis(200)])),
+                23 => patch.delivery_attempts = Some(self.pick(&[0, 1, 2, 7])),
+                24 => patch.connect_timeout = Some(self.pick(&[millis(10), millis(200)])),
                 _ => patch.probe_interval = Some(self.pick(&[Duration::ZERO, millis(200)])),
             }
         }
@@ -159,6 +160,12 @@ impl Run {
             patch.connection_reliability = Some(Reliability::Persistent);
             patch.full_outbox.get_or_insert(FullOutbox::Hold);
             patch.hold_timeout.get_or_insert(millis(50));
+        }
+        // As many are about events that a consumer never takes, and that are told from a consumer that takes none before that is given up.
+        if matches!(self.seed / 20 % 8, 1 | 6) {
+            patch.delivery_attempts = Some(1);
+            patch.give_up_after = Some(millis(60));
+            patch.connection_reliability = Some(Reliability::BestEffort);
         }
         // Of three seeds one has nothing granted. What a consumer may hold others is told of by the engine's own tests: here that is
         // either granted, or without end.

@@ -76,7 +76,7 @@ pub struct Summary {
     /// Events whose filtering was cut.
     pub cuts: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
-    pub discards: [u64; 11],
+    pub discards: [u64; 12],
     /// Watched events that were settled for all.
     pub settled: u64,
     /// Suppliers held because a consumer's next event was late.
@@ -126,6 +126,8 @@ struct Unanswered {
     serial: u32,
     /// The outbox's place in the model.
     at: usize,
+    /// The first of its events.
+    first: usize,
 }
 
 struct Run {
@@ -371,6 +373,10 @@ impl Run {
 
     fn outcome(&mut self, answered: Unanswered) -> String {
         let outcome = match self.random.u32(..100) {
+            // Some events hardly anybody takes.
+            0..90 if answered.first % 16 == 3 => {
+                self.pick(&[Outcome::Unreachable, Outcome::TimedOut, Outcome::Refused])
+            }
             0..66 => Outcome::Delivered,
             66..72 => Outcome::Sent,
             72..79 => Outcome::NoRoom,
@@ -512,7 +518,8 @@ impl Run {
         self.batches += u64::from(said.labels.len() > 1);
         self.asked += u64::from(said.ask.is_some());
         self.name(at, delivery.outbox)?;
-        self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at });
+        let first = expected.labels.first().copied().unwrap_or_default();
+        self.unanswered.push(Unanswered { outbox: delivery.outbox, serial: delivery.serial, at, first });
         for (event, label) in events.into_iter().zip(expected.labels) {
             // The door keeps some events for longer than it takes to write them.
             if self.random.u32(..4) == 0 {
@@ -541,6 +548,9 @@ impl Run {
             // The model has no numbers for types.
             Notice::EventRejected { key, number, .. } => {
                 Notice::EventRejected { key, event_type: TypeId::OTHER, number }
+            }
+            Notice::EventUndeliverable { key, number, .. } => {
+                Notice::EventUndeliverable { key, event_type: TypeId::OTHER, number }
             }
             notice => notice,
         }));

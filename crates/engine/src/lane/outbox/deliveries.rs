@@ -23,7 +23,7 @@ impl Outbox {
     #[inline]
     fn is_wanted(&self) -> bool {
         let is_careful = self.trouble.failures > 0 || self.flight.split.left > 0;
-        let window = if is_careful { 1 } else { u32::from(self.terms.settings.push_window) };
+        let window = if is_careful { 1 + self.aside.deliveries } else { u32::from(self.terms.settings.push_window) };
         if self.terms.pull { !self.flight.credits.is_empty() } else { self.flight.in_flight < window }
     }
 
@@ -34,7 +34,8 @@ impl Outbox {
     /// How many events the next delivery may have.
     #[inline]
     fn batch_max(&self) -> u32 {
-        if !self.terms.batches {
+        // Of what is tried instead of an event that is set aside, too.
+        if !self.terms.batches || self.aside.deliveries > 0 {
             return 1;
         }
         match self.flight.credits.front() {
@@ -231,7 +232,7 @@ impl Outbox {
         count as u64
     }
 
-    // ---- batches that were rejected ----
+    // ---- batches that were rejected, or failed ----
 
     /// Whether the delivery at `position` has more than one event.
     pub(in crate::lane) fn is_batch(&self, position: usize) -> bool {
@@ -261,6 +262,16 @@ impl Outbox {
             left: self.flight.split.left.max(put_back),
         };
         put_back
+    }
+
+    /// Has the events of the delivery at `position`, which failed, come alone when everything is put back.
+    pub(super) fn single_out(&mut self, position: usize) {
+        let end = position + self.count_of(position);
+        for event in self.flight.unanswered.range_mut(position..end).filter(|event| !event.entry.ask.is_asked()) {
+            event.entry.ask = event.entry.ask.repeated();
+        }
+        let put_back = self.flight.unanswered.len() as u64;
+        self.flight.split = Split { batch_max: 1, left: self.flight.split.left.max(put_back) };
     }
 
     /// So many events from `position` on are done with. Batches grow again with each that the consumer takes of what was put back.

@@ -7,16 +7,20 @@ use crate::lane::queue::Entry;
 use crate::lane::timers::Timers;
 
 impl Outbox {
-    /// Notes a failure: everything unanswered goes back, and nothing is delivered for a while. Says how many events
-    /// went back.
-    pub(in crate::lane) fn fail(&mut self, events: &Events, now: Time) -> u64 {
-        let put_back = self.put_back_from(0, events, now);
+    /// Notes a failure, of the delivery at `position` if it is one's: everything unanswered goes back, and nothing is delivered for a
+    /// while, unless an event is set aside for which another is tried at once. Says how many events went back.
+    pub(in crate::lane) fn fail(&mut self, position: Option<usize>, events: &Events, now: Time) -> u64 {
+        let counts = self.terms.settings.delivery_attempts > 0;
+        let failed = if counts { self.failed_event(position, events) } else { None };
+        let was_aside = self.aside.deliveries;
+        let put_back = self.end_aside(events, now);
         if self.trouble.failures == 0 {
             self.trouble.failing_since = now;
         }
         self.trouble.failures = self.trouble.failures.saturating_add(1);
         self.trouble.blocked = None;
-        self.trouble.retry_at = Some(now + self.terms.settings.backoff(self.trouble.failures));
+        let again = now + self.terms.settings.backoff(self.trouble.failures);
+        self.trouble.retry_at = Some(again).filter(|again| !self.set_aside((failed, was_aside), events, *again, now));
         put_back
     }
 
@@ -60,7 +64,7 @@ impl Outbox {
         let answers = self.flight.unanswered.iter().map(|event| self.deadline_of(event));
         let room = self.trouble.blocked.map(|blocked| blocked.deadline);
         let limits = answers.chain(room).filter(|due| *due != Entry::NEVER);
-        limits.chain(self.trouble.retry_at).chain(self.waiting_due(events, now)).min()
+        limits.chain(self.trouble.retry_at).chain(self.aside_until()).chain(self.waiting_due(events, now)).min()
     }
 
     /// When something next becomes due of the events that wait: one expires, one may be delivered, or a batch need not

@@ -1,0 +1,159 @@
+//! An event that its consumer never takes: told from a consumer that takes none by trying a later one.
+//!
+//! A failure puts everything back, and says nothing of whose fault it is: a consumer may close the connection, answer with the same
+//! exception, or not at all. So the failed deliveries of each event are counted. When one has failed `delivery_attempts` times, over
+//! [`ATTEMPTS_TAKE`] at least, it is set aside at its next failure, and the event behind it is tried at once. If that is taken, the first
+//! is undeliverable. If not, the first is back in its place: the consumer is ill, and is tried again as ever. Of several bad events
+//! in a row each has its attempts in turn: one after the other they fail, are set aside together, and the next is tried. Alone in the
+//! backlog, an event waits.
+//!
+//! What is set aside stays at the front of what is unanswered, so that whatever puts that back, or drops it, has it, too.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use super::{EPISODE_OVER_AFTER, Outbox, Unanswered};
+use crate::lane::events::Events;
+use crate::lane::queue::Entry;
+use crate::{OrderPolicy, Time};
+
+/// The time over which the attempts for an event are spread at least.
+pub(in crate::lane) const ATTEMPTS_TAKE: Duration = Duration::from_secs(5);
+
+/// Attempts after which a consumer that is about to be given up has a later event tried first.
+const ATTEMPTS_BEFORE_THE_END: u32 = 2;
+
+/// Maximum events of one outbox whose attempts are counted, and so of those that are set aside.
+const ASIDE_MAX: usize = 8;
+
+/// An event whose delivery failed.
+#[derive(Clone, Copy, Debug)]
+struct Blamed {
+    serial: u64,
+    attempts: u32,
+    since: Time,
+    last: Time,
+}
+
+/// Events that failed, and those that are set aside while a later one is tried.
+#[derive(Debug)]
+pub(in crate::lane) struct Aside {
+    /// Deliveries at the front of what is unanswered that are set aside.
+    pub(in crate::lane) deliveries: u32,
+    /// When they go back, unless a later event is under way.
+    until: Time,
+    blamed: Vec<Blamed>,
+    /// When an event was last found undeliverable.
+    undeliverable_at: Option<Time>,
+}
+
+impl Aside {
+    pub(super) const NONE: Self =
+        Self { deliveries: 0, until: Entry::NEVER, blamed: Vec::new(), undeliverable_at: None };
+}
+
+impl Outbox {
+    /// Counts a failed attempt for an event.
+    fn blame(&mut self, serial: u64, now: Time) {
+        let blamed = &mut self.aside.blamed;
+        if let Some(known) = blamed.iter_mut().find(|known| known.serial == serial) {
+            (known.attempts, known.last) = (known.attempts.saturating_add(1), now);
+            return;
+        }
+        if blamed.len() == ASIDE_MAX {
+            let longest_ago = blamed.iter().enumerate().min_by_key(|(_, known)| known.last);
+            if let Some((at, _)) = longest_ago {
+                blamed.remove(at);
+            }
+        }
+        blamed.push(Blamed { serial, attempts: 1, since: now, last: now });
+    }
+
+    /// Whether an event has had its attempts.
+    fn is_exhausted(&self, serial: u64, now: Time) -> bool {
+        let attempts = self.terms.settings.delivery_attempts;
+        self.aside.blamed.iter().find(|known| known.serial == serial).is_some_and(|known| {
+            let has_had_them = known.attempts >= attempts && now.since(known.since) >= ATTEMPTS_TAKE;
+            has_had_them || (self.is_hopeless(now) && known.attempts >= attempts.min(ATTEMPTS_BEFORE_THE_END))
+        })
+    }
+
+    /// The event whose delivery failed, if it came alone. A batch may have only one that is the reason: its events come alone from now
+    /// on, and then in batches that grow with each that is taken. That a connection takes nothing is no event's fault.
+    pub(super) fn failed_event(&mut self, position: Option<usize>, events: &Events) -> Option<u64> {
+        let position = position?;
+        if self.is_batch(position) {
+            self.single_out(position);
+            return None;
+        }
+        self.first_of(position).map(|event| events.turn(event).1)
+    }
+
+    /// Everything is put back after a failure, an event's, if that is known, and what `was_aside` before it: counts it. If it has had its
+    /// attempts, it is set aside as well, and something else tried, if there is anything. `until` is when the next attempt would be. Says
+    /// whether there is.
+    pub(super) fn set_aside(
+        &mut self,
+        (failed, was_aside): (Option<u64>, u32),
+        events: &Events,
+        until: Time,
+        now: Time,
+    ) -> bool {
+        let Some(failed) = failed else { return false };
+        self.blame(failed, now);
+        if !self.is_exhausted(failed, now) {
+            return false;
+        }
+        while self.aside.deliveries <= was_aside
+            && let Some((_, next)) = self.waiting.next(events)
+            && self.is_exhausted(events.turn(next).1, now)
+            && let Some(entry) = self.waiting.pop(events)
+        {
+            let serial = self.flight.next_serial;
+            self.flight.next_serial = serial.wrapping_add(1);
+            self.flight.in_flight += 1;
+            let unanswered = Unanswered { entry, deadline: Entry::NEVER, serial, credit: None, pulled: false };
+            self.flight.unanswered.push_back(unanswered);
+            self.aside.deliveries += 1;
+        }
+        if self.waiting.ready() == 0 {
+            self.end_aside(events, now);
+        }
+        self.aside.until = until;
+        self.aside.deliveries > 0
+    }
+
+    /// Puts back what is set aside, with all that is unanswered behind it. Says how many events.
+    pub(in crate::lane) fn end_aside(&mut self, events: &Events, now: Time) -> u64 {
+        self.aside.deliveries = 0;
+        self.put_back_from(0, events, now)
+    }
+
+    /// When what is set aside goes back, if nothing else is under way.
+    pub(in crate::lane) fn aside_until(&self) -> Option<Time> {
+        let is_idle = self.flight.in_flight == self.aside.deliveries && self.trouble.blocked.is_none();
+        (is_idle && self.aside.deliveries > 0).then_some(self.aside.until)
+    }
+
+    /// An event was taken. By order of arrival, whatever failed before it and is yet to come begins anew: the consumer was ill then.
+    #[cold]
+    pub(in crate::lane) fn forget_blame(&mut self, position: usize, events: &Events) {
+        if matches!(self.terms.settings.order_policy, OrderPolicy::Any | OrderPolicy::Fifo) {
+            return self.aside.blamed.clear();
+        }
+        let taken = self.flight.unanswered.get(position).map(|event| events.turn(event.entry.event).1);
+        self.aside.blamed.retain(|known| Some(known.serial) != taken);
+    }
+
+    /// Whether failed attempts are counted of some event.
+    #[inline]
+    pub(in crate::lane) fn blames(&self) -> bool {
+        !self.aside.blamed.is_empty()
+    }
+
+    /// Notes that an event is undeliverable. Says whether that begins an episode: none was for [`EPISODE_OVER_AFTER`].
+    pub(in crate::lane) fn begins_undeliverable(&mut self, now: Time) -> bool {
+        let before = self.aside.undeliverable_at.replace(now);
+        before.is_none_or(|before| now.since(before) >= EPISODE_OVER_AFTER)
+    }
+}

@@ -1,0 +1,421 @@
+//! An event that its consumer never takes, and a consumer that takes none.
+
+use super::*;
+use core::num::NonZeroU64;
+
+/// How deliveries of an event fail.
+#[derive(Clone, Copy, Debug)]
+enum Fails {
+    With(Outcome),
+    /// It is never answered.
+    Mute,
+    /// Its connection takes nothing while it is to be written.
+    Blocked,
+}
+
+const WAYS: [Fails; 4] =
+    [Fails::With(Outcome::Unreachable), Fails::With(Outcome::Refused), Fails::With(Outcome::TimedOut), Fails::Mute];
+
+fn attempts(attempts: u32) -> SettingsPatch {
+    SettingsPatch { delivery_attempts: Some(attempts), ..SettingsPatch::default() }
+}
+
+fn persistent() -> SettingsPatch {
+    SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() }
+}
+
+/// A consumer that takes all events but some, at one lane.
+struct Scene {
+    rig: Rig,
+    key: ProxyKey,
+    fails: Fails,
+    /// How often each event was tried.
+    tries: Vec<u8>,
+    taken: Vec<u8>,
+}
+
+impl Scene {
+    fn new(kind: ProxyKind, patch: SettingsPatch, fails: Fails) -> Self {
+        let mut rig = Rig::plain();
+        let side = Side::Consumers;
+        let proxy = rig.hierarchy.create_proxy(rig.channel, side, AdminId::DEFAULT, Form(1), kind).unwrap();
+        let key = ProxyKey { channel: rig.channel, proxy };
+        rig.hierarchy.connect(key, Some(Peer(7)), Want(0)).unwrap();
+        rig.hierarchy.set_proxy_settings(key, patch).unwrap();
+        rig.route();
+        Self { rig, key, fails, tries: vec![], taken: vec![] }
+    }
+
+    fn plain(patch: SettingsPatch, fails: Fails) -> Self {
+        Self::new(ProxyKind::default(), patch, fails)
+    }
+
+    /// Delivers what can be delivered now.
+    fn deliver(&mut self, is_bad: &dyn Fn(u8) -> bool) {
+        let mut events = Vec::new();
+        while let Some(delivery) = self.rig.lane.poll_delivery(self.rig.now, &mut events) {
+            let numbers: Vec<u8> = events
+                .drain(..)
+                .map(|event| {
+                    let number = event.bytes[0];
+                    self.rig.lane.release(event);
+                    number
+                })
+                .collect();
+            self.tries.extend(&numbers);
+            let (outbox, serial, now) = (delivery.outbox, delivery.serial, self.rig.now);
+            if !numbers.iter().any(|number| is_bad(*number)) {
+                self.taken.extend(numbers);
+                self.rig.lane.handle_outcome(outbox, serial, Outcome::Delivered, now);
+                continue;
+            }
+            match self.fails {
+                Fails::With(outcome) => self.rig.lane.handle_outcome(outbox, serial, outcome, now),
+                Fails::Mute => {}
+                Fails::Blocked => self.rig.lane.handle_outcome(outbox, serial, Outcome::NoRoom, now),
+            }
+        }
+    }
+
+    /// The same for so many seconds, whenever something is due.
+    fn run(&mut self, seconds: u64, is_bad: impl Fn(u8) -> bool) {
+        let end = self.rig.now + Duration::from_secs(seconds);
+        self.deliver(&is_bad);
+        while let Some(due) = self.rig.lane.next_timeout().filter(|due| *due <= end) {
+            self.rig.now = self.rig.now.max(due);
+            self.rig.lane.handle_timeout(self.rig.now);
+            while self.rig.lane.poll_timed_out().is_some() {}
+            self.deliver(&is_bad);
+        }
+        self.rig.now = end;
+        self.rig.lane.handle_timeout(end);
+        self.deliver(&is_bad);
+    }
+
+    fn undeliverable(&self) -> u64 {
+        self.rig.stats(self.key).discards.of(DiscardReason::Undeliverable)
+    }
+
+    fn backlog(&self) -> u64 {
+        self.rig.stats(self.key).backlog_events
+    }
+}
+
+/// A 3 MB event between small ones went to a consumer whose ORB takes 2 MiB and answers `MessageError`: nothing behind it arrived, and
+/// the consumer was disconnected after 62 s, or with a store stuck for ever. The same where it closes, raises, or does not answer.
+#[test]
+fn an_event_that_its_consumer_never_takes_is_dropped_when_it_takes_a_later_one() {
+    for fails in WAYS {
+        for patch in [SettingsPatch::default(), persistent()] {
+            let mut scene = Scene::plain(patch, fails);
+            (0..6).for_each(|number| _ = scene.rig.publish(number));
+            scene.run(200, |number| number == 2);
+            assert_eq!(scene.taken, [0, 1, 3, 4, 5], "{fails:?}");
+            assert_eq!((scene.undeliverable(), scene.backlog(), scene.rig.memory()), (1, 0, 0), "{fails:?}");
+            assert_eq!(scene.rig.stats(scene.key).state, OutboxState::Active, "{fails:?}");
+        }
+    }
+}
+
+#[test]
+fn the_attempts_for_an_event_are_as_many_as_are_set_and_take_five_seconds_at_least() {
+    for (set, expected, seconds) in [(1, 8, 6), (5, 8, 6), (8, 8, 6), (9, 9, 11), (10, 10, 16)] {
+        let mut scene = Scene::plain(attempts(set), Fails::With(Outcome::Refused));
+        [7, 1].into_iter().for_each(|number| _ = scene.rig.publish(number));
+        scene.run(seconds, |number| number == 7);
+        assert!(scene.taken.is_empty(), "{set} attempts within {seconds} s");
+        scene.run(1, |number| number == 7);
+        assert_eq!(scene.taken, [1], "{set} attempts");
+        assert_eq!(scene.tries.iter().filter(|number| **number == 7).count(), expected, "{set} attempts");
+    }
+}
+
+/// A slow consumer, of 30 s for each attempt, is given up after a minute: the next event has its turn before that.
+#[test]
+fn before_a_consumer_is_given_up_a_later_event_is_tried() {
+    let mut scene = Scene::plain(SettingsPatch::default(), Fails::Mute);
+    (0..3).for_each(|number| _ = scene.rig.publish(number));
+    scene.run(95, |number| number == 0);
+    assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[1, 2][..], 1));
+    // One that takes none is given up as ever, at the failure of what was tried instead.
+    for fails in WAYS.into_iter().chain([Fails::Blocked]) {
+        let mut scene = Scene::plain(SettingsPatch::default(), fails);
+        (0..3).for_each(|number| _ = scene.rig.publish(number));
+        scene.run(130, |_| true);
+        let stats = scene.rig.stats(scene.key);
+        assert_eq!((stats.state, stats.discards.of(DiscardReason::Disconnected)), (OutboxState::Disconnected, 3));
+        assert_eq!(stats.discards.total(), 3, "{fails:?}");
+    }
+}
+
+#[test]
+fn a_consumer_that_is_ill_loses_nothing_and_gets_everything_in_order_when_it_is_well() {
+    for fails in WAYS {
+        for batches in [false, true] {
+            let patch = SettingsPatch { batch_size_max: NonZeroU32::new(4), push_window: Some(3), ..persistent() };
+            let mut scene = Scene::new(ProxyKind { batches, ..ProxyKind::default() }, patch, fails);
+            (0..30).for_each(|number| _ = scene.rig.publish(number));
+            for (seconds, total) in [(3, 30), (600, 31), (3_600, 32)] {
+                scene.run(seconds, |_| true);
+                scene.rig.publish(u8::try_from(total).unwrap());
+            }
+            assert_eq!((scene.undeliverable(), scene.taken.len()), (0, 0), "{fails:?}");
+            // Its first attempt after it is well again may be for any of them.
+            let outbox = scene.rig.stats(scene.key).outbox;
+            scene.rig.lane.resume_outbox(outbox, scene.rig.now);
+            let before = scene.rig.stats(scene.key).backlog_events;
+            scene.run(60, |_| false);
+            let lost = scene.undeliverable();
+            assert_eq!(scene.taken.len() as u64 + lost, before, "{fails:?} {batches}");
+            assert!(scene.taken.windows(2).all(|pair| pair[0] < pair[1]), "{fails:?}: {:?}", scene.taken);
+        }
+    }
+}
+
+/// What proves that the consumer is well is the first thing it takes. If that is the oldest, nothing is lost.
+#[test]
+fn an_event_is_back_in_its_place_when_the_next_is_refused_as_well() {
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
+    (0..4).for_each(|number| _ = scene.rig.publish(number));
+    scene.run(7, |_| true);
+    assert_eq!(scene.tries.split_last_chunk::<3>().unwrap().1, &[0, 0, 1], "the next was tried once");
+    scene.run(8, |_| false);
+    assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[0, 1, 2, 3][..], 0));
+}
+
+#[test]
+fn alone_in_the_backlog_an_event_waits_until_another_comes() {
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Unreachable));
+    scene.rig.publish(0);
+    scene.run(3_600, |number| number == 0);
+    assert_eq!((scene.backlog(), scene.undeliverable()), (1, 0));
+    assert!(scene.tries.len() > 500, "it is tried all the time");
+    scene.rig.publish(1);
+    scene.run(6, |number| number == 0);
+    assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[1][..], 1));
+}
+
+#[test]
+fn without_end_means_without_end() {
+    let mut scene = Scene::plain(SettingsPatch { delivery_attempts: Some(0), ..persistent() }, Fails::Mute);
+    (0..3).for_each(|number| _ = scene.rig.publish(number));
+    scene.run(3_600, |number| number == 0);
+    assert_eq!((scene.taken.len(), scene.undeliverable(), scene.backlog()), (0, 0, 3));
+    assert!(scene.tries.iter().all(|number| *number == 0));
+}
+
+/// Where only one was ever passed over, two in a row blocked everything behind them.
+#[test]
+fn several_such_events_in_a_row_are_passed_over_each_after_its_attempts() {
+    for fails in [Fails::With(Outcome::Unreachable), Fails::Mute] {
+        let mut scene = Scene::plain(persistent(), fails);
+        (0..20).for_each(|number| _ = scene.rig.publish(number));
+        scene.run(3_600, |number| (3..9).contains(&number) || number == 11);
+        let good: Vec<u8> = (0..20).filter(|number| !(3..9).contains(number) && *number != 11).collect();
+        assert_eq!((&scene.taken, scene.undeliverable()), (&good, 7), "{fails:?}");
+        for number in (3..9).chain([11]) {
+            let tries = scene.tries.iter().filter(|tried| **tried == number).count();
+            assert!(tries >= 5, "{number} was tried {tries} times");
+        }
+    }
+}
+
+/// More of them in a row than are counted are a consumer that is ill.
+#[test]
+fn more_such_events_in_a_row_than_are_counted_wait_as_for_a_consumer_that_is_ill() {
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Unreachable));
+    (0..40).for_each(|number| _ = scene.rig.publish(number));
+    scene.run(7_200, |number| number < 30);
+    assert_eq!((scene.undeliverable(), scene.backlog(), scene.taken.len()), (0, 40, 0));
+    // Each back-off has a handful of attempts at most.
+    assert!(scene.tries.len() < 9 * 7_200 / 5, "{}", scene.tries.len());
+}
+
+#[test]
+fn that_a_connection_takes_nothing_is_no_events_fault() {
+    let mut scene = Scene::plain(persistent(), Fails::Blocked);
+    (0..3).for_each(|number| _ = scene.rig.publish(number));
+    scene.run(3_600, |number| number == 0);
+    assert_eq!((scene.taken.len(), scene.undeliverable(), scene.backlog()), (0, 0, 3));
+}
+
+/// Every member of the batch that had it was put back, and the batch failed again.
+#[test]
+fn of_a_batch_that_fails_only_the_event_is_dropped_that_fails_alone() {
+    for fails in WAYS {
+        for window in [1, 3] {
+            for bad in [&[0][..], &[5], &[15], &[3, 4], &[1, 9, 14]] {
+                let batch_size_max = NonZeroU32::new(8);
+                let patch = SettingsPatch { push_window: Some(window), batch_size_max, ..persistent() };
+                let mut scene = Scene::new(ProxyKind { batches: true, ..ProxyKind::default() }, patch, fails);
+                (0..16).for_each(|number| _ = scene.rig.publish(number));
+                scene.run(2_000, |number| bad.contains(&number));
+                // The last has nothing behind it.
+                scene.rig.publish(16);
+                scene.run(2_000, |number| bad.contains(&number));
+                let good: Vec<u8> = (0..17).filter(|number| !bad.contains(number)).collect();
+                if window > 1 {
+                    // Others may be under way behind it when it fails.
+                    scene.taken.sort_unstable();
+                    scene.taken.dedup();
+                }
+                assert_eq!(scene.taken, good, "{fails:?}, window {window}, {bad:?}");
+                assert_eq!(scene.undeliverable(), bad.len() as u64, "{fails:?}, window {window}, {bad:?}");
+            }
+        }
+    }
+}
+
+/// With several under way at once, the one that failed is not the one at the front.
+#[test]
+fn it_is_the_event_that_failed_which_is_counted_and_not_the_first_under_way() {
+    let mut scene = Scene::plain(SettingsPatch { push_window: Some(8), ..persistent() }, Fails::With(Outcome::Refused));
+    (0..12).for_each(|number| _ = scene.rig.publish(number));
+    scene.run(60, |number| number == 5);
+    assert_eq!(scene.undeliverable(), 1);
+    let missing: Vec<u8> = (0..12).filter(|number| !scene.taken.contains(number)).collect();
+    assert_eq!(missing, [5]);
+}
+
+#[test]
+fn by_priority_too_the_event_is_passed_over_that_fails() {
+    let order_policy = Some(OrderPolicy::Priority);
+    let mut scene = Scene::plain(SettingsPatch { order_policy, ..persistent() }, Fails::With(Outcome::Refused));
+    (0..8).for_each(|number| _ = scene.rig.publish(number));
+    // What is more important comes all the time, and is taken.
+    for _ in 0..60 {
+        let mut draft = scene.rig.lane.begin_event();
+        draft.bytes.push(100);
+        draft.priority = Some(5);
+        scene.rig.lane.classify(&mut draft, b"domain", b"name");
+        scene.rig.lane.handle_event(scene.rig.source, draft, &NoFields, scene.rig.now);
+        scene.run(1, |number| number == 3);
+    }
+    scene.taken.retain(|number| *number < 100);
+    assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[0, 1, 2, 4, 5, 6, 7][..], 1));
+}
+
+/// The event that is tried instead may go before it is tried, or be rejected: that proves nothing.
+#[test]
+fn what_is_set_aside_goes_back_where_nothing_is_taken_instead() {
+    for instead in [Outcome::Rejected, Outcome::Untranslatable, Outcome::Filtered, Outcome::FilterFailed] {
+        let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
+        (0..2).for_each(|number| _ = scene.rig.publish(number));
+        let mut tried = 0;
+        for _ in 0..100 {
+            while let Some((_, number, outbox, serial)) = scene.rig.poll() {
+                let outcome = if number == 0 { Outcome::Refused } else { instead };
+                tried += u32::from(number == 1);
+                scene.rig.lane.handle_outcome(outbox, serial, outcome, scene.rig.now);
+            }
+            scene.rig.advance(Duration::from_millis(500));
+        }
+        assert_eq!((tried, scene.undeliverable(), scene.backlog()), (1, 0, 1), "{instead:?}");
+        scene.rig.publish(2);
+        scene.run(6, |number| number == 0);
+        assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[2][..], 1), "{instead:?}");
+    }
+    // Suspended before it is tried.
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
+    (0..2).for_each(|number| _ = scene.rig.publish(number));
+    while scene.rig.answer(Outcome::Refused) != Some(1) {
+        scene.rig.advance(Duration::from_secs(1));
+    }
+    scene.rig.hierarchy.suspend(scene.key).unwrap();
+    scene.rig.route();
+    scene.run(60, |_| false);
+    scene.rig.hierarchy.resume(scene.key).unwrap();
+    scene.rig.route();
+    scene.run(60, |_| false);
+    assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[0, 1][..], 0));
+}
+
+#[test]
+fn a_client_that_cannot_be_given_what_it_pulls_says_nothing_of_the_event() {
+    let mut scene = Scene::new(ProxyKind { pull: true, ..ProxyKind::default() }, persistent(), Fails::Mute);
+    (0..3).for_each(|number| _ = scene.rig.publish(number));
+    for _ in 0..100 {
+        scene.rig.lane.await_events(scene.key, 1, scene.rig.now).unwrap();
+        assert_eq!(scene.rig.answer(Outcome::Unreachable), Some(0));
+        scene.rig.advance(Duration::from_secs(1));
+    }
+    assert_eq!((scene.undeliverable(), scene.backlog()), (0, 3));
+}
+
+#[test]
+fn an_undeliverable_event_is_settled_as_dropped_for_that_reason() {
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
+    let watch = NonZeroU64::new(9).unwrap();
+    let mut draft = scene.rig.lane.begin_event();
+    draft.bytes.push(0);
+    (draft.watch, draft.watch_each) = (Some(watch), true);
+    scene.rig.lane.classify(&mut draft, b"domain", b"name");
+    scene.rig.lane.handle_event(scene.rig.source, draft, &NoFields, scene.rig.now);
+    scene.rig.publish(1);
+    scene.run(10, |number| number == 0);
+    let how = Settlement::Dropped(DiscardReason::Undeliverable);
+    let told: Vec<Settled> = core::iter::from_fn(|| scene.rig.lane.poll_settled()).collect();
+    assert_eq!(told[2..], [Settled::ForConsumer { watch, consumer: scene.key, how }, Settled::ForAll { watch }]);
+}
+
+#[test]
+fn an_undeliverable_event_is_announced_once_until_none_was_for_a_minute() {
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Refused));
+    let mut announced = Vec::new();
+    for wait in [0, 20, 100] {
+        scene.run(wait, |number| number == 0);
+        (0..2).for_each(|number| _ = scene.rig.publish(number));
+        scene.run(10, |number| number == 0);
+        let of_them = scene.rig.notices().into_iter().filter(|notice| match notice {
+            Notice::EventUndeliverable { key, event_type, .. } => {
+                assert!(*key == scene.key && *event_type != TypeId::OTHER);
+                true
+            }
+            _ => false,
+        });
+        announced.push(of_them.count());
+    }
+    assert_eq!((announced.as_slice(), scene.undeliverable()), (&[1, 0, 1][..], 3));
+}
+
+/// The large event kept its outbox too heavy for what was elsewhere to be brought back: alone in memory it waited for ever.
+#[test]
+fn what_is_behind_it_may_be_elsewhere() {
+    let mut rig = Rig::plain();
+    rig.lane.allow_overflow();
+    rig.hierarchy.set_limits(rig.channel, ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(20_000) }).unwrap();
+    let key = rig.consumer(persistent());
+    rig.publish_bytes(&[0; 12_000]);
+    rig.publish_bytes(&[1; 10]);
+    let mut kept = Vec::new();
+    let mut taken = Vec::new();
+    for _ in 0..600 {
+        while let Some(errand) = rig.lane.poll_overflow() {
+            match errand {
+                Overflow::Keep { event, .. } => {
+                    kept.push((event.arrived, event.bytes.clone()));
+                    rig.lane.release(event);
+                }
+                Overflow::Fetch { outbox, .. } => {
+                    for (arrived, bytes) in kept.drain(..) {
+                        let mut draft = rig.lane.begin_event();
+                        draft.bytes.extend_from_slice(&bytes);
+                        draft.arrived = arrived;
+                        rig.lane.classify(&mut draft, b"domain", b"name");
+                        rig.lane.return_event((outbox, 0), (rig.source, None), draft, &NoFields, rig.now);
+                    }
+                    rig.lane.end_return(outbox, 0, rig.now);
+                }
+                _ => {}
+            }
+        }
+        while let Some((_, number, outbox, serial)) = rig.poll() {
+            let outcome = if number == 0 { Outcome::Unreachable } else { Outcome::Delivered };
+            taken.extend((number > 0).then_some(number));
+            rig.lane.handle_outcome(outbox, serial, outcome, rig.now);
+        }
+        rig.advance(Duration::from_millis(100));
+    }
+    assert_eq!(rig.lane.counters().kept_elsewhere, 1);
+    assert_eq!((taken, rig.stats(key).discards.of(DiscardReason::Undeliverable)), (vec![1], 1));
+}

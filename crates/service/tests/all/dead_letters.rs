@@ -1,0 +1,155 @@
+//! Events that a consumer never takes, whatever that looks like, between others that it takes.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use client::notify::{Property, StructuredEvent};
+use giop::cdr::{CharSet, Endian, Version};
+use giop::exception::{Completed, Kind, SystemException};
+use giop::message::{ReplyHead, ReplyStatus, begin_reply, close_connection};
+use giop::value::Value;
+use service::{Counter, Service};
+use testing::NextInTime;
+
+use crate::logged;
+use crate::peers::{Bare, Link, numbered, start, subscribe, supply, wait_until};
+
+/// What a consumer does with an event that it never takes.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    /// It says that it cannot read the message, and closes, as omniORB does with one beyond its `giopMaxMsgSize`.
+    MessageError,
+    /// It closes the connection without a word, or in good order.
+    Close,
+    CloseInOrder,
+    /// It raises an exception that says "not now", each time.
+    Raise,
+    /// It does not answer.
+    Silence,
+}
+
+fn number_of(event: &StructuredEvent) -> i32 {
+    match event.field("number") {
+        Some(Value::Long(number)) => *number,
+        other => panic!("not a number: {other:?}"),
+    }
+}
+
+/// Does as this way says. Says whether the connection is of use yet.
+fn fail(link: &mut Link, request_id: u32, way: Way) -> bool {
+    match way {
+        Way::MessageError => {
+            let mut bytes = b"GIOP\x01\x02\x00\x06".to_vec();
+            bytes.extend_from_slice(&[0; 4]);
+            link.stream.write_all(&bytes).unwrap();
+            false
+        }
+        Way::Close => false,
+        Way::CloseInOrder => {
+            let mut bytes = Vec::new();
+            close_connection(&mut bytes, Version::V1_2);
+            link.stream.write_all(&bytes).unwrap();
+            false
+        }
+        Way::Raise => {
+            let (version, endian, status) = (Version::V1_2, Endian::Big, ReplyStatus::SystemException);
+            let mut bytes = Vec::new();
+            let open = begin_reply(&mut bytes, &ReplyHead { version, endian, request_id, status, contexts: &[] });
+            let exception = SystemException { kind: Kind::Transient, minor: 0, completed: Completed::No };
+            exception.write(&mut open.body(&mut bytes, CharSet::Latin1));
+            open.finish(&mut bytes);
+            link.stream.write_all(&bytes).unwrap();
+            true
+        }
+        Way::Silence => true,
+    }
+}
+
+/// A consumer that takes all events but those that are bad, on a thread of its own.
+struct Picky {
+    taken: Receiver<i32>,
+    tried: Arc<Mutex<Vec<i32>>>,
+}
+
+impl Picky {
+    fn new(service: &Service, way: Way, is_bad: impl Fn(i32) -> bool + Send + 'static) -> Self {
+        let bare = Bare::new();
+        let qos = [Property::new("ReplyTimeout", 10_000_000_u64)];
+        subscribe(service, bare.reference("127.0.0.1"), &qos);
+        let (sender, taken) = channel();
+        let tried = Arc::new(Mutex::new(Vec::new()));
+        let counting = Arc::clone(&tried);
+        std::thread::spawn(move || Self::serve(&bare, way, &is_bad, &sender, &counting));
+        Self { taken, tried }
+    }
+
+    /// Until the test has seen enough.
+    fn serve(bare: &Bare, way: Way, is_bad: &dyn Fn(i32) -> bool, taken: &Sender<i32>, tried: &Mutex<Vec<i32>>) {
+        while let Ok((stream, _)) = bare.listener.accept() {
+            let mut link = Link { stream };
+            link.answer_probe();
+            while let Some((request_id, event)) = link.next_push() {
+                let number = number_of(&event);
+                tried.lock().unwrap().push(number);
+                if is_bad(number) {
+                    if !fail(&mut link, request_id, way) {
+                        break;
+                    }
+                    continue;
+                }
+                link.reply(request_id, ReplyStatus::NoException, None);
+                if taken.send(number).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A 3 MB event between small ones to an omniORB consumer, which answers `MessageError`: nothing behind it arrived, and the consumer was
+/// disconnected after 62 s although it answered probes. The same where it closes, or raises the same exception each time.
+#[test]
+fn an_event_that_a_consumer_never_takes_is_dropped_for_it_whatever_the_failure_looks_like() {
+    logged::begin();
+    let ways = [Way::MessageError, Way::Close, Way::CloseInOrder, Way::Raise, Way::Silence];
+    std::thread::scope(|scope| {
+        for way in ways {
+            scope.spawn(move || {
+                let service = start();
+                let picky = Picky::new(&service, way, |number| number == 2);
+                let supplier = supply(&service);
+                (0..6).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+                let taken: Vec<i32> = (0..5).map(|_| picky.taken.next_in_time()).collect();
+                assert_eq!(taken, [0, 1, 3, 4, 5], "{way:?}");
+                wait_until("the last answer", || service.counters().read(Counter::Delivered) == 5);
+                let counters = service.counters();
+                let dropped = (counters.read(Counter::DroppedUndeliverable), counters.read(Counter::Dropped));
+                assert_eq!(dropped, (1, 1), "{way:?}");
+                assert_eq!(counters.read(Counter::ConsumersGivenUp), 0, "{way:?}");
+                let tries = picky.tried.lock().unwrap().iter().filter(|number| **number == 2).count();
+                assert!(tries >= 5, "{way:?}: {tries} tries");
+            });
+        }
+    });
+    logged::await_line(&["never takes event", "(Test/Numbered)", "its DeliveryAttempts failed"]);
+}
+
+/// What proves that an event is at fault is a later one that is taken. A consumer whose database is down takes none.
+#[test]
+fn a_consumer_that_takes_nothing_for_a_while_loses_nothing() {
+    let service = start();
+    // It is well again when the first comes back after the next was tried instead.
+    let (was_next_tried, is_well) = (AtomicBool::new(false), AtomicBool::new(false));
+    let picky = Picky::new(&service, Way::Raise, move |number| {
+        let was_tried = was_next_tried.fetch_or(number == 1, Ordering::SeqCst);
+        let is_well_now = number == 0 && was_tried;
+        !(is_well.fetch_or(is_well_now, Ordering::SeqCst) || is_well_now)
+    });
+    let supplier = supply(&service);
+    (0..6).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+    let taken: Vec<i32> = (0..6).map(|_| picky.taken.next_in_time()).collect();
+    assert_eq!(taken, [0, 1, 2, 3, 4, 5]);
+    assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
