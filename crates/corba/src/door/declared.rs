@@ -107,11 +107,7 @@ impl Door {
                 Some(before) => _ = others.insert(before),
                 None if is_own => led_elsewhere = before.is_some(),
                 // Another service's, or not even a channel: whoever bound it means that.
-                None if before
-                    .is_some_and(|before| !before.iiop().is_some_and(|profile| self.references.is_here(profile))) =>
-                {
-                    continue;
-                }
+                None if before.is_some_and(|before| !self.is_own_reference(before)) => continue,
                 None => {}
             }
             if let Err(raised) = self.naming.rebind_in_root(&bound.id, &bound.kind, reference.clone()) {
@@ -145,7 +141,8 @@ fn tell_of_others(channel: ChannelId, name: &str, others: &BTreeSet<ChannelId>) 
     log::warn!(
         target: "campanile::corba",
         "the name {name} is channel {}'s alone, which is declared under it; it led to channel {} as well, where all stays as it is but \
-         the name: start its clients anew, so that they find channel {}, and then destroy it (`campanile channel destroy {}`)",
+         the name: start clients that found it by that anew, so that they find channel {}, and when nothing uses it any more destroy it \
+         (`campanile channel destroy {}`)",
         channel.0, numbers.join(" and channel "), channel.0, first.0
     );
 }

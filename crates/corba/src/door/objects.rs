@@ -54,6 +54,11 @@ impl Door {
         }
     }
 
+    /// Whether a reference leads to this service, though what it led to may be gone.
+    pub(super) fn is_own_reference(&self, reference: &Ior) -> bool {
+        reference.iiop().is_some_and(|profile| self.references.is_here(profile))
+    }
+
     /// The object of this service to which a reference leads; nothing if it leads elsewhere, or nowhere.
     pub(super) fn own_target(&self, reference: &Ior) -> Option<Target> {
         let profile = reference.iiop().filter(|profile| self.references.is_here(profile))?;
@@ -137,10 +142,7 @@ impl Door {
     /// The channel that a name in the naming service's root stands for though it is not what is bound to it: where nothing is, the one
     /// that has the name of a channel of events; where an object of this service is that is gone, the one that has the name by now.
     pub(crate) fn channel_behind(&self, name: &NameComponent, bound: Option<&Ior>) -> Option<Ior> {
-        let is_gone = |bound: &Ior| {
-            let profile = bound.iiop().filter(|profile| self.references.is_here(profile));
-            profile.is_some_and(|profile| self.target(&profile.key).is_none())
-        };
+        let is_gone = |bound: &Ior| self.is_own_reference(bound) && self.own_target(bound).is_none();
         if !bound.map_or(name.kind == CHANNELS_KIND, is_gone) {
             return None;
         }

@@ -52,7 +52,7 @@ fn a_start_with_two_channels_of_a_declared_name_says_once_which_has_it_and_what_
             assert_eq!(found(&service, way), first);
         }
         assert_eq!(admin(&channel(&service, 2)), second, "it stays");
-        let lines = logged::lines(&[name]);
+        let lines = logged::lines(&[name, "alone"]);
         assert_eq!(lines.len(), starts, "{lines:?}");
         let line = lines.last().unwrap();
         for part in ["is channel 1's alone", "it led to channel 2 as well", "`campanile channel destroy 2`"] {
@@ -62,7 +62,7 @@ fn a_start_with_two_channels_of_a_declared_name_says_once_which_has_it_and_what_
     channel(&service, 2).destroy().unwrap();
     let service = folder.start(&config, Some(service));
     assert_eq!(found(&service, &of_events(name)), first);
-    assert_eq!(logged::lines(&[name]).len(), 2, "nothing is to be said any more");
+    assert_eq!(logged::lines(&[name, "alone"]).len(), 2, "nothing is to be said any more");
 }
 
 #[test]
