@@ -314,6 +314,7 @@ campanile_status campanile_settings_of_context(const char *name, campanile_setti
 // | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
 // | `event_domain` | the domain of events whose type names none | empty |
 // | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
+// | `wait_for_restart_ms` | how long `publish` waits for a service that cannot be reached any more; `0`: not at all | `30000` |
 // | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
 // | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
 // | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
@@ -350,7 +351,8 @@ void campanile_text_free(char *text);
 campanile_status campanile_supplier_new(const char *channel, const campanile_settings *settings, campanile_supplier **supplier);
 
 // Publishes an event and waits until the service has taken it. It finds back by itself when the service was restarted; while there is
-// none it answers `CAMPANILE_STATUS_UNREACHABLE`, and `campanile_last_was_not_carried_out` tells whether the event may be published again.
+// none it waits for one, for `wait_for_restart_ms` (30 s), and then answers `CAMPANILE_STATUS_UNREACHABLE`. An event that may have been
+// taken is not tried again: `campanile_last_was_not_carried_out` tells whether it may be published again.
 campanile_status campanile_supplier_publish(const campanile_supplier *supplier,
                                             const campanile_type *type,
                                             const uint8_t *cdr,
@@ -358,6 +360,13 @@ campanile_status campanile_supplier_publish(const campanile_supplier *supplier,
 
 // How often it has had to find its way back to a service that was restarted. 0 for a null pointer.
 uint64_t campanile_supplier_reconnections(const campanile_supplier *supplier);
+
+// How many threads wait in `campanile_supplier_publish` until the service is there again. 0 for a null pointer.
+uint32_t campanile_supplier_waiting(const campanile_supplier *supplier);
+
+// Ends these waits: each such call answers `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a restart any more. For those
+// who are about to free a supplier that other threads publish with. A null pointer is none.
+void campanile_supplier_stop_waiting(const campanile_supplier *supplier);
 
 // Takes leave of the service, when the supplier's publishers have, too, and frees it. A null pointer is none.
 void campanile_supplier_free(campanile_supplier *supplier);

@@ -51,6 +51,7 @@ pub unsafe extern "C" fn campanile_settings_of_context(
 /// | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
 /// | `event_domain` | the domain of events whose type names none | empty |
 /// | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
+/// | `wait_for_restart_ms` | how long `publish` waits for a service that cannot be reached any more; `0`: not at all | `30000` |
 /// | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
 /// | `tls.ca`, `tls.certificate`, `tls.key` | PEM files: whom to trust, so that TLS is spoken; what to show, and its key | none |
 /// | `dds.…` | as in `contexts.toml`, the value as TOML or as plain text: `dds.domains.ALMA` is `7` | |
@@ -84,14 +85,8 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
         "naming" => settings.naming = Some(text()).filter(|naming| !naming.is_empty()),
         "naming_domain" => settings.naming_domain = text(),
         "event_domain" => settings.event_domain = text(),
-        "wait_for_service_ms" => {
-            let number = value.parse().map_err(|_| SettingsError::Value {
-                setting: "wait_for_service_ms",
-                value: text(),
-                wanted: "a number of milliseconds",
-            })?;
-            settings.wait_for_service = Duration::from_millis(number);
-        }
+        "wait_for_service_ms" => settings.wait_for_service = milliseconds("wait_for_service_ms", value)?,
+        "wait_for_restart_ms" => settings.wait_for_restart = milliseconds("wait_for_restart_ms", value)?,
         "shared_thread" => {
             settings.shared_thread = value.parse().map_err(|_| SettingsError::Value {
                 setting: "shared_thread",
@@ -108,6 +103,11 @@ fn set(settings: &mut Settings, key: &str, value: &str) -> Result<(), Failure> {
         },
     }
     Ok(())
+}
+
+fn milliseconds(setting: &'static str, value: &str) -> Result<Duration, SettingsError> {
+    let wrong = |_| SettingsError::Value { setting, value: value.to_owned(), wanted: "a number of milliseconds" };
+    value.parse().map(Duration::from_millis).map_err(wrong)
 }
 
 /// An empty text is none.
@@ -169,6 +169,7 @@ mod tests {
             ("event_form", "alma"),
             ("naming", "names:2"),
             ("wait_for_service_ms", "1500"),
+            ("wait_for_restart_ms", "0"),
             ("shared_thread", "true"),
             ("dds.domains.ALMA", "7"),
             ("dds.domain_default", "3"),
@@ -180,6 +181,7 @@ mod tests {
         assert_eq!((settings.server.as_str(), settings.naming.as_deref()), ("lab:1", Some("names:2")));
         assert_eq!((settings.transport, settings.event_form), (Transport::Dds, EventForm::Alma));
         assert_eq!((settings.wait_for_service, settings.shared_thread), (Duration::from_millis(1500), true));
+        assert_eq!(settings.wait_for_restart, Duration::ZERO);
         assert_eq!((settings.dds.domain("ALMA"), settings.dds.domain("other")), (7, 3));
         assert_eq!((settings.dds.partition("a.b"), settings.dds.partition("7")), ("", "7"));
     }
@@ -191,6 +193,7 @@ mod tests {
             ("sever", "x"),
             ("transport", "pigeon"),
             ("wait_for_service_ms", "soon"),
+            ("wait_for_restart_ms", "-1"),
             ("shared_thread", "1"),
             ("dds.domains.ALMA", "233"),
             ("dds.domains.ALMA", "many"),

@@ -34,7 +34,8 @@ pub unsafe extern "C" fn campanile_supplier_new(
 }
 
 /// Publishes an event and waits until the service has taken it. It finds back by itself when the service was restarted; while there is
-/// none it answers `CAMPANILE_STATUS_UNREACHABLE`, and `campanile_last_was_not_carried_out` tells whether the event may be published again.
+/// none it waits for one, for `wait_for_restart_ms` (30 s), and then answers `CAMPANILE_STATUS_UNREACHABLE`. An event that may have been
+/// taken is not tried again: `campanile_last_was_not_carried_out` tells whether it may be published again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_publish(
     supplier: *const Supplier,
@@ -55,6 +56,23 @@ pub unsafe extern "C" fn campanile_supplier_publish(
 pub unsafe extern "C" fn campanile_supplier_reconnections(supplier: *const Supplier) -> u64 {
     // SAFETY: the header asks for it.
     unsafe { supplier.as_ref() }.map_or(0, |supplier| supplier.0.reconnections())
+}
+
+/// How many threads wait in `campanile_supplier_publish` until the service is there again. 0 for a null pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_supplier_waiting(supplier: *const Supplier) -> u32 {
+    // SAFETY: the header asks for it.
+    unsafe { supplier.as_ref() }.map_or(0, |supplier| supplier.0.waiting())
+}
+
+/// Ends these waits: each such call answers `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a restart any more. For those
+/// who are about to free a supplier that other threads publish with. A null pointer is none.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn campanile_supplier_stop_waiting(supplier: *const Supplier) {
+    // SAFETY: the header asks for it.
+    if let Some(supplier) = unsafe { supplier.as_ref() } {
+        supplier.0.stop_waiting();
+    }
 }
 
 /// Takes leave of the service, when the supplier's publishers have, too, and frees it. A null pointer is none.

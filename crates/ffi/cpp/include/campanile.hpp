@@ -213,7 +213,8 @@ private:
     detail::Handle<campanile_publisher> handle_;
 };
 
-/// Publishes structs into a channel, of one type or several. It finds back by itself when the service was restarted.
+/// Publishes structs into a channel, of one type or several. It finds back by itself when the service was restarted, for which `publish`
+/// waits for `wait_for_restart_ms` (30 s).
 class Supplier {
 public:
     /// Connects to a channel, which is made if there is none.
@@ -236,6 +237,13 @@ public:
 
     /// How often it has had to find its way back to a service that was restarted.
     std::uint64_t reconnections() const noexcept { return campanile_supplier_reconnections(handle_.get()); }
+
+    /// How many threads wait in `publish` until the service is there again.
+    std::uint32_t waiting() const noexcept { return campanile_supplier_waiting(handle_.get()); }
+
+    /// Ends these waits: each such `publish` throws what it waits about, and later ones do not wait for a restart any more. For those who
+    /// are about to destroy a supplier that other threads publish with.
+    void stop_waiting() const noexcept { campanile_supplier_stop_waiting(handle_.get()); }
 
 private:
     Supplier(const std::string& channel, const campanile_settings* settings) {

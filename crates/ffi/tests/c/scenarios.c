@@ -19,7 +19,7 @@ struct wind {
 };
 
 static campanile_type *wind_type;
-static campanile_supplier *supplier;
+static campanile_supplier *supplier, *hasty;
 
 static void ask(const char *what) {
     char line[64];
@@ -28,9 +28,18 @@ static void ask(const char *what) {
     MUST(fgets(line, sizeof line, stdin) != NULL);
 }
 
-static campanile_status publish(double speed) {
+static campanile_status publish_by(campanile_supplier *by, double speed) {
     const struct wind wind = {speed, 270};
-    return campanile_supplier_publish(supplier, wind_type, (const uint8_t *)&wind, sizeof wind);
+    return campanile_supplier_publish(by, wind_type, (const uint8_t *)&wind, sizeof wind);
+}
+
+static campanile_status publish(double speed) {
+    return publish_by(supplier, speed);
+}
+
+static void *publish_meanwhile(void *outcome) {
+    *(campanile_status *)outcome = publish(2);
+    return NULL;
 }
 
 static struct wind wind_of(const campanile_event *event) {
@@ -176,21 +185,51 @@ static void scenario_filter(void) {
 static void scenario_restart(void) {
     struct inbox events = INBOX, troubles = INBOX;
     campanile_consumer *consumer = consumer_of(&events, &troubles);
+    campanile_settings *settings;
+    campanile_status outcome = CAMPANILE_STATUS_OTHER;
+    pthread_t waits;
+    double speed;
+    OK(campanile_settings_load(&settings));
+    OK(campanile_settings_set(settings, "wait_for_restart_ms", "0"));
+    OK(campanile_supplier_new("Weather", settings, &hasty));
+    campanile_settings_free(settings);
     OK(publish(1));
     MUST(next(&events) == 1);
+    OK(publish_by(hasty, 1));
+    MUST(next(&events) == 1);
     ask("stop");
-    MUST(publish(2) == CAMPANILE_STATUS_UNREACHABLE);
+    MUST(publish_by(hasty, 4) == CAMPANILE_STATUS_UNREACHABLE);
+    MUST(campanile_last_was_not_carried_out());
+    MUST(pthread_create(&waits, NULL, publish_meanwhile, &outcome) == 0);
+    while (campanile_supplier_waiting(supplier) == 0) {
+        sched_yield();
+    }
     ask("start");
+    MUST(pthread_join(waits, NULL) == 0);
+    OK(outcome);
     while (campanile_consumer_check(consumer) != CAMPANILE_STATUS_OK) {
         sched_yield();
     }
     while (next(&troubles) != CAMPANILE_TROUBLE_CODE_GAP) {
     }
-    while (publish(3) != CAMPANILE_STATUS_OK) {
+    OK(publish(3));
+    OK(publish_by(hasty, 5));
+    /* What was published meanwhile has come, too, if the consumer was there before the supplier. */
+    do {
+        speed = next(&events);
+    } while (speed == 2);
+    MUST(speed == 3);
+    MUST(next(&events) == 5);
+    MUST(campanile_supplier_reconnections(supplier) > 0);
+    ask("stop");
+    MUST(pthread_create(&waits, NULL, publish_meanwhile, &outcome) == 0);
+    while (campanile_supplier_waiting(supplier) == 0) {
         sched_yield();
     }
-    MUST(next(&events) == 3);
-    MUST(campanile_supplier_reconnections(supplier) > 0);
+    campanile_supplier_stop_waiting(supplier);
+    MUST(pthread_join(waits, NULL) == 0);
+    MUST(outcome == CAMPANILE_STATUS_UNREACHABLE);
+    campanile_supplier_free(hasty);
     campanile_consumer_free(consumer);
 }
 

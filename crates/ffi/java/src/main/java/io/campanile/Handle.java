@@ -10,13 +10,20 @@ final class Handle {
 
     private final Pointer pointer;
     private final Consumer<Pointer> free;
+    private final Consumer<Pointer> end;
     private int users;
     private boolean isClosed;
 
     Handle(Pointer pointer, Consumer<Pointer> free) {
+        this(pointer, free, it -> {});
+    }
+
+    /** Of one whose users may wait: {@code end} ends that when it is closed meanwhile, and does not wait itself. */
+    Handle(Pointer pointer, Consumer<Pointer> free, Consumer<Pointer> end) {
         this.pointer = pointer;
         address = Pointer.nativeValue(pointer);
         this.free = free;
+        this.end = end;
     }
 
     /** To be used until {@link #leave}. */
@@ -51,6 +58,7 @@ final class Handle {
             }
             isClosed = true;
             if (users > 0) {
+                end.accept(pointer);
                 return;
             }
         }

@@ -64,6 +64,10 @@ final class Library {
 
     static native long campanile_supplier_reconnections(Pointer supplier);
 
+    static native int campanile_supplier_waiting(Pointer supplier);
+
+    static native void campanile_supplier_stop_waiting(Pointer supplier);
+
     static native void campanile_supplier_free(Pointer supplier);
 
     static native int campanile_publisher_new(Pointer supplier, int[] options, PointerByReference publisher);

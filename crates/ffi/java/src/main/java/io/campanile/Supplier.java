@@ -5,7 +5,8 @@ import com.sun.jna.ptr.PointerByReference;
 
 /**
  * Publishes records into a channel, of one type or several. Any number of threads may use one at once. It finds back by itself when the
- * service was restarted; while there is none, it throws what {@link CampanileException#wasNotCarriedOut} says more of.
+ * service was restarted; while there is none, it waits for one, for {@code wait_for_restart_ms} (30 s), and then throws what
+ * {@link CampanileException#wasNotCarriedOut} says more of.
  */
 public final class Supplier implements AutoCloseable {
     private static final ThreadLocal<Writer> WRITER = ThreadLocal.withInitial(Writer::new);
@@ -13,7 +14,7 @@ public final class Supplier implements AutoCloseable {
     private final Handle handle;
 
     private Supplier(Pointer pointer) {
-        handle = new Handle(pointer, Library::campanile_supplier_free);
+        handle = new Handle(pointer, Library::campanile_supplier_free, Library::campanile_supplier_stop_waiting);
     }
 
     /**
@@ -105,7 +106,21 @@ public final class Supplier implements AutoCloseable {
         }
     }
 
-    /** Takes leave of the service. */
+    /**
+     * How many threads wait in {@link #publish} until the service is there again.
+     *
+     * @return how many
+     */
+    public int waiting() {
+        Pointer pointer = handle.enter();
+        try {
+            return Library.campanile_supplier_waiting(pointer);
+        } finally {
+            handle.leave();
+        }
+    }
+
+    /** Takes leave of the service. Threads that wait for it in {@link #publish} wait no longer, and are told what they wait about. */
     @Override
     public void close() {
         handle.close();

@@ -26,6 +26,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.FutureTask;
 import java.util.concurrent.LinkedBlockingQueue;
 import javax.tools.ToolProvider;
 
@@ -222,19 +223,46 @@ final class Scenarios {
         BlockingQueue<Double> events = new LinkedBlockingQueue<>();
         BlockingQueue<Trouble> troubles = new LinkedBlockingQueue<>();
         try (var consumer = Consumer.of("Weather").on(Wind.class, wind -> events.add(wind.speed())).onTrouble(troubles::add).ready();
-                var supplier = Supplier.of("Weather")) {
-            supplier.publish(new Wind(1, 2));
-            same(events.take(), 1.0);
+                var supplier = Supplier.of("Weather");
+                var hasty = Supplier.of("Weather", Settings.load().set("wait_for_restart_ms", "0"))) {
+            for (var by : List.of(supplier, hasty)) {
+                by.publish(new Wind(1, 2));
+                same(events.take(), 1.0);
+            }
             ask("stop");
-            must(refused(Code.UNREACHABLE, () -> supplier.publish(new Wind(2, 2))).length() > 0);
+            must(refused(Code.UNREACHABLE, () -> hasty.publish(new Wind(4, 2))).length() > 0);
+            var meanwhile = new FutureTask<>(() -> supplier.publish(new Wind(2, 2)), true);
+            new Thread(meanwhile).start();
+            untilWaiting(supplier);
             ask("start");
+            must(meanwhile.get());
             untilDone(consumer::check);
             while (troubles.take().kind() != Trouble.Kind.GAP) {
                 Thread.onSpinWait();
             }
-            untilDone(() -> supplier.publish(new Wind(3, 2)));
-            same(events.take(), 3.0);
+            for (var by : List.of(supplier, hasty)) {
+                by.publish(new Wind(3, 2));
+                // What was published meanwhile has come, too, if the consumer was there before the supplier.
+                double speed = 2;
+                while (speed == 2) {
+                    speed = events.take();
+                }
+                same(speed, 3.0);
+            }
             must(supplier.reconnections() > 0);
+            var leaving = Supplier.of("Weather");
+            ask("stop");
+            var closed = new FutureTask<>(() -> refused(Code.UNREACHABLE, () -> leaving.publish(new Wind(5, 2))));
+            new Thread(closed).start();
+            untilWaiting(leaving);
+            leaving.close();
+            must(closed.get().length() > 0);
+        }
+    }
+
+    private static void untilWaiting(Supplier supplier) {
+        while (supplier.waiting() == 0) {
+            Thread.onSpinWait();
         }
     }
 
