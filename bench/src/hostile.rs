@@ -6,20 +6,21 @@
 //! in each round. An onlooker asks administration of the service that is attacked something 50 times a second, and reads the memory
 //! that it has.
 //!
-//! With `--together` all attacks are made at once on the one service; a minute after their end it must be at rest.
+//! With `--together` all attacks are made at once on the one service; a minute after their end it must be at rest. Meanwhile a second service,
+//! which nobody attacks, is asked as often, and what counts is how much longer answers take than there.
 
 mod attacks;
+mod contention;
 mod foe;
 mod onlooker;
 mod scrapes;
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::thread;
 
 use serde::Serialize;
 
-use crate::campanile::Campanile;
+use crate::campanile::{Campanile, Ports};
 use crate::latency::{Recorder, ratio};
 use crate::output::write_json;
 use crate::performance::pool::{Counts, Kept, interval_95};
@@ -76,6 +77,10 @@ pub(crate) struct Row {
     pub(crate) flood_rate: Option<f64>,
     /// How long administration took to answer somebody else meanwhile.
     pub(crate) administration: Option<Percentiles>,
+    /// How long that of a service beside it took that nobody attacked; `null` unless the attacks were made together.
+    pub(crate) administration_beside: Option<Percentiles>,
+    /// The one median through the other, and the one p99 through the other.
+    pub(crate) administration_ratios: Option<(f64, f64)>,
     /// The most memory that the service had resident, in octets.
     pub(crate) resident_bytes_max: u64,
     /// The most threads that it had.
@@ -96,6 +101,8 @@ const OF_SATURATION: f64 = 0.8;
 const SATURATED_FOR: u64 = 2 * clock::SECOND;
 /// Administration's answers, in microseconds, while all attacks are made together: each, and half of them.
 const ANSWER_MAX_US: f64 = 1e6;
+/// At most this many times those of a service that nobody attacks, median and p99.
+const ANSWER_RATIO_MAX: f64 = 2.0;
 const ANSWER_MEDIAN_MAX_US: f64 = 2e4;
 /// Processor time, in percent of a core, of a service that is at rest.
 const AT_REST_PERCENT: f64 = 0.5;
@@ -176,6 +183,8 @@ struct Turns {
     /// Sequences a second that a flood is held to.
     pace: Option<f64>,
     seen: Seen,
+    /// Of the service that nobody attacked.
+    beside: Seen,
     tries: u64,
     refusals: u64,
 }
@@ -200,24 +209,31 @@ impl Latencies {
 /// A service that is attacked.
 struct Victim {
     service: Campanile,
-    /// Where it serves HTTP, if it does, and who is told of there.
-    scraped: Option<(SocketAddr, Consumers)>,
+    ports: Ports,
+    /// Who is told of over HTTP.
+    _scraped: Option<Consumers>,
 }
 
 impl Victim {
     fn target(&self) -> Target {
-        Target { service: self.service.address(), http: self.scraped.as_ref().map(|(http, _)| *http) }
+        let Ports { json, tempo, http } = self.ports;
+        Target { service: self.service.address(), http, json, tempo }
     }
 }
 
 impl Plan<'_> {
     fn start(&self) -> Result<Victim, BenchError> {
-        let service = Campanile::start_configured(self.options.config.as_deref())?;
-        Ok(Victim { service, scraped: None })
+        let HostileOptions { service, config, .. } = self.options;
+        let (service, ports) = Campanile::start_with_ports(service.as_deref(), config.as_deref())?;
+        Ok(Victim { service, ports, _scraped: None })
     }
 
     fn start_for(&self, attack: &Attack, name: &str) -> Result<Victim, BenchError> {
-        if attack.name == attacks::SCRAPES { scrapes::start(name) } else { self.start() }
+        if attack.name == attacks::SCRAPES {
+            scrapes::start(self.options.service.as_deref(), name)
+        } else {
+            self.start()
+        }
     }
 
     /// One attack on either service in turns.
@@ -236,11 +252,11 @@ impl Plan<'_> {
                 out.progress(&format!("hostile: {}, round {round} of {}", attack.name, self.rounds))?;
                 view.take_latencies(None);
                 // It is looked at as well: the onlooker, too, takes processor time, whichever service it asks.
-                self.attack(std::slice::from_ref(attack), &other, &mut Turns { pace, ..Turns::new() })?;
+                self.attack(std::slice::from_ref(attack), (&other, None), &mut Turns { pace, ..Turns::new() })?;
                 turns.elsewhere.take(view);
                 settle(&[&service.service, &other.service])?;
                 view.take_latencies(None);
-                self.attack(std::slice::from_ref(attack), &service, &mut turns)?;
+                self.attack(std::slice::from_ref(attack), (&service, None), &mut turns)?;
                 turns.here.take(view);
                 settle(&[&service.service, &other.service])?;
             }
@@ -251,12 +267,12 @@ impl Plan<'_> {
 
     /// All of them at once. Also, how much processor time the service takes a minute later.
     fn together(&self, chosen: &[Attack], out: &mut Output<'_>) -> Result<(Row, f64), BenchError> {
-        let service = self.start()?;
+        let (service, beside) = (self.start()?, self.start()?);
         let mut turns = Turns::new();
         out.progress("hostile: all attacks at once")?;
         let run = self.carry(&service.service, |view| {
             view.take_latencies(None);
-            self.attack(chosen, &service, &mut turns)?;
+            self.attack(chosen, (&service, Some(&beside)), &mut turns)?;
             turns.here.take(view);
             Ok(())
         })?;
@@ -283,14 +299,25 @@ impl Plan<'_> {
         run
     }
 
-    fn attack(&self, chosen: &[Attack], service: &Victim, turns: &mut Turns) -> Result<(), BenchError> {
+    /// Attacks a service; the other one is only asked.
+    fn attack(
+        &self,
+        chosen: &[Attack],
+        (service, beside): (&Victim, Option<&Victim>),
+        turns: &mut Turns,
+    ) -> Result<(), BenchError> {
         let until = clock::now() + self.turn_ns;
-        let (scenes, seen) = thread::scope(|scope| {
-            let looking = scope.spawn(|| onlooker::look(&service.service, until));
+        let (scenes, seen, of_other) = thread::scope(|scope| {
+            let look = |at| move || onlooker::look(at, until);
+            let looking = scope.spawn(look(&service.service));
+            let beside = beside.map(|beside| scope.spawn(look(&beside.service)));
             let scenes = assault(chosen, service.target(), self.turn_ns, turns.pace);
-            (scenes, looking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            (scenes, joined(looking), beside.map(joined))
         });
         turns.seen.add(&seen?);
+        if let Some(seen) = of_other {
+            turns.beside.add(&seen?);
+        }
         for scene in scenes? {
             turns.tries += scene.tries;
             turns.refusals += scene.refusals;
@@ -321,11 +348,12 @@ fn assault(chosen: &[Attack], target: Target, turn_ns: u64, pace: Option<f64>) -
                 })
             })
             .collect();
-        let join = |attacker: thread::ScopedJoinHandle<'_, _>| {
-            attacker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        attackers.into_iter().map(join).collect()
+        attackers.into_iter().map(joined).collect()
     })
+}
+
+fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 /// Whether the clients may have a real-time priority.
@@ -364,11 +392,15 @@ fn cpu_percent(service: &Campanile, nanoseconds: u64) -> Result<f64, BenchError>
 impl Turns {
     fn new() -> Self {
         let (elsewhere, here) = (Latencies::default(), Latencies::default());
-        Self { elsewhere, here, pace: None, seen: Seen::default(), tries: 0, refusals: 0 }
+        let (seen, beside) = (Seen::default(), Seen::default());
+        Self { elsewhere, here, pace: None, seen, beside, tries: 0, refusals: 0 }
     }
 
     fn row(&self, attack: &'static str, story: &'static str, run: &RunReport) -> Row {
         let (elsewhere, here) = (self.elsewhere.all.percentiles(), self.here.all.percentiles());
+        let (administration, administration_beside) =
+            (self.seen.answers.percentiles(), self.beside.answers.percentiles());
+        let ratios = |(here, beside): (Percentiles, Percentiles)| (here.median / beside.median, here.p99 / beside.p99);
         let both = [&self.here, &self.elsewhere].map(|latencies| (latencies.turns.as_slice(), Kept::All));
         Row {
             attack,
@@ -380,7 +412,9 @@ impl Turns {
             p99_ratio: elsewhere.zip(here).map(|(elsewhere, here)| here.p99 / elsewhere.p99),
             p99_ratio_95: interval_95(both, 0.99),
             flood_rate: self.pace.map(|pace| pace * f64::from(attacks::FLOOD_BATCH)),
-            administration: self.seen.answers.percentiles(),
+            administration,
+            administration_beside,
+            administration_ratios: administration.zip(administration_beside).map(ratios),
             resident_bytes_max: self.seen.resident_bytes_max,
             threads_max: self.seen.threads_max,
             losses: run.traffics.first().map(|traffic| traffic.losses).unwrap_or_default(),
@@ -443,6 +477,19 @@ fn write_table(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> 
 The flood was held to {rate:.0} events/s, 0.8 of what the service took."
         )?;
     }
+    for row in &report.attacks {
+        let (Some(here), Some(beside)) = (row.administration, row.administration_beside) else { continue };
+        let Some((median, p99)) = row.administration_ratios else { continue };
+        writeln!(
+            out,
+            "\nAdministration's answers: median {:.1} ms and p99 {:.1} ms, {median:.1} and {p99:.1} times those of a service that \
+             nobody attacks\n({:.1} and {:.1} ms).",
+            here.median / 1e3,
+            here.p99 / 1e3,
+            beside.median / 1e3,
+            beside.p99 / 1e3,
+        )?;
+    }
     if let Some(percent) = report.cpu_percent_at_rest {
         writeln!(out, "\nAfter its rest, the service takes {percent:.2} % of a core.")?;
     }
@@ -475,6 +522,13 @@ fn verdict(report: &Report) -> Result<(), BenchError> {
             let (median, max) = (answers.median / 1e3, answers.max / 1e3);
             found.push(format!(
                 "{name}: administration answered within {max:.0} ms, half of the time within {median:.1} ms"
+            ));
+        }
+    }
+    for (median, p99) in report.attacks.iter().filter_map(|row| row.administration_ratios) {
+        if median > ANSWER_RATIO_MAX || p99 > ANSWER_RATIO_MAX {
+            found.push(format!(
+                "administration's answers: a median of {median:.1} times and a p99 of {p99:.1} times those of a service that nobody attacks"
             ));
         }
     }

@@ -679,7 +679,7 @@ pub(crate) struct HostileOptions {
     /// Seconds of an attack in a turn [default: 2, with --quick 1]; with --together of all attacks [default: 600, with --quick 10]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
-    /// All attacks at once, without another service beside
+    /// All attacks at once; administration of a second service, which nobody attacks, is asked as well
     #[arg(long, conflicts_with = "rounds")]
     pub(crate) together: bool,
     /// Seconds after the attacks at which the service must be at rest, with --together [default: 60, with --quick 2]
@@ -691,6 +691,9 @@ pub(crate) struct HostileOptions {
     /// Configuration of the services that are attacked (see `campanile serve --config`)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
+    /// The program that serves, if not the `campanile` beside this one: of another version, to compare with
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) service: Option<PathBuf>,
     /// How to report
     #[command(flatten)]
     pub(crate) report: ReportOptions,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use client::notify::{
     ClientType, ConsumerAdmin, EventChannel, EventChannelFactory, EventType, Property, ProxyPullSupplier,
@@ -62,6 +62,17 @@ impl Deref for Campanile {
     }
 }
 
+/// Where a service has its other protocols, if it has them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ports {
+    /// Lines of JSON.
+    pub json: Option<SocketAddr>,
+    /// Tempo.
+    pub tempo: Option<SocketAddr>,
+    /// HTTP.
+    pub http: Option<SocketAddr>,
+}
+
 /// A running service, whoever has started it.
 pub struct Service {
     address: SocketAddr,
@@ -102,11 +113,31 @@ impl Campanile {
         Self::start_with(&arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0"]))
     }
 
-    /// Starts a service on a free port of loopback, configured by this file if there is one.
-    pub fn start_configured(config: Option<&std::path::Path>) -> Result<Self, BenchError> {
-        let mut serve = arguments(["serve", "--listen", "127.0.0.1:0"]);
-        serve.extend(config.iter().flat_map(|path| ["--config".into(), path.into()]));
-        Self::start_with(&serve)
+    /// Starts a service on a free port of loopback, configured by this file if there is one. It is another program than the one beside this
+    /// if that is named: of another version, to compare with.
+    pub fn start_configured(program: Option<&Path>, config: Option<&Path>) -> Result<Self, BenchError> {
+        Ok(Self::start_open(program, &configured(config))?.0)
+    }
+
+    /// The same with a free port for each protocol.
+    pub fn start_with_ports(program: Option<&Path>, config: Option<&Path>) -> Result<(Self, Ports), BenchError> {
+        let any = "127.0.0.1:0";
+        let mut serve = configured(config);
+        serve.extend(arguments(["--json-listen", any, "--tempo-listen", any, "--http", any]));
+        Self::start_open(program, &serve)
+    }
+
+    fn start_open(other: Option<&Path>, serve: &[std::ffi::OsString]) -> Result<(Self, Ports), BenchError> {
+        let ready = |line: &str| {
+            let of = |protocol: &str| line.split_once(protocol)?.1.split([';', ' ', ',']).next()?.parse().ok();
+            let (json, tempo, http) = (of("; lines of JSON at "), of("; Tempo at "), of("; HTTP at http://"));
+            Some((ready_address(line)?, Ports { json, tempo, http }))
+        };
+        let program = other.map_or_else(program, |other| Ok(other.to_path_buf()))?;
+        let confined = (None, None);
+        let (process, (address, ports)) =
+            Process::start_confined("campanile serve", Some(program.as_os_str()), confined, serve, ready)?;
+        Ok((Self { process, service: Service::at(address, Ipv4Addr::LOCALHOST.into()) }, ports))
     }
 
     /// Starts a service at an address, or as `campanile serve` without arguments does: found by everybody without
@@ -130,11 +161,7 @@ impl Campanile {
 
     /// Starts a service on a free port of loopback that is a Tempo broker at this address, all of it on this core if there is one, configured by
     /// this file if there is one.
-    pub fn start_with_tempo(
-        core: Option<usize>,
-        tempo: &str,
-        config: Option<&std::path::Path>,
-    ) -> Result<Self, BenchError> {
+    pub fn start_with_tempo(core: Option<usize>, tempo: &str, config: Option<&Path>) -> Result<Self, BenchError> {
         let mut serve = arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0", "--tempo-listen", tempo]);
         serve.extend(config.iter().flat_map(|path| ["--config".into(), path.into()]));
         Self::start_confined(core, None, &serve)
@@ -278,6 +305,13 @@ impl Service {
     fn corbaloc(&self, key: &str) -> String {
         format!("corbaloc::1.2@{}/{key}", self.address)
     }
+}
+
+/// The arguments of a service on a free port of loopback.
+fn configured(config: Option<&Path>) -> Vec<std::ffi::OsString> {
+    let mut serve = arguments(["serve", "--listen", "127.0.0.1:0"]);
+    serve.extend(config.iter().flat_map(|path| ["--config".into(), path.into()]));
+    serve
 }
 
 /// The program that serves: `campanile` in the folder of the program that runs, which may be itself.

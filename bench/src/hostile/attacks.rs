@@ -1,15 +1,16 @@
 //! What a client may try. Each attack is one wave: it does its harm, notices what is refused, and leaves as it came.
 
 use std::io::{Error, ErrorKind, Result, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread;
 
 use giop::cdr::{CharSet, Endian, Version, Writer};
-use giop::message::{LocateRequest, ReplyHead, ReplyStatus, Request, begin_reply, cancel_request, locate_request};
+use giop::message::{LocateRequest, ReplyHead, ReplyStatus, Request, begin_reply, cancel_request};
 
 use load::callers::Callers;
 
-use super::foe::{Foe, Object, listen, read_message, reference};
+use super::contention;
+use super::foe::{Foe, Object, address_of, listen, read_message, reference};
 use crate::clock;
 use crate::latency::ratio;
 use crate::wire::{self, PushMessage, Shape};
@@ -29,13 +30,17 @@ pub(super) struct Attack {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Target {
     pub(super) service: SocketAddr,
-    /// Where it serves HTTP, if it does.
+    /// Where it serves HTTP, lines of JSON and Tempo, if it does.
     pub(super) http: Option<SocketAddr>,
+    pub(super) json: Option<SocketAddr>,
+    pub(super) tempo: Option<SocketAddr>,
 }
 
 /// Where an attack takes place, and what came of it so far.
 pub(super) struct Scene {
     pub(super) target: Target,
+    /// The attack's own address.
+    pub(super) from: IpAddr,
     until: u64,
     /// Sequences a second that [`FLOOD`] is to publish; as many as are taken, if none are said.
     pace: Option<f64>,
@@ -76,8 +81,25 @@ pub(super) const ALL: &[Attack] = &[
     Attack { name: "suppliers", story: "a pull supplier that answers with a hundred thousand events", wave: suppliers },
     Attack { name: "mistakes", story: "calls that are logged", wave: mistakes },
     Attack { name: "garbage", story: "bytes that are no message", wave: garbage },
-    Attack { name: "guesses", story: "keys of objects that may exist, tried by the dozen", wave: guesses },
     Attack { name: "deaths", story: "suppliers and consumers that die in the midst of an event", wave: deaths },
+    Attack { name: "holder", story: "consumers on others' channels, an event in 4 s", wave: contention::holder },
+    Attack {
+        name: "places",
+        story: "eight addresses that take all places of CORBA and HTTP",
+        wave: contention::places,
+    },
+    Attack { name: "keys", story: "keys that are guessed, located and called", wave: contention::keys },
+    Attack {
+        name: "json",
+        story: "subscriptions over lines of JSON, and connections that end",
+        wave: contention::json,
+    },
+    Attack {
+        name: "tempo",
+        story: "topics subscribed to over Tempo, and connections that end",
+        wave: contention::tempo,
+    },
+    Attack { name: "longest", story: "constraints as long as a channel may have", wave: contention::longest },
     Attack {
         name: FLOOD,
         story: "a publisher of 0.8 of what the service takes, and its consumer",
@@ -93,7 +115,8 @@ pub(super) const ALL: &[Attack] = &[
 impl Attack {
     /// Runs waves until then, at that pace if it has one. What came of them.
     pub(super) fn run(&self, target: Target, until: u64, pace: Option<f64>) -> core::result::Result<Scene, BenchError> {
-        let mut scene = Scene { target, until, pace, received: 0, tries: 0, refusals: 0 };
+        let place = ALL.iter().position(|attack| attack.name == self.name).unwrap_or_default();
+        let mut scene = Scene { target, from: address_of(place), until, pace, received: 0, tries: 0, refusals: 0 };
         while clock::now() < until {
             if (self.wave)(&mut scene).is_err() {
                 scene.refusals += 1;
@@ -106,17 +129,17 @@ impl Attack {
 }
 
 impl Scene {
-    fn connect(&mut self) -> Result<Foe> {
+    pub(super) fn connect(&mut self) -> Result<Foe> {
         self.tries += 1;
-        Foe::connect(self.target.service)
+        Foe::connect(self.from, self.target.service)
     }
 
-    fn goes_on(&self) -> bool {
+    pub(super) fn goes_on(&self) -> bool {
         clock::now() < self.until
     }
 
     /// Does something so many times, or until the time is over.
-    fn repeat(&mut self, count: u32, mut action: impl FnMut(u32) -> Result<()>) -> Result<()> {
+    pub(super) fn repeat(&mut self, count: u32, mut action: impl FnMut(u32) -> Result<()>) -> Result<()> {
         for number in 0..count {
             if !self.goes_on() {
                 break;
@@ -134,15 +157,15 @@ impl Scene {
     }
 }
 
-const PUSH_SUPPLIER: &str = "obtain_notification_push_supplier";
+pub(super) const PUSH_SUPPLIER: &str = "obtain_notification_push_supplier";
 const PULL_SUPPLIER: &str = "obtain_notification_pull_supplier";
 const PUSH_CONSUMER: &str = "obtain_notification_push_consumer";
 const PULL_CONSUMER: &str = "obtain_notification_pull_consumer";
 /// `ClientType`s.
-const STRUCTURED: u32 = 1;
+pub(super) const STRUCTURED: u32 = 1;
 const SEQUENCE: u32 = 2;
 /// `TCKind`s (CORBA 3.3 part 2, table 9.2).
-const TK_LONG: u32 = 3;
+pub(super) const TK_LONG: u32 = 3;
 const TK_USHORT: u32 = 4;
 const TK_ULONGLONG: u32 = 24;
 
@@ -154,10 +177,11 @@ fn time(writer: &mut Writer<'_>, name: &str, time: u64) {
 
 /// Push suppliers and pull consumers that gave a reference behind which there never was anybody.
 fn unreachable(scene: &mut Scene) -> Result<()> {
+    let from = scene.from;
     let mut foe = scene.connect()?;
     let channel = Object::named("DefaultEventChannel");
     scene.repeat(50, |number| {
-        let nobody = reference("127.0.0.2", 1, &number.to_be_bytes());
+        let nobody = reference(from, 1, &number.to_be_bytes());
         let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, STRUCTURED)?;
         foe.call(&proxy, "set_qos", |writer| {
             writer.u32(2);
@@ -183,10 +207,10 @@ fn pulls(scene: &mut Scene) -> Result<()> {
         }
     })?;
     foe.call(&proxy, "connect_structured_pull_consumer", |writer| giop::ior::Ior::default().write(writer))?;
-    let service = scene.target.service;
+    let (from, service) = (scene.from, scene.target.service);
     let mut held = Vec::new();
     scene.repeat(200, |_| {
-        let mut foe = Foe::connect(service)?;
+        let mut foe = Foe::connect(from, service)?;
         let mut waiting = Vec::new();
         for _ in 0..256 {
             waiting.extend(foe.request(&proxy, "pull_structured_event", |_| ()));
@@ -198,11 +222,11 @@ fn pulls(scene: &mut Scene) -> Result<()> {
 }
 
 fn unread(scene: &mut Scene) -> Result<()> {
-    let service = scene.target.service;
+    let (from, service) = (scene.from, scene.target.service);
     let mut held = Vec::new();
     let statistics = Object::named("Statistics");
     scene.repeat(16, |_| {
-        let mut foe = Foe::connect(service)?;
+        let mut foe = Foe::connect(from, service)?;
         for _ in 0..64 {
             foe.send(&statistics, "get_consumers", |_| ())?;
             foe.send(&statistics, "get_statistics", |_| ())?;
@@ -229,8 +253,8 @@ fn flood(scene: &mut Scene, channel: &Object, payload_bytes: usize) -> Result<()
 fn publish_at_pace(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
-    let mut callers = Callers::new("the service", listen()?).map_err(Error::other)?;
-    let consumer = reference("127.0.0.2", callers.address().map_err(Error::other)?.port(), b"neighbour");
+    let mut callers = Callers::new("the service", listen(scene.from)?).map_err(Error::other)?;
+    let consumer = reference(scene.from, callers.address().map_err(Error::other)?.port(), b"neighbour");
     let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, SEQUENCE)?;
     foe.call(&proxy, "set_qos", |writer| {
         writer.u32(2);
@@ -300,9 +324,10 @@ fn publish(scene: &mut Scene, foe: &mut Foe, message: &[u8]) -> Result<()> {
 }
 
 fn readers(scene: &mut Scene) -> Result<()> {
+    let from = scene.from;
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
-    let listener = listen()?;
+    let listener = listen(scene.from)?;
     let there = listener.local_addr()?.port();
     scene.repeat(20, |number| {
         let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, SEQUENCE)?;
@@ -312,7 +337,7 @@ fn readers(scene: &mut Scene) -> Result<()> {
             writer.u32(TK_USHORT);
             writer.u16(1024);
         })?;
-        let consumer = reference("127.0.0.2", there, &number.to_be_bytes());
+        let consumer = reference(from, there, &number.to_be_bytes());
         foe.connect_client(&proxy, "connect_sequence_push_consumer", &consumer)
     })?;
     let flooded = flood(scene, &channel, 60_000);
@@ -340,7 +365,7 @@ fn names(scene: &mut Scene) -> Result<()> {
     let tag = clock::now();
     scene.repeat(40, |number| {
         let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-        let consumer = reference(&format!("host-{tag}-{number}.hostile.invalid"), 1, b"nobody");
+        let consumer = reference(format!("host-{tag}-{number}.hostile.invalid"), 1, b"nobody");
         foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)
     })?;
     scene.rest(clock::SECOND / 4)?;
@@ -370,10 +395,10 @@ fn analyses(scene: &mut Scene) -> Result<()> {
 }
 
 fn large(scene: &mut Scene) -> Result<()> {
-    let service = scene.target.service;
+    let (from, service) = (scene.from, scene.target.service);
     let mut held = Vec::new();
     scene.repeat(16, |_| {
-        let mut foe = Foe::connect(service)?;
+        let mut foe = Foe::connect(from, service)?;
         // A request of 16 MiB, little-endian, of which there is nothing but the header.
         foe.stream.write_all(b"GIOP\x01\x02\x01\x00\x00\x00\xff\x00")?;
         held.push(foe);
@@ -383,10 +408,10 @@ fn large(scene: &mut Scene) -> Result<()> {
 }
 
 fn fragments(scene: &mut Scene) -> Result<()> {
-    let service = scene.target.service;
+    let (from, service) = (scene.from, scene.target.service);
     let mut held = Vec::new();
     scene.repeat(8, |_| {
-        let mut foe = Foe::connect(service)?;
+        let mut foe = Foe::connect(from, service)?;
         for _ in 0..8 {
             // Its first fragment: the flag that more follow is bit 1 (CORBA 3.3 part 2, 9.4.1).
             let mut first = foe.request(&Object::named("Statistics"), "get_statistics", |writer| {
@@ -412,7 +437,7 @@ fn fragments(scene: &mut Scene) -> Result<()> {
 fn bindings(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let naming = Object::named("NameService");
-    let far = reference("127.0.0.2", 1, &vec![b'x'; 60_000]);
+    let far = reference(scene.from, 1, &vec![b'x'; 60_000]);
     let tag = clock::now();
     scene.repeat(1_000, |number| {
         foe.call(&naming, "bind", |writer| {
@@ -479,22 +504,23 @@ fn channels(scene: &mut Scene) -> Result<()> {
 }
 
 fn connections(scene: &mut Scene) -> Result<()> {
-    let service = scene.target.service;
+    let (from, service) = (scene.from, scene.target.service);
     let mut held = Vec::new();
     scene.repeat(2_000, |_| {
-        held.push(Foe::connect(service)?);
+        held.push(Foe::connect(from, service)?);
         Ok(())
     })?;
     scene.rest(clock::SECOND / 4)
 }
 
 fn listeners(scene: &mut Scene) -> Result<()> {
+    let from = scene.from;
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
     let mut all = Vec::new();
     scene.repeat(200, |_| {
-        let listener = listen()?;
-        let consumer = reference("127.0.0.2", listener.local_addr()?.port(), b"one of many");
+        let listener = listen(from)?;
+        let consumer = reference(from, listener.local_addr()?.port(), b"one of many");
         all.push(listener);
         let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
         foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)
@@ -508,12 +534,12 @@ fn listeners(scene: &mut Scene) -> Result<()> {
 fn forwards(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
-    let (listener, service) = (listen()?, scene.target.service);
+    let (listener, service) = (listen(scene.from)?, scene.target.service);
     let target = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
     foe.call(&target, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;
-    let back = reference(&service.ip().to_string(), service.port(), &target.key);
+    let back = reference(service.ip(), service.port(), &target.key);
     let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-    let consumer = reference("127.0.0.2", listener.local_addr()?.port(), b"round and round");
+    let consumer = reference(scene.from, listener.local_addr()?.port(), b"round and round");
     foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
     foe.stream.write_all(PushMessage::new(&target.key, 100).bytes())?;
     let mut called = accept(scene, &listener)?;
@@ -534,7 +560,7 @@ fn forwards(scene: &mut Scene) -> Result<()> {
 }
 
 /// The next connection that the service opens to here.
-fn accept(scene: &Scene, listener: &std::net::TcpListener) -> Result<TcpStream> {
+pub(super) fn accept(scene: &Scene, listener: &std::net::TcpListener) -> Result<TcpStream> {
     loop {
         match listener.accept() {
             Ok((mut stream, _)) => {
@@ -559,9 +585,9 @@ fn accept(scene: &Scene, listener: &std::net::TcpListener) -> Result<TcpStream> 
 fn suppliers(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
-    let listener = listen()?;
+    let listener = listen(scene.from)?;
     let proxy = foe.new_proxy(&channel, "supplier", PULL_CONSUMER, SEQUENCE)?;
-    let supplier = reference("127.0.0.2", listener.local_addr()?.port(), b"generous");
+    let supplier = reference(scene.from, listener.local_addr()?.port(), b"generous");
     foe.connect_client(&proxy, "connect_sequence_pull_supplier", &supplier)?;
     let mut called = accept(scene, &listener)?;
     while scene.goes_on() {
@@ -613,7 +639,7 @@ fn mistakes(scene: &mut Scene) -> Result<()> {
 }
 
 fn garbage(scene: &mut Scene) -> Result<()> {
-    let service = scene.target.service;
+    let (from, service) = (scene.from, scene.target.service);
     let mut state = clock::now() | 1;
     let mut next = move || {
         state ^= state << 13;
@@ -622,34 +648,19 @@ fn garbage(scene: &mut Scene) -> Result<()> {
         state.to_le_bytes()
     };
     scene.repeat(100, |number| {
-        let mut foe = Foe::connect(service)?;
+        let mut foe = Foe::connect(from, service)?;
         let mut bytes = if number % 2 == 0 { Vec::new() } else { b"GIOP\x01\x02\x01\x00\x00\x04\x00\x00".to_vec() };
         (0..128).for_each(|_| bytes.extend(next()));
         foe.stream.write_all(&bytes)
     })
 }
 
-fn guesses(scene: &mut Scene) -> Result<()> {
-    const AT_ONCE: u32 = 50;
-    let mut foe = scene.connect()?;
-    let begun = clock::now();
-    scene.repeat(1_000, |number| {
-        let mut bytes = Vec::new();
-        for nth in 0..AT_ONCE {
-            let key = format!("Proxy/00000000.{begun:016x}{number:08x}{nth:08x}.{nth:08x}");
-            locate_request(&mut bytes, Version::V1_2, Endian::Little, nth, key.as_bytes());
-        }
-        foe.stream.write_all(&bytes)?;
-        (0..AT_ONCE).try_for_each(|_| read_message(&mut foe.stream).map(drop))
-    })
-}
-
 fn deaths(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = Object::named("DefaultEventChannel");
-    let listener = listen()?;
+    let listener = listen(scene.from)?;
     let proxy = foe.new_proxy(&channel, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-    let consumer = reference("127.0.0.2", listener.local_addr()?.port(), b"mortal");
+    let consumer = reference(scene.from, listener.local_addr()?.port(), b"mortal");
     foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
     let proxy = foe.new_proxy(&channel, "supplier", PUSH_CONSUMER, STRUCTURED)?;
     foe.call(&proxy, "connect_structured_push_supplier", |writer| giop::ior::Ior::default().write(writer))?;

@@ -10,8 +10,17 @@ use giop::message::{HEADER_LEN, Header, Reply, ReplyStatus, RequestHead, Respons
 use load::system::choose_port_on_connecting;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-/// Where attacks come from: another address of loopback than that of everybody else, so that the service can tell them apart.
-pub(super) const FOE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
+/// The address that an attack comes from, by its place among all: another one of loopback than that of everybody else, so that the service
+/// can tell them apart.
+pub(super) fn address_of(attack: usize) -> IpAddr {
+    let number = u8::try_from(attack + 1).unwrap_or(u8::MAX);
+    Ipv4Addr::new(127, 0, 1, number).into()
+}
+
+/// One of many addresses of an attack that comes from many.
+pub(super) fn one_of_many(number: u8) -> IpAddr {
+    Ipv4Addr::new(127, 1, 0, number.max(1)).into()
+}
 
 /// An attacker waits no longer than this for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -67,17 +76,9 @@ fn bad(what: impl std::fmt::Display) -> Error {
 }
 
 impl Foe {
-    /// Connects to the service from [`FOE`].
-    pub(super) fn connect(service: SocketAddr) -> Result<Self> {
-        let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        choose_port_on_connecting(&socket)?;
-        bind(&socket, &SocketAddr::new(FOE, 0))?;
-        connect(&socket, &service)?;
-        let stream = TcpStream::from(socket);
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(WRITING))?;
-        Ok(Self { stream, request_id: 0 })
+    /// Connects to the service from an address.
+    pub(super) fn connect(from: IpAddr, service: SocketAddr) -> Result<Self> {
+        Ok(Self { stream: open(from, service)?, request_id: 0 })
     }
 
     /// A request of this object.
@@ -149,6 +150,19 @@ impl Foe {
     }
 }
 
+/// A connection from an address.
+pub(super) fn open(from: IpAddr, to: SocketAddr) -> Result<TcpStream> {
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    choose_port_on_connecting(&socket)?;
+    bind(&socket, &SocketAddr::new(from, 0))?;
+    connect(&socket, &to)?;
+    let stream = TcpStream::from(socket);
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(WRITING))?;
+    Ok(stream)
+}
+
 /// Reads a message.
 pub(super) fn read_message(stream: &mut TcpStream) -> Result<(Header, Vec<u8>)> {
     let mut bytes = vec![0; HEADER_LEN];
@@ -162,15 +176,15 @@ pub(super) fn read_message(stream: &mut TcpStream) -> Result<(Header, Vec<u8>)> 
     Ok((header, bytes))
 }
 
-/// A socket at [`FOE`] that calls may come to.
-pub(super) fn listen() -> Result<TcpListener> {
-    let listener = TcpListener::bind(SocketAddr::new(FOE, 0))?;
+/// A socket at an address that calls may come to.
+pub(super) fn listen(at: IpAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(SocketAddr::new(at, 0))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
 /// A reference to a client that is said to be there.
-pub(super) fn reference(host: &str, port: u16, key: &[u8]) -> Ior {
-    let (host, key) = (host.to_owned(), key.to_vec());
+pub(super) fn reference(host: impl ToString, port: u16, key: &[u8]) -> Ior {
+    let (host, key) = (host.to_string(), key.to_vec());
     Ior::new("", IiopProfile { version: Version::V1_2, host, port, key, components: Vec::new() })
 }

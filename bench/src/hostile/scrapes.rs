@@ -3,13 +3,14 @@
 use std::fs;
 use std::io::{Error, Read, Result, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
 
 use client::ObjectRef;
 use client::notify::{ClientType, StructuredProxyPullSupplier};
 
 use super::Victim;
 use super::attacks::Scene;
-use crate::campanile::{Campanile, Channel, setup};
+use crate::campanile::{Campanile, Channel, Ports, setup};
 use crate::persistent::Folder;
 use crate::{BenchError, clock};
 
@@ -22,7 +23,7 @@ const EVERY: u64 = clock::SECOND;
 pub(super) type Consumers = (Channel, Vec<ObjectRef>);
 
 /// A service whose metrics have something to tell.
-pub(super) fn start(name: &str) -> core::result::Result<Victim, BenchError> {
+pub(super) fn start(program: Option<&Path>, name: &str) -> core::result::Result<Victim, BenchError> {
     // A port that is free now: the service says where it serves HTTP only in words for people.
     let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     let http = free.map_err(BenchError::io("looking for a free port"))?;
@@ -30,7 +31,7 @@ pub(super) fn start(name: &str) -> core::result::Result<Victim, BenchError> {
     let file = folder.file("campanile.toml");
     let text = format!("[http]\nlisten = \"{http}\"\nconsumers_max = {CONSUMERS}\n[store]\ndirectory = \"none\"\n");
     fs::write(&file, text).map_err(BenchError::io("writing a configuration"))?;
-    let service = Campanile::start_configured(Some(&file))?;
+    let service = Campanile::start_configured(program, Some(&file))?;
     let doing = "making ten thousand consumers";
     let channel = service.new_channel()?;
     let admin = channel.consumer_admin()?;
@@ -41,7 +42,8 @@ pub(super) fn start(name: &str) -> core::result::Result<Victim, BenchError> {
         Ok(proxy.object().clone())
     };
     let consumers: core::result::Result<_, BenchError> = (0..CONSUMERS).map(|_| one()).collect();
-    Ok(Victim { service, scraped: Some((http, (channel, consumers?))) })
+    let ports = Ports { http: Some(http), ..Ports::default() };
+    Ok(Victim { service, ports, _scraped: Some((channel, consumers?)) })
 }
 
 /// Scrapes once, and waits until it is time for the next.

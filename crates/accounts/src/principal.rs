@@ -29,6 +29,15 @@ impl Principal {
         }
     }
 
+    /// The address among those whose turns are equal, if it is outside: of IPv6 the first half stands for all that begin so.
+    #[must_use]
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Service => None,
+            Self::Operator(account) | Self::Client(account) => Some(account.ip()),
+        }
+    }
+
     /// Who is charged for what it asks for; nobody if it is not outside, or an operator.
     #[must_use]
     pub const fn account(&self) -> Option<&Arc<Account>> {

@@ -96,11 +96,11 @@ pub(crate) async fn tell(
     Ok(match parts.as_slice() {
         ["service"] => {
             let is_ruled = asking.has_right.is_some();
-            http::json(&service(routes, &*shared.standing(by).await?, (is_ruled, is_outside)))
+            http::json(&service(routes, &*shared.standing().await?, (is_ruled, is_outside)))
         }
-        ["counters"] => http::json(&counters(&shared.standing(by).await?.counters)),
-        ["lanes"] => http::json(&lanes(&*shared.standing(by).await?)),
-        ["channels"] => http::json(&channels(&*shared.standing(by).await?, &arguments)?),
+        ["counters"] => http::json(&counters(&shared.standing().await?.counters)),
+        ["lanes"] => http::json(&lanes(&*shared.standing().await?)),
+        ["channels"] => http::json(&channels(&*shared.standing().await?, &arguments)?),
         ["channels", id] => channel(shared, parsed(id)?, arguments.number("behind")?, by).await?,
         ["consumers"] => consumers(shared, arguments, by).await?,
         ["consumers", channel, proxy] => {
@@ -238,7 +238,7 @@ pub(crate) fn latency(latency: &engine::Latency) -> Value {
 
 /// What is configured of a channel, and how it stands.
 async fn channel(shared: &Shared, id: u32, behind: Option<u32>, by: Principal) -> Result<Answer, Failure> {
-    let standing = shared.standing(by.clone()).await?;
+    let standing = shared.standing().await?;
     let query = Query::Channel { channel: ChannelId(id), behind: behind.map(ProxyId) };
     let Told::Channel(Some(text)) = allowed(shared.ask(by, query).await?)? else { return Err(Failure::NotFound) };
     let configured: Value = serde_json::from_str(&text).unwrap_or_default();
@@ -276,7 +276,7 @@ pub(crate) fn consumer_json(outbox: &OutboxStats, name: Option<&String>, now: Ti
 
 /// Consumers, the slowest first.
 async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> Result<Answer, Failure> {
-    let standing = shared.standing(by.clone()).await?;
+    let standing = shared.standing().await?;
     let (channel, of_page) = (arguments.number::<u32>("channel")?, arguments.page()?);
     let state = arguments.text("state").map(str::to_owned);
     let wanted = |outbox: &&OutboxStats| {
@@ -305,7 +305,7 @@ async fn consumers(shared: &Shared, arguments: Arguments<'_>, by: Principal) -> 
 }
 
 async fn consumer(shared: &Shared, key: ProxyKey, by: Principal) -> Result<Answer, Failure> {
-    let standing = shared.standing(by.clone()).await?;
+    let standing = shared.standing().await?;
     let found = standing.consumers.iter().find(|outbox| outbox.key == key).ok_or(Failure::NotFound)?;
     let names = shared.with(move |asks| asks.names(&by, vec![key])).await?;
     Ok(http::json(&consumer_json(found, names.get(&key), standing.now)))

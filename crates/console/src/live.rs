@@ -51,7 +51,7 @@ const COUNTERS: [Counter; 12] = [
 ];
 
 /// Tells how everything stands until the client has enough.
-pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Answer, Failure> {
+pub(crate) fn tell(routes: &Routes, client: Client) -> Result<Answer, Failure> {
     let (to, from) = stream(routes, WAITING_MAX)?;
     let shared = Rc::clone(&routes.shared);
     tokio::task::spawn_local(async move {
@@ -59,7 +59,7 @@ pub(crate) fn tell(routes: &Routes, client: Client, by: Principal) -> Result<Ans
         times.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             times.tick().await;
-            let message = match shared.standing(by.clone()).await {
+            let message = match shared.standing().await {
                 Ok(standing) => message("standing", &standing_json(&standing)),
                 Err(why) => message("declined", &json!({ "error": why.to_string() })),
             };

@@ -109,8 +109,7 @@ impl Routes {
         })?;
         if path == "/metrics" {
             Access::check_reading(&asking, client.is_outside)?;
-            let by = asking.by;
-            let standing = self.shared.standing(by).await?;
+            let standing = self.shared.standing().await?;
             let accepts = request.headers().get(ACCEPT).and_then(|kinds| kinds.to_str().ok()).unwrap_or_default();
             let (is_former, kind) = metrics::format(accepts);
             return Ok(http::whole(kind, metrics::write(&standing, &self.shared, is_former)));
@@ -121,7 +120,7 @@ impl Routes {
             // A page of another site could not read it, and is to occupy nothing.
             self.access.check_site(request.headers())?;
             match path {
-                "live" => return live::tell(self, client, asking.by),
+                "live" => return live::tell(self, client),
                 "events" => {
                     return live::watch(self, client, request.uri().query().unwrap_or_default(), asking.by).await;
                 }

@@ -144,14 +144,15 @@ impl Shared {
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// How everything stands: as it was half a second ago at most, and asked for once for all who ask meanwhile.
-    pub(crate) async fn standing(&self, by: Principal) -> Result<Arc<Standing>, Declined> {
+    /// How everything stands: as it was half a second ago at most, and asked for once for all who ask meanwhile. So it is asked for nobody's
+    /// account: whoever waits for it would wait for the turns of whoever came first.
+    pub(crate) async fn standing(&self) -> Result<Arc<Standing>, Declined> {
         let mut standing = self.standing.lock().await;
         if let Some(known) = standing.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {
             return Ok(Arc::clone(known));
         }
         let asks = self.asks.clone();
-        let found = Arc::new(on_a_thread(move || asks.standing(&by)).await?);
+        let found = Arc::new(on_a_thread(move || asks.standing(&Principal::Service)).await?);
         *standing = Some(Arc::clone(&found));
         Ok(found)
     }

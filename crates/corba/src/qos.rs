@@ -173,6 +173,7 @@ pub(super) fn initial(door: &mut Door, qos: &[Given<'_>], admin: &[Given<'_>]) -
 /// Sets properties, all or none.
 pub(super) fn apply(door: &mut Door, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
     let wanted = add_qos(given, place(level), door.wanted(level)?).map_err(UserException::UnsupportedQoS)?;
+    door.authorize_costs(level, &wanted)?;
     door.check_objections(Some(level), &wanted)?;
     door.set(level, wanted)
 }
@@ -228,6 +229,7 @@ fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
     let wanted = door.wanted(level)?;
     let place = place(level);
     let wanted = add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
+    door.authorize_costs(level, &wanted)?;
     without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
     write_available(&required, |property| property.is_available(place), wanted.most, reply);
     Ok(())

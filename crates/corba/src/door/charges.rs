@@ -12,6 +12,7 @@ use accounts::{Account, Charge, Refused, Resource, Spent};
 use engine::{ChannelId, EventType, FilterId, FilterTarget, Peer, ProxyKey, ProxyState, Side};
 use giop::ior::{Component, Ior, Profile};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Something that is kept because a client asked for it.
@@ -180,6 +181,13 @@ pub(crate) fn octets_of_reference(reference: &Ior) -> u64 {
 }
 
 impl Door {
+    /// The address that a proxy is charged to, if it is a client's.
+    #[must_use]
+    pub fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
+        let owner = self.ledger.owner(Thing::Proxy(key))?;
+        owner.is_outside().then(|| owner.ip())
+    }
+
     /// Who asks, while a request is executed.
     pub(crate) fn principal(&self) -> Option<Arc<Account>> {
         self.principal.clone()

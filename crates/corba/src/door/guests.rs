@@ -216,7 +216,8 @@ impl Door {
     /// Says what is wrong with a constraint, for which an exception would have no room.
     fn check_constraint(&self, channel: ChannelId, constraint: &str) -> Result<(), Unwelcome> {
         let limits = self.hierarchy.channel(channel)?.limits();
-        let (bytes_max, nodes_max) = (limits.constraint_bytes_max, limits.constraint_nodes_max);
+        let bytes_max = limits.constraint_bytes_max.min(self.hierarchy.constraint_bytes_max());
+        let nodes_max = limits.constraint_nodes_max;
         let language = Limits { bytes_max, nodes_max, ..Limits::default() };
         Constraint::parse(constraint, &language).map(drop).map_err(Unwelcome::Constraint)
     }

@@ -13,9 +13,10 @@ use crate::qos::{
 use crate::remarks::remark;
 use crate::table::{AdminKey, Level};
 use accounts::{Resource, Spent, SpentBy};
+use core::time::Duration;
 use engine::{
-    AcknowledgeAfter, ChannelId, FilterTarget, OutboxSettings, ProxyKey, ProxyState, Reliability, SettingsPatch, Side,
-    StartFrom, SupplierSettings,
+    AcknowledgeAfter, ChannelId, FilterTarget, FullOutbox, OutboxSettings, ProxyKey, ProxyState, Reliability,
+    SettingsPatch, Side, StartFrom, SupplierSettings,
 };
 
 impl Door {
@@ -139,6 +140,27 @@ impl Door {
         let why = "a proxy cannot grant it to itself: set it on its channel or consumer admin";
         let code = ErrorCode::UnavailableValue;
         Ok((granted != above).then(|| objection(level, HOLD_GRANTED, code, Some((only(), only())), why)))
+    }
+
+    /// Refuses what would have consumers cost others more than their channel says, where whoever asks does not administer the channel: whoever
+    /// may subscribe may make an admin. What is so already may be said once more.
+    pub(crate) fn authorize_costs(&mut self, level: Level, wanted: &Wanted) -> Result<(), Raised> {
+        let Level::Admin(AdminKey { channel, side: Side::Consumers, .. }) = level else { return Ok(()) };
+        let (now, then) = (self.wanted(level)?.patch, wanted.patch);
+        let above = self.effective(Level::Channel(channel))?.settings;
+        let at_most = above.held_at_most();
+        let is_longer = |time: Duration| !at_most.is_zero() && (time.is_zero() || time > at_most);
+        let rejects = Some(FullOutbox::Reject);
+        let costs = if then.hold_granted == Some(true) && now.hold_granted != Some(true) && !above.hold_granted {
+            "HoldGranted"
+        } else if then.hold_timeout != now.hold_timeout && then.hold_timeout.is_some_and(is_longer) {
+            "a HoldTimeout beyond the channel's"
+        } else if then.full_outbox == rejects && now.full_outbox != rejects && above.full_outbox != rejects {
+            "FullOutbox Reject"
+        } else {
+            return Ok(());
+        };
+        self.authorize_administration(channel, &format!("set_qos of a consumer admin: {costs}"))
     }
 
     /// What suppliers have from above a level.

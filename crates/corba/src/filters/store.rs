@@ -280,6 +280,13 @@ impl Door {
         Ok(*self.hierarchy.channel(self.filters.get(id)?.channel)?.limits())
     }
 
+    /// The same for constraints that come now: no longer than the service takes, whatever was granted to the channel before a restart.
+    fn limits_of_new(&self, id: FilterId) -> Result<ChannelLimits, Raised> {
+        let limits = self.filter_limits(id)?;
+        let constraint_bytes_max = limits.constraint_bytes_max.min(self.hierarchy.constraint_bytes_max());
+        Ok(ChannelLimits { constraint_bytes_max, ..limits })
+    }
+
     /// Some of a filter's constraints, in the order asked for.
     pub(super) fn some_constraints(&self, id: FilterId, ids: &[i32]) -> Result<Vec<Arc<Installed>>, Raised> {
         let filter = self.filters.get(id)?;
@@ -293,7 +300,7 @@ impl Door {
 
     /// Adds constraints, all or none.
     pub(super) fn add_constraints(&mut self, id: FilterId, new: Vec<New>) -> Result<Vec<Arc<Installed>>, Raised> {
-        let limits = self.filter_limits(id)?;
+        let limits = self.limits_of_new(id)?;
         let filter = self.filters.get(id)?;
         let limit = limits.constraints_per_filter_max;
         if filter.constraints.len() + new.len() > limit as usize {
@@ -313,7 +320,7 @@ impl Door {
         deleted: &[i32],
         modified: Vec<(i32, New)>,
     ) -> Result<(), Raised> {
-        let limits = self.filter_limits(id)?;
+        let limits = self.limits_of_new(id)?;
         let filter = self.filters.get(id)?;
         let mut constraints = filter.constraints.clone();
         for gone in deleted {

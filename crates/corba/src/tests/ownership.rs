@@ -8,6 +8,7 @@ use crate::table::{Servant, Target};
 use access::{RuleText, Rules};
 use accounts::{Account, Accounts, Ceilings, CertifiedName};
 use giop::ior::Ior;
+use giop::value::AnyValue;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -312,4 +313,54 @@ fn owners_are_kept_with_what_they_own_also_where_there_were_no_rules() {
         }
         assert!(owned > 3);
     }
+}
+
+/// With the right to subscribe a client could make an admin and grant its consumers there what only the channel's administrators are to grant:
+/// to have suppliers wait for as long as they like.
+#[test]
+fn an_admins_owner_grants_its_consumers_nothing_that_others_pay_for() {
+    let accounts = Accounts::new(Ceilings::new(100));
+    let subscriber = account(&accounts, "10.0.3.1", Shown::Nothing);
+    let chief = account(&accounts, "10.0.4.1", Shown::Token("chief"));
+    let mut d = Dialogue::with(STYLES[5], settings(7));
+    d.door.set_access(Some(rules()), &accounts);
+    d.principal = Arc::clone(&subscriber);
+    let channel = d.bootstrap("DefaultEventChannel");
+    let admin = d.made(&channel, "new_for_consumers", 0).0;
+    let text = |name: &str| AnyValue::from(name);
+    let minutes = |count: u64| AnyValue::from(count * 600_000_000);
+    let mut ask = |by: &Arc<Account>, operation: &str, property: &str, value: AnyValue| {
+        d.principal = Arc::clone(by);
+        let asked = d.quick(&admin, operation, |w| {
+            w.u32(1);
+            w.string(property);
+            value.write(w).unwrap();
+        });
+        (asked.map(drop).map_err(|thrown| thrown.name().to_owned()), d.door.poll_denied().map(|denied| denied.right))
+    };
+    let denied = (Err("NO_PERMISSION".to_owned()), Some(Some(access::Right::Administer)));
+    for (property, value) in [
+        ("HoldGranted", true.into()),
+        ("HoldTimeout", minutes(0)),
+        ("HoldTimeout", minutes(10)),
+        ("FullOutbox", text("Reject")),
+    ] {
+        for operation in ["set_qos", "validate_qos"] {
+            assert_eq!(ask(&subscriber, operation, property, value.clone()), denied, "{property}");
+        }
+    }
+    for (property, value) in [
+        ("HoldGranted", false.into()),
+        ("HoldTimeout", 10_000_000_u64.into()),
+        ("FullOutbox", text("Hold")),
+        ("FullOutbox", text("Discard")),
+    ] {
+        assert_eq!(ask(&subscriber, "set_qos", property, value), (Ok(()), None), "{property}");
+    }
+    assert_eq!(ask(&chief, "set_qos", "HoldGranted", true.into()), (Ok(()), None));
+    // What is so is so whatever else its owner sets.
+    assert_eq!(ask(&subscriber, "set_qos", "HoldGranted", true.into()), (Ok(()), None));
+    assert_eq!(ask(&subscriber, "set_qos", "MaxEventsPerConsumer", 7_i32.into()), (Ok(()), None));
+    assert_eq!(ask(&subscriber, "set_qos", "HoldGranted", false.into()), (Ok(()), None));
+    assert_eq!(ask(&subscriber, "set_qos", "HoldGranted", true.into()), denied);
 }

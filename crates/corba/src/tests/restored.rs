@@ -254,6 +254,38 @@ fn threads_that_were_granted_stay_when_there_may_be_fewer() {
     assert_eq!((after.door.hierarchy().lane_threads_left(), after.door.hierarchy().lane_threads_max()), (0, 2));
 }
 
+/// A channel that was granted constraints of 1 MiB before a restart could be given more of them although the service grants 64 KiB by now, each
+/// of which keeps everybody who asks administration waiting.
+#[test]
+fn constraints_that_were_granted_stay_and_those_that_come_are_no_longer_than_the_service_takes() {
+    let mut d = Dialogue::with(STYLES[5], with_store(1));
+    let channel = new_channel(&mut d);
+    let set = |w: &mut Writer<'_>| {
+        w.u32(1);
+        w.string("MaxConstraintLength");
+        AnyValue::from(1_i32 << 20).write(w).unwrap();
+    };
+    d.quick(&channel, "set_admin", set).unwrap();
+    let factory = d.quick(&channel, "_get_default_filter_factory", |_| {}).unwrap().read(|r| Ior::read(r).unwrap());
+    let filter = d.quick(&factory, "create_filter", |w| w.string("EXTENDED_TCL")).unwrap();
+    let filter = filter.read(|r| Ior::read(r).unwrap());
+    let add = |d: &mut Dialogue, octets: usize| {
+        d.quick(&filter, "add_constraints", |w| {
+            w.u32(1);
+            w.u32(0);
+            w.string(&format!("$n =={}1", " ".repeat(octets - 6)));
+        })
+    };
+    add(&mut d, 100_000).unwrap();
+    let short = HierarchyLimits { constraint_bytes_max: 65_536, ..HierarchyLimits::default() };
+    let mut after = restarted(&mut d, DoorSettings { hierarchy: short, ..with_store(2) }, |_| {});
+    let length = |d: &Dialogue| d.door.topology().channels[1].filters[0].constraints[0].expression.len();
+    assert_eq!((length(&d), length(&after)), (100_000, 100_000));
+    assert!(add(&mut after, 65_537).is_err());
+    add(&mut after, 65_536).unwrap();
+    assert!(after.quick(&channel, "set_admin", set).is_err());
+}
+
 /// Once a client had a connection that outlives the process, the threads of a declared channel could not be declared otherwise.
 #[test]
 fn a_declared_channel_gets_other_threads_at_a_start_though_it_has_persistent_clients() {

@@ -3,8 +3,8 @@ use crate::constraint::{Constraint, Limits, Steps, Verdict};
 use crate::path::{Path, Root};
 use crate::text::Text;
 use crate::value::{Fields, Value};
-use alloc::format;
 use alloc::borrow::ToOwned;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -209,7 +209,8 @@ fn a_bank_looks_at_few_of_a_constraints_conditions_and_finds_it_by_any() {
     let bank = bank(&(0..64).map(long).collect::<Vec<_>>());
     assert_eq!(bank.index.path_count(), 128);
     let deep = format!("{} == 1 and $b == 2", "$a.b".to_owned() + &".c".repeat(100));
-    let deep: Vec<String> = (0..64).map(|n| format!("{deep} and $c == {n} and $d.e{}.f == 3", ".g".repeat(40))).collect();
+    let deep: Vec<String> =
+        (0..64).map(|n| format!("{deep} and $c == {n} and $d.e{}.f == 3", ".g".repeat(40))).collect();
     assert_eq!(self::bank(&deep).index.path_count(), 3, "the fourth has more parts than are left");
     // What its first conditions demand does not tell them apart: it is asked.
     let alike: Vec<String> = (0..64)

@@ -48,7 +48,7 @@ impl Analyses {
     pub(super) fn add(&mut self, request: Request) -> Result<(), (Request, Spent)> {
         match request.account().charge(Resource::Analyses, 1) {
             Ok(charge) => {
-                let of = Client::of(&request);
+                let of = Client::of_request(&request);
                 self.waiting.push(of, Wanted { request, charge });
                 Ok(())
             }
@@ -69,12 +69,12 @@ impl Analyses {
 
     /// One that nobody has begun with, which is not wanted any more.
     pub(super) fn take_waiting(&mut self) -> Option<Request> {
-        self.waiting.pop().map(|wanted| wanted.request)
+        self.waiting.pop().map(|(_, wanted)| wanted.request)
     }
 
     fn begin(&mut self) {
         while !self.is_busy
-            && let Some(wanted) = self.waiting.pop()
+            && let Some((_, wanted)) = self.waiting.pop()
         {
             self.is_busy = true;
             if let Err(wanted) = self.hand_over(wanted) {

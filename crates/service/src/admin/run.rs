@@ -25,6 +25,7 @@ use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
 use crate::admin::misses::Misses;
 use crate::admin::notices::{describe_notice, describe_supplier};
+use crate::admin::program;
 use crate::admin::publishing::Publishing;
 use crate::admin::refusals::{Episodes, Refusals, of_refused};
 use crate::admin::turns::{Client, Turns};
@@ -64,8 +65,8 @@ pub(crate) struct Administration {
     pub(crate) publishing: Publishing,
     /// The lanes, and their letters.
     pub(crate) roster: Roster,
-    /// Requests that wait for their turns.
-    pub(crate) requests: Turns<Request>,
+    /// What waits for its turn: requests, and what is done because of clients that are gone.
+    pub(crate) requests: Turns<ToAdministration>,
     pub(crate) analyses: Analyses,
     /// What the service itself wants, and the bell for that and all letters.
     pub(crate) orders: Inbox<ToAdministration>,
@@ -163,11 +164,13 @@ impl Administration {
         self.carry_out_effects();
         self.sums_up();
         let stopping = self.go_on_draining() || self.receive(&mut answers);
+        let mut served = Vec::new();
         if stopping {
             self.serve_last(&mut answers);
         } else {
-            self.serve_requests(&mut answers);
+            served = self.serve_requests(&mut answers);
         }
+        let since = time::now();
         self.publish();
         self.keep();
         answers.into_iter().for_each(|answer| self.send(answer));
@@ -176,6 +179,8 @@ impl Administration {
         self.carry_out_effects();
         self.answer_kept();
         self.answer_misses();
+        // What follows from a batch is as much each request's of it.
+        self.requests.charge_all(&served, time::since(since));
         !stopping
     }
 
@@ -270,8 +275,10 @@ impl Administration {
             found = Found::Something;
             match letter {
                 ToAdministration::Stop(None) => return Found::Stop,
-                ToAdministration::Request(request) => self.requests.push(Client::of(&request), request),
-                other => self.serve(from, other, answers),
+                letter => match Client::of(&letter, |key| self.objects.charged_address(key)) {
+                    Some(client) => self.line_up(client, letter, answers),
+                    None => self.serve(from, letter, answers),
+                },
             }
         }
         while let Some((waiting, standing)) = self.histories.poll() {
@@ -287,18 +294,43 @@ impl Administration {
         found
     }
 
-    /// Serves some requests, whose effects are then published together.
-    fn serve_requests(&mut self, answers: &mut Answers) {
-        let begun = time::now();
+    /// Has a letter wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked stays: of
+    /// one address no more than there are such threads.
+    fn line_up(&mut self, client: Client, letter: ToAdministration, answers: &mut Answers) {
+        if !client.is_over_http() || self.requests.waiting(client) < program::LETTERS {
+            return self.requests.push(client, letter);
+        }
+        self.counters.add(Counter::AdministrationFull, 1);
+        match letter {
+            ToAdministration::Query(_, to, _) | ToAdministration::Command(_, to, _) => {
+                answers.push(Sending::ToProgram(to, Err(Declined::NoResources)));
+            }
+            ToAdministration::Visit(visit) => {
+                answers.push(Sending::ToProgram(visit.to, Err(Declined::NoResources)));
+            }
+            // What is only to be logged, is not; what clients that are gone have left waits, however much it is.
+            ToAdministration::RefusedAct { .. } => {}
+            letter => self.requests.push(client, letter),
+        }
+    }
+
+    /// Serves some requests, whose effects are then published together. The address that is charged for each.
+    fn serve_requests(&mut self, answers: &mut Answers) -> Vec<IpAddr> {
+        let (begun, mut served) = (time::now(), Vec::new());
         for _ in 0..BATCH {
-            let Some(request) = self.requests.pop() else { return };
-            let (by, since) = (request.account().ip(), time::now());
-            self.serve_request(request, answers);
+            let Some((by, letter)) = self.requests.pop() else { break };
+            let since = time::now();
+            match letter {
+                ToAdministration::Request(request) => self.serve_request(request, answers),
+                letter => self.serve(LaneThread::MAIN, letter, answers),
+            }
             self.requests.charge(by, time::since(since));
+            served.push(by);
             if time::since(begun) >= BATCH_FOR {
-                return;
+                break;
             }
         }
+        served
     }
 
     /// Serves what was asked before the service was told to stop, unless that takes long: then whoever asked is told that it
@@ -306,11 +338,16 @@ impl Administration {
     fn serve_last(&mut self, answers: &mut Answers) {
         self.take_letters(self.roster.waiting(), answers);
         let until = time::now() + STOPPING_FOR;
-        while let Some(request) = self.requests.pop() {
-            if time::now() < until {
-                self.serve_request(request, answers);
-            } else {
-                answers.push(self.answered(Waiting::Client(request), Err(Declined::Stopping)));
+        while let Some((_, letter)) = self.requests.pop() {
+            let in_time = time::now() < until;
+            match letter {
+                ToAdministration::Request(request) if in_time => self.serve_request(request, answers),
+                ToAdministration::Request(request) => {
+                    answers.push(self.answered(Waiting::Client(request), Err(Declined::Stopping)));
+                }
+                // Threads of the process find out for themselves that nobody answers any more.
+                letter if in_time => self.serve(LaneThread::MAIN, letter, answers),
+                _ => {}
             }
         }
         while let Some(request) = self.analyses.take_waiting() {

@@ -2,16 +2,25 @@
 //! and of a connection its requests in the order in which they came. So one client's requests, however many, hold another's up by one of
 //! them, and however long they take, the other has as much of the time.
 //!
+//! Every way to administration leads through here: requests of CORBA's clients, proxies of JSON's, Tempo's and DDS's, what is asked over
+//! HTTP, and what follows when a client is gone. [`Client::of`] says whom each is charged to. What is done for several together (publishing,
+//! keeping, a survey of the lanes) is [divided](Turns::charge_all) among them.
+//!
 //! Fair shares in virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996). How long a request takes is known when it is done.
 
 use core::hash::Hash;
 use core::time::Duration;
 use std::collections::{BTreeSet, VecDeque};
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use hashbrown::HashMap;
 
+use engine::{Notice, ProxyKey};
+
+use crate::admin::values::Query;
 use crate::doors::Request;
+use crate::lane::links::mail::{SupplierNews, ToAdministration};
+use accounts::Principal;
 
 /// What a request is taken to take at least, in nanoseconds, and at most: a client that once had something long is not kept off for ever.
 const LEAST_NS: u64 = 1_000;
@@ -22,18 +31,62 @@ const FORGETTING_AT: usize = 64;
 /// A connection: its lane's thread, and its number there.
 type Connection = (u32, u64);
 
+/// What comes over HTTP from an address, and clients of an address that are gone, in the place of a connection.
+const OVER_HTTP: Connection = (u32::MAX - 1, 0);
+const GONE: Connection = (u32::MAX - 2, 0);
+
 /// Who asks.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Client {
-    address: IpAddr,
+    pub(super) address: IpAddr,
     connection: Connection,
 }
 
 impl Client {
-    /// Who has sent a request.
-    pub(super) fn of(request: &Request) -> Self {
+    /// The client that has sent a request.
+    pub(super) fn of_request(request: &Request) -> Self {
         Self { address: request.account().ip(), connection: request.connection() }
     }
+
+    /// Whether it is what comes over HTTP from its address.
+    pub(super) fn is_over_http(self) -> bool {
+        self.connection == OVER_HTTP
+    }
+
+    /// The client whose turn a letter waits for; none of what the service itself needs, and of what costs no more than to be noted. `owner`
+    /// names the address that a proxy is charged to.
+    pub(super) fn of(letter: &ToAdministration, owner: impl FnOnce(ProxyKey) -> Option<IpAddr>) -> Option<Self> {
+        let (address, connection) = match letter {
+            ToAdministration::Request(request) => return Some(Self::of_request(request)),
+            // A watchdog waits for it.
+            ToAdministration::Query(Query::Progress, ..) => return None,
+            ToAdministration::Command(_, _, Principal::Service) => return None,
+            ToAdministration::Query(_, _, by)
+            | ToAdministration::Command(_, _, by)
+            | ToAdministration::RefusedAct { by, .. } => (charged_to(by), OVER_HTTP),
+            ToAdministration::Visit(visit) => (visit.visitor.account.ip(), OVER_HTTP),
+            ToAdministration::Notice(Notice::ConsumerDisconnected { key, .. }, _)
+            | ToAdministration::Supplier { key, news: SupplierNews::Disconnected(_) } => (owner(*key)?, GONE),
+            ToAdministration::Notice(..)
+            | ToAdministration::Supplier { .. }
+            | ToAdministration::Returned { .. }
+            | ToAdministration::Died(..)
+            | ToAdministration::Pulse(..)
+            | ToAdministration::Log(..)
+            | ToAdministration::Denied(_)
+            | ToAdministration::Survey { .. }
+            | ToAdministration::Left { .. }
+            | ToAdministration::Ended
+            | ToAdministration::Stop(_) => return None,
+        };
+        Some(Self { address, connection })
+    }
+}
+
+/// The address that is charged for what somebody asks. The service itself, and the program that it is part of, have one that is no client's:
+/// so has what is asked over HTTP for all who look, twice in a second at most.
+pub(super) fn charged_to(by: &Principal) -> IpAddr {
+    by.ip().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
 }
 
 /// Requests, or what is done because of them.
@@ -119,8 +172,14 @@ impl<T> Turns<T> {
         self.place(client.address);
     }
 
-    /// What comes next, and who is to be charged for it.
-    pub(super) fn pop(&mut self) -> Option<T> {
+    /// Things of a client's connection that wait.
+    pub(super) fn waiting(&self, client: Client) -> usize {
+        let of_connection = |queue: &Queue<T>| queue.connections.of.get(&client.connection).map(VecDeque::len);
+        self.addresses.get(&client.address).and_then(of_connection).unwrap_or(0)
+    }
+
+    /// What comes next, and the address that is to be charged for it.
+    pub(super) fn pop(&mut self) -> Option<(IpAddr, T)> {
         let (begins, _, address) = self.order.pop_first()?;
         self.now = self.now.max(begins);
         let queue = self.addresses.get_mut(&address)?;
@@ -129,7 +188,7 @@ impl<T> Turns<T> {
         let of_connection = |queue: &mut VecDeque<T>| (queue.pop_front(), !queue.is_empty());
         let next = queue.connections.turn(of_connection).flatten();
         self.place(address);
-        next
+        next.map(|next| (address, next))
     }
 
     /// What an address asked for has taken so long, beside what each request is taken to.
@@ -143,6 +202,13 @@ impl<T> Turns<T> {
             self.order.remove(&(begins, serial, address));
             self.place(address);
         }
+    }
+
+    /// What was done for all of these together, an address once for each thing of its, has taken so long.
+    pub(super) fn charge_all(&mut self, addresses: &[IpAddr], took: Duration) {
+        let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
+        let Some(each) = took.checked_div(count) else { return };
+        addresses.iter().for_each(|address| self.charge(*address, each));
     }
 
     /// Has an address wait for its turn, if something of it does.
@@ -163,6 +229,18 @@ impl<T> Turns<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::admin::values::Command;
+    use crate::doors::{giop, guests};
+    use crate::lane::io::entrance::Visitor;
+    use crate::lane::io::slots::Token;
+    use crate::lane::links::mail::{LaneThread, Visit};
+    use ::giop::cdr::CharSet;
+    use accounts::{Account, Accounts, Ceilings, Resource};
+    use corba::{Guest, Part};
+    use engine::{ChannelId, DisconnectReason, Peer, ProxyId};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::mpsc::sync_channel;
 
     fn client(last: u8, connection: u64) -> Client {
         Client { address: [127, 0, 0, last].into(), connection: (0, connection) }
@@ -176,7 +254,7 @@ mod tests {
             turns.push(client(1, number % 100), number);
         }
         turns.push(client(2, 1), 1_000);
-        let served: Vec<u64> = core::iter::from_fn(|| turns.pop()).collect();
+        let served: Vec<u64> = core::iter::from_fn(|| turns.pop()).map(|(_, it)| it).collect();
         assert_eq!(served[..3], [0, 1_000, 1]);
         assert_eq!(served.len(), 301);
         assert!(turns.is_empty());
@@ -192,7 +270,7 @@ mod tests {
         }
         let (mut taken, mut served) = ([Duration::ZERO; 2], Vec::new());
         while served.iter().filter(|who| **who == 1).count() < 200 {
-            let who: usize = turns.pop().unwrap();
+            let (_, who): (_, usize) = turns.pop().unwrap();
             let took = Duration::from_millis(if who == 0 { 100 } else { 1 });
             turns.charge(client(u8::try_from(who).unwrap() + 1, 0).address, took);
             taken[who] += took;
@@ -203,14 +281,14 @@ mod tests {
         turns.push(client(3, 1), 2);
         turns.push(client(3, 1), 2);
         let mut before = 0;
-        while turns.pop() == Some(0) {
+        while turns.pop().unwrap().1 == 0 {
             turns.charge(client(1, 1).address, Duration::from_millis(100));
             before += 1;
         }
         assert!(before <= 2, "{before}");
         turns.charge(client(3, 1).address, Duration::from_secs(9));
         for _ in 0..5 {
-            assert_eq!(turns.pop(), Some(0));
+            assert_eq!(turns.pop(), Some((client(1, 1).address, 0)));
             turns.charge(client(1, 1).address, Duration::from_millis(100));
         }
     }
@@ -223,7 +301,7 @@ mod tests {
         let mut others = 0;
         for number in 1..=1_000_u32 {
             turns.push(Client { address: IpAddr::from(number.to_be_bytes()), connection: (0, 0) }, 1);
-            let who = turns.pop().unwrap();
+            let (_, who) = turns.pop().unwrap();
             let address = if who == 0 { client(1, 1).address } else { IpAddr::from(number.to_be_bytes()) };
             turns.charge(address, Duration::from_millis(1));
             if who == 0 && number > 1 {
@@ -240,7 +318,7 @@ mod tests {
         for number in 0..10_000_u32 {
             let address = IpAddr::from(number.to_be_bytes());
             turns.push(Client { address, connection: (0, 0) }, number);
-            assert_eq!(turns.pop(), Some(number));
+            assert_eq!(turns.pop(), Some((address, number)));
             turns.charge(address, Duration::from_nanos(10));
         }
         assert!(turns.addresses.len() <= FORGETTING_AT + 1, "{}", turns.addresses.len());
@@ -251,7 +329,138 @@ mod tests {
         let mut turns = Turns::default();
         (0..5).for_each(|number| turns.push(client(1, 1), number));
         (10..12).for_each(|number| turns.push(client(1, 2), number));
-        let served: Vec<u64> = core::iter::from_fn(|| turns.pop()).collect();
+        let served: Vec<u64> = core::iter::from_fn(|| turns.pop()).map(|(_, it)| it).collect();
         assert_eq!(served, [0, 10, 1, 11, 2, 3, 4]);
+    }
+
+    const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
+
+    /// A letter by each way that leads to administration, as it comes from a client with this account on its connection of that number.
+    fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static str, ToAdministration)> {
+        let charge = || account.charge_anyway(Resource::RequestBytes, 0);
+        let of_giop = giop::mail::Request {
+            lane: LaneThread::MAIN,
+            connection: Token::from_bits(number),
+            line: Arc::new(corba::Line::default()),
+            message: Vec::new(),
+            chars: CharSet::Latin1,
+            charge: charge(),
+            may_be_large: false,
+        };
+        let guest = |part| Guest { channel: KEY.channel, peer: Peer(1), name: String::new(), part, about: None };
+        let of_guest = |wanted| guests::Request { client: number, wanted, charge: charge() }.into();
+        let constraint = "$n == 1 and ".repeat(5_000) + "$n == 2";
+        let subscribes =
+            Part::Consumer { types: Vec::new(), constraint, want: engine::Want(0), start: None, looks_on: false };
+        let (to, by) = (|| sync_channel(1).0, || Principal::Operator(Arc::clone(account)));
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let visitor = Visitor { tcp, address: listener.local_addr().unwrap(), account: Arc::clone(account) };
+        let (reason, gone) = (
+            DisconnectReason::Gone,
+            Notice::ConsumerDisconnected { key: KEY, peer: None, reason: DisconnectReason::Gone, discarded: 0 },
+        );
+        vec![
+            ("a request over GIOP", ToAdministration::Request(Request::Giop(of_giop))),
+            ("a subscription over JSON, Tempo or DDS", of_guest(guests::Wanted::Proxy(guest(subscribes)))),
+            ("a publisher over JSON, Tempo or DDS", of_guest(guests::Wanted::Proxy(guest(Part::Supplier)))),
+            ("a proxy of a connection that has ended", of_guest(guests::Wanted::Dismissal(KEY))),
+            ("a look at the topology over HTTP", ToAdministration::Query(Query::Topology, to(), by())),
+            ("names over HTTP", ToAdministration::Query(Query::Names(vec![KEY]), to(), by())),
+            ("drops over HTTP", ToAdministration::Query(Query::Drops, to(), by())),
+            ("a command over HTTP", ToAdministration::Command(Command::Disconnect(KEY), to(), by())),
+            ("a refusal of HTTP", ToAdministration::RefusedAct { by: by(), what: String::new(), why: "" }),
+            ("a look at events over HTTP", {
+                let visit = Visit { visitor, channel: KEY.channel, to: to() };
+                ToAdministration::Visit(Box::new(visit))
+            }),
+            ("a consumer that is gone", ToAdministration::Notice(gone, None)),
+            (
+                "a supplier that is gone",
+                ToAdministration::Supplier { key: KEY, news: SupplierNews::Disconnected(reason) },
+            ),
+        ]
+    }
+
+    fn count_of_ways() -> usize {
+        by_each_way(&Accounts::new(Ceilings::new(75)).account_of([10, 0, 0, 1].into()), 0).len()
+    }
+
+    /// What was asked over HTTP, and what was done because of consumers that were gone, was done as soon as it came, before anything that had
+    /// waited: one address had as much of administration's time as it wanted.
+    #[test]
+    fn a_flood_by_any_way_has_one_turn_before_that_of_another_address_by_any_other() {
+        let accounts = Accounts::new(Ceilings::new(75));
+        let (foe, other) = (accounts.account_of([10, 0, 0, 1].into()), accounts.account_of([10, 0, 0, 2].into()));
+        for (flood, asks) in (0..count_of_ways()).flat_map(|flood| (0..count_of_ways()).map(move |asks| (flood, asks)))
+        {
+            let mut turns = Turns::default();
+            let mut push = |account: &Arc<Account>, way: usize, number: u64| {
+                let (_, letter) = by_each_way(account, number).swap_remove(way);
+                let client = Client::of(&letter, |_| Some(account.ip())).unwrap();
+                turns.push(client, letter);
+            };
+            (0..10).for_each(|number| push(&foe, flood, number % 4));
+            push(&other, asks, 1);
+            let mut served = Vec::new();
+            while let Some((by, _)) = turns.pop() {
+                turns.charge(by, Duration::from_millis(3));
+                served.push(by);
+            }
+            assert_eq!(served.len(), 11, "{flood} {asks}");
+            assert_eq!(served[..3], [foe.ip(), other.ip(), foe.ip()], "{flood} {asks}");
+        }
+    }
+
+    #[test]
+    fn what_the_service_needs_itself_waits_for_nobodys_turn() {
+        let owner = |_| None;
+        let (to, _told) = sync_channel(1);
+        let by_itself = || Principal::Service;
+        let at_once = [
+            ToAdministration::Query(Query::Progress, to.clone(), by_itself()),
+            ToAdministration::Command(Command::Disconnect(KEY), to.clone(), by_itself()),
+            ToAdministration::Stop(None),
+            ToAdministration::Ended,
+        ];
+        assert!(at_once.iter().all(|letter| Client::of(letter, owner).is_none()));
+        let looks = ToAdministration::Query(Query::Figures, to, by_itself());
+        assert_eq!(Client::of(&looks, owner).unwrap().address, IpAddr::from([0, 0, 0, 0]));
+        let restored =
+            ToAdministration::Supplier { key: KEY, news: SupplierNews::Disconnected(DisconnectReason::Gone) };
+        assert!(Client::of(&restored, owner).is_none(), "nobody's");
+    }
+
+    /// A batch is published once, whoever's its requests are: an address whose requests each cost 3 ms to publish and nothing to execute had
+    /// more of the time than one whose requests take 1 ms.
+    #[test]
+    fn what_follows_from_a_batch_is_charged_to_those_of_whom_it_was() {
+        let mut turns = Turns::default();
+        for number in 0..200 {
+            turns.push(client(1, number), 0);
+            turns.push(client(2, number), 1);
+        }
+        let mut served = [0, 0];
+        for _ in 0..100 {
+            let (by, who) = turns.pop().unwrap();
+            served[who] += 1;
+            if who == 0 {
+                turns.charge_all(&[by], Duration::from_millis(3));
+            } else {
+                turns.charge(by, Duration::from_millis(1));
+            }
+        }
+        assert!((74..=76).contains(&served[1]), "{served:?}");
+        turns.charge_all(&[], Duration::from_millis(3));
+    }
+
+    #[test]
+    fn what_waits_of_one_connection_is_known() {
+        let mut turns = Turns::default();
+        (0..5).for_each(|number| turns.push(client(1, number % 2), number));
+        assert_eq!([0, 1, 2].map(|connection| turns.waiting(client(1, connection))), [3, 2, 0]);
+        assert_eq!(turns.waiting(client(2, 0)), 0);
+        turns.pop().unwrap();
+        assert_eq!(turns.waiting(client(1, 0)), 2);
     }
 }

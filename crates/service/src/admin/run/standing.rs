@@ -1,9 +1,12 @@
 //! How consumers and channels stand, which the lanes are asked for; and what is left when the service ends.
 
+use std::net::IpAddr;
+
 use engine::{ChannelId, OutboxStats, Undelivered};
 
 use crate::admin::run::{Administration, Answers};
 use crate::admin::statistics::{self, OfClient};
+use crate::admin::turns::charged_to;
 use crate::admin::values::{Answer, ChannelStanding, Figures, Query};
 use crate::admin::waiting::Waiting;
 use crate::lane::draining::LookedAt;
@@ -30,7 +33,16 @@ impl Administration {
 
     /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
     pub(super) fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
-        let Some((mut survey, mut waiting)) = self.inquiry.told(from) else { return };
+        let Some((survey, waiting)) = self.inquiry.told(from) else { return };
+        let asked: Vec<IpAddr> = waiting.iter().map(|(_, waiting)| charged_to(&waiting.principal())).collect();
+        let since = time::now();
+        self.answer_surveyed(survey, waiting, answers);
+        self.requests.charge_all(&asked, time::since(since));
+        self.survey();
+    }
+
+    /// Answers those who asked how the lanes stand.
+    fn answer_surveyed(&mut self, mut survey: Survey, mut waiting: Vec<(Query, Waiting)>, answers: &mut Answers) {
         let of_figures: Vec<_> = waiting.extract_if(.., |(query, _)| *query == Query::Figures).collect();
         self.tell_figures(&mut survey, of_figures, waiting.is_empty(), answers);
         let (of_channels, waiting): (Vec<_>, Vec<_>) =
@@ -41,7 +53,7 @@ impl Administration {
             }
         }
         if waiting.is_empty() {
-            return self.survey();
+            return;
         }
         let of_client = |key| OfClient {
             unreachable_for: self.objects.unreachable_for(key),
@@ -58,7 +70,6 @@ impl Administration {
             };
             answers.push(self.answered(waiting, Ok(answer)));
         }
-        self.survey();
     }
 
     /// Passes on what the lanes have told, without looking at it.

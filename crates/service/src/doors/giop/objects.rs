@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use engine::{ChannelId, DisconnectReason, LaneChange, LaneId, ProxyId, ProxyKey, Time};
@@ -288,6 +289,11 @@ impl Objects {
     /// A proxy and its client as an operator would call them, where `what` is the side that the client is on.
     pub(crate) fn name(&self, what: &str, key: ProxyKey) -> String {
         self.door.name(what, key)
+    }
+
+    /// The address that a proxy is charged to, if it is somebody's.
+    pub(crate) fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
+        self.door.charged_address(key)
     }
 
     /// A connection to clients at an address has ended as that of a process which dies.
