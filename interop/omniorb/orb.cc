@@ -21,7 +21,9 @@ std::vector<std::string> orb_words(const Args& args) {
   // "ssl" takes the files from --orb sslCAFile and --orb sslKeyFile.
   option("endPoint", "giop:" + args.text("transport", "tcp") + ":" + endpoint);
   // The first is the profile's address, the others are alternatives to it.
-  for (const std::string& address : args.all("publish")) option("endPointPublish", "giop:tcp:" + address);
+  std::string published;
+  for (const std::string& address : args.all("publish")) published += (published.empty() ? "giop:tcp:" : ",giop:tcp:") + address;
+  if (!published.empty()) option("endPointPublish", published);
   if (args.has("giop")) option("maxGIOPVersion", args.text("giop", ""));
   if (args.text("chars", "latin-1") == "utf-8") option("nativeCharCodeSet", "UTF-8");
   for (const std::string& initial : args.all("initref")) option("InitRef", initial);

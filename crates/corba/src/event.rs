@@ -35,7 +35,7 @@ mod translate;
 mod types;
 mod wants;
 
-pub use batch::{Batch, Known, Written, batch_encoding, write_batch};
+pub use batch::{Batch, Known, batch_encoding, write_batch};
 pub use fields::{
     CorbaForms, EventFields, field_behind, fields_of_any, fields_of_properties, fields_of_structured,
     is_contained_behind,

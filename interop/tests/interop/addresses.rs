@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use client::notify::{ClientType, StructuredProxyPushSupplier, find_channel};
 use client::{Orb as Client, OrbOptions};
 use giop::ior::{Ior, Profile};
-use interop::{Orb, Peer, first_consumer, service, supplier, wait_for_count};
+use interop::{Orb, Peer, service, supplier, wait_for_count};
 use service::Counter;
 
 const WORDS: &str = "--form structured --scenario small";
@@ -28,8 +28,14 @@ fn a_consumer_whose_first_address_leads_nowhere_is_called_at_its_alternative_one
     for orb in Orb::ALL {
         let service = service();
         let alive = free(testing::own_loopback());
-        let words = format!("{WORDS} --count {EVENTS} --endpoint {alive} --publish {} --publish {alive}", dead());
-        let (consumer, channel) = first_consumer(orb, &service, &words);
+        // By the factory's own reference: JacORB gives its alternative addresses to what it reads of a `corbaloc`, too.
+        let factory = Client::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService"));
+        let factory = factory.expect("the factory").ior().to_string();
+        let addresses = format!("--endpoint {alive} --publish {} --publish {alive}", dead());
+        let words = format!("consumer --factory {factory} --channel new {WORDS} --count {EVENTS} {addresses}");
+        let mut consumer = Peer::start(orb, &words);
+        let channel = consumer.wait_for("channel ");
+        let consumer = consumer.ready();
         supplier(Orb::OmniOrb, &service, &channel, &format!("{WORDS} --count {EVENTS}")).end().well();
         consumer.end().received_all(EVENTS);
         assert!(service.counters().read(Counter::AlternativeAddresses) > 0, "{orb:?} has the dead address first");

@@ -102,7 +102,11 @@ fn clients_that_disconnect_their_proxies_are_told_so_once() {
             service.shutdown();
             for client in clients {
                 let ended = client.quit().well();
-                assert_eq!(ended.lines.iter().filter(|line| *line == "disconnected").count(), 1, "{orb:?} {kind}: {ended}");
+                assert_eq!(
+                    ended.lines.iter().filter(|line| *line == "disconnected").count(),
+                    1,
+                    "{orb:?} {kind}: {ended}"
+                );
             }
         }
     }

@@ -246,12 +246,14 @@ impl Door {
         if !channel.is_full(side) {
             return 0;
         }
-        let namesake = name.and_then(|name| self.proxy_named(id, side, name)).map(|proxy| ProxyKey { channel: id, proxy });
+        let namesake =
+            name.and_then(|name| self.proxy_named(id, side, name)).map(|proxy| ProxyKey { channel: id, proxy });
         let takes_over = self.compatibility().take_over;
         let may_leave = |proxy: &&Proxy| {
             let key = ProxyKey { channel: id, proxy: proxy.id };
             let alike = (proxy.side, proxy.admin) == (side, admin) && self.kinds.get(&key) == Some(&kind);
-            let over = || self.is_over(proxy) || (self.time <= Time::default() + ANEW_WITHIN && self.former.contains(key));
+            let over =
+                || self.is_over(proxy) || (self.time <= Time::default() + ANEW_WITHIN && self.former.contains(key));
             proxy.state != ProxyState::Unconnected && (namesake == Some(key) || (takes_over && alike && over()))
         };
         u32::try_from(channel.proxies().filter(may_leave).count()).unwrap_or(u32::MAX)

@@ -150,15 +150,6 @@ pub(super) fn read_known(rest: &mut Reader<'_>, work: &mut Work) -> Result<Known
     Ok(Known { length, is_plain: !header.has_properties, is_loose: !event.has_eights() })
 }
 
-/// What became of the events for a sequence consumer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// Events that are in it.
-    pub events: u32,
-    /// Events that could not be put into what the consumer needs and were left out.
-    pub left_out: u32,
-}
-
 /// The encoding in which a consumer with this want gets these events in one sequence. Nothing if none of them could be put
 /// into what it needs.
 ///
@@ -185,37 +176,40 @@ pub fn batch_encoding(events: &[Arc<Event>], want: Want) -> Option<Encoding> {
 pub fn write_batch(
     events: &[Arc<Event>],
     (want, repeated): (Want, bool),
+    left_out: &mut Vec<u32>,
     out: &mut Writer<'_>,
-) -> Result<Written, Untranslatable> {
+) -> Result<u32, Untranslatable> {
     let sources = events.iter().map(|event| {
         let (bytes, tag) = chosen(event, want).ok_or(Untranslatable::Already)?;
         let marks = Marks { repeated: repeated && want.marks_repeats(), ..Marks::default() };
         Ok((FORM_STRUCTURED, bytes, tag, marks))
     });
-    write_events(sources, out).map(|(events, left_out)| Written { events, left_out })
+    write_events(sources, left_out, out)
 }
 
 /// An event to be written: its form, its bytes, their tag, and its marks.
 pub(super) type ToWrite<'e> = (Form, &'e [u8], u64, Marks);
 
-/// Writes a `CosNotification::EventBatch` and says how many events are in it and how many had to be left out.
+/// Writes a `CosNotification::EventBatch` and says how many events are in it, and in `left_out` which had to be left out.
 ///
 /// # Errors
 ///
 /// There are events and none can be written. What was written until then is left.
 pub(super) fn write_events<'e>(
     events: impl Iterator<Item = Result<ToWrite<'e>, Untranslatable>>,
+    left_out: &mut Vec<u32>,
     out: &mut Writer<'_>,
-) -> Result<(u32, u32), Untranslatable> {
+) -> Result<u32, Untranslatable> {
+    left_out.clear();
     out.align(4);
     let count_at = out.position();
     out.u32(0);
-    let (mut written, mut left_out, mut failure) = (0_u32, 0_u32, None);
-    for event in events {
+    let (mut written, mut failure) = (0_u32, None);
+    for (place, event) in (0..).zip(events) {
         match event.and_then(|event| write_event(event, out)) {
             Ok(()) => written += 1,
             Err(error) => {
-                left_out += 1;
+                left_out.push(place);
                 failure = failure.or(Some(error));
             }
         }
@@ -223,7 +217,7 @@ pub(super) fn write_events<'e>(
     out.patch_u32(count_at, written);
     match failure {
         Some(error) if written == 0 => Err(error),
-        _ => Ok((written, left_out)),
+        _ => Ok(written),
     }
 }
 

@@ -33,8 +33,8 @@ impl Pulled {
 }
 
 /// Writes the result of an operation that pulled `events`: the first of them, or all for [`Pulled::Batch`]. `tried` says
-/// that the operation was a `try_…`; without events it found none. Returns how many events of a batch had to be left out
-/// because they cannot be put into what the writer's encoding allows. `want` says how they are marked.
+/// that the operation was a `try_…`; without events it found none. `left_out` are the places of the events of a batch that had to be left
+/// out because they cannot be put into what the writer's encoding allows, rising. `want` says how the others are marked.
 ///
 /// # Errors
 ///
@@ -44,8 +44,10 @@ pub fn write_pulled(
     pulled: Pulled,
     tried: bool,
     want: Want,
+    left_out: &mut Vec<u32>,
     out: &mut Writer<'_>,
-) -> Result<u32, Untranslatable> {
+) -> Result<(), Untranslatable> {
+    left_out.clear();
     let begin = out.position();
     let mut sources = events.iter().map(|event| {
         let (form, bytes, tag) = pulled_source(event, want);
@@ -53,17 +55,15 @@ pub fn write_pulled(
     });
     let Some(first) = sources.next() else {
         write_nothing(pulled, tried, out);
-        return Ok(0);
+        return Ok(());
     };
     let written = match (pulled, first) {
         (Pulled::Batch, first) => {
             let all = std::iter::once(first).chain(sources);
-            write_events(all.map(Ok), out).map(|(_, left_out)| left_out)
+            write_events(all.map(Ok), left_out, out).map(|_| ())
         }
-        (Pulled::Any, (form, bytes, tag, mut marks)) => {
-            write_as(form, reader(bytes, tag), (FORM_ANY, &mut marks), out).map(|()| 0)
-        }
-        (Pulled::Structured, first) => write_event(first, out).map(|()| 0),
+        (Pulled::Any, (form, bytes, tag, mut marks)) => write_as(form, reader(bytes, tag), (FORM_ANY, &mut marks), out),
+        (Pulled::Structured, first) => write_event(first, out),
     };
     match written {
         Ok(_) if tried => out.bool(true),

@@ -567,7 +567,9 @@ impl Channel {
             Side::Suppliers => self.limits.max_suppliers,
         };
         match limit {
-            Some(limit) if self.connected(side).saturating_sub(leaving) >= limit.get() => Err(Refusal::AdminLimit { side, limit: limit.get() }),
+            Some(limit) if self.connected(side).saturating_sub(leaving) >= limit.get() => {
+                Err(Refusal::AdminLimit { side, limit: limit.get() })
+            }
             _ => Ok(()),
         }
     }

@@ -208,12 +208,32 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
+    /// Leaves events out of a delivery that is under way, since they cannot be put into what its consumer takes: they are dropped as
+    /// [`DiscardReason::Untranslatable`], and the outcome of the delivery is that of the others, of which there is at least one. `which` are
+    /// their places in it, rising.
+    pub fn leave_out(&mut self, outbox: OutboxId, serial: u32, which: &[u32], now: Time) {
+        self.told(now);
+        let slot = outbox.slot;
+        let Some(outbox) = self.outboxes.get_exact(slot, outbox.generation).filter(|outbox| !outbox.dead) else {
+            self.counters.unknown_outboxes += 1;
+            return;
+        };
+        let Some(position) = outbox.position(serial) else {
+            self.counters.stale_outcomes += 1;
+            return;
+        };
+        outbox.leave_out(position, which, &self.events, &mut self.space.done);
+        while let Some(event) = self.space.done.pop() {
+            self.conclude(slot, event, Settlement::Dropped(DiscardReason::Untranslatable));
+        }
+    }
+
     /// A consumer rejected a delivery. An event that came alone is dropped; a batch may have only one that is the reason, and is
     /// delivered again in halves, down to single events.
     ///
     /// Only sequence proxies have batches: what goes to clients of JSON, Tempo and DDS and to other lanes is one event a delivery, with
     /// an outcome of its own, however many share a line's buffer, a packet or a ring. A pulled batch that cannot be handed over is put
-    /// back whole, and an event of a batch that cannot be translated is left out of it alone, by whoever writes it.
+    /// back whole, and an event of a batch that cannot be translated is left out of it alone ([`Lane::leave_out`]).
     fn reject(&mut self, slot: u32, position: usize) {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         outbox.answered(self.now);

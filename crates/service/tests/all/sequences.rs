@@ -9,6 +9,7 @@ use client::notify::{
 };
 use client::{InvokeError, Orb, OrbOptions, ServantError};
 use giop::exception::Kind;
+use giop::ior::Profile;
 use service::Counter;
 use testing::NextInTime;
 
@@ -83,6 +84,43 @@ fn a_sequence_that_fails_is_tried_again_whole_and_in_order() {
     let batches: Vec<Vec<i32>> = (0..4).map(|_| batches.next_in_time()).collect();
     let (first, second): (Vec<i32>, Vec<i32>) = ((0..10).collect(), (10..20).collect());
     assert_eq!(batches, [first.clone(), first.clone(), first, second]);
+}
+
+/// An event with a character that its consumer's code set lacks was left out of the sequence, and counted as delivered with the others.
+#[test]
+fn an_event_that_cannot_be_put_into_a_sequence_is_dropped_and_the_others_are_delivered() {
+    let service = start();
+    let channel = new_channel(&service);
+    let proxy = Consumer::obtain(&channel, ClientType::Sequence, Model::Push);
+    let qos = [Property::new("MaximumBatchSize", 3_i32), Property::new("PacingInterval", 600_000_000_u64)];
+    ProxySupplier::unchecked(proxy.clone()).set_qos(&qos).unwrap();
+    let (sender, batches) = mpsc::channel::<Vec<i32>>();
+    let consumer = CallbackConsumer::sequence(move |delivery| {
+        let Delivery::Batch(mut reader) = delivery else { return Ok(()) };
+        let count = reader.seq_len(24)?;
+        let numbers = (0..count).map(|_| Ok(Got::from(StructuredEvent::read(&mut reader)?).number));
+        sender.send(numbers.collect::<Result<Vec<i32>, ServantError>>()?).unwrap();
+        Ok(())
+    });
+    let orb = Orb::new(OrbOptions::default());
+    let servant = orb.activate(Arc::new(consumer)).unwrap();
+    // It says of no code set that it knows it, and is sent ISO 8859-1.
+    let mut reference = servant.reference().ior().clone();
+    if let Some(Profile::Iiop(profile)) = reference.profiles.first_mut() {
+        profile.components.clear();
+    }
+    let proxy = SequenceProxyPushSupplier::unchecked(proxy);
+    proxy.connect_sequence_push_consumer(&orb.object(reference)).unwrap();
+    let Supplier::Sequence(supplier) = Supplier::new(&channel, ClientType::Sequence, Model::Push) else {
+        unreachable!()
+    };
+    let mut all = events(0..6);
+    all[1].event_name = "東".into();
+    SequenceProxyPushConsumer::push_structured_events(&supplier, &all).unwrap();
+    assert_eq!([batches.next_in_time(), batches.next_in_time()], [vec![0, 2], vec![3, 4, 5]]);
+    await_count(&service, Counter::Delivered, 5);
+    assert_eq!(service.counters().read(Counter::DroppedUntranslatable), 1);
+    assert_eq!(service.counters().read(Counter::LeftOut), 1);
 }
 
 /// A sequence consumer that answered `MARSHAL` to a batch of ten because of one event in it lost all ten, persistent ones too, without

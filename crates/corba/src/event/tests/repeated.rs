@@ -125,16 +125,18 @@ fn sequences_have_marked_and_unmarked_events_side_by_side() {
         events.iter().map(|event| event.variable_header.contains(&mark())).collect::<Vec<bool>>()
     };
     let mut bytes = Vec::new();
-    write_batch(&events, (asks, false), &mut Writer::new(&mut bytes, encoding)).unwrap();
+    write_batch(&events, (asks, false), &mut Vec::new(), &mut Writer::new(&mut bytes, encoding)).unwrap();
     assert_eq!(headers(&bytes, false), [true, false]);
     let mut bytes = Vec::new();
-    write_batch(&events, (asks.marking_repeats(false), false), &mut Writer::new(&mut bytes, encoding)).unwrap();
+    write_batch(&events, (asks.marking_repeats(false), false), &mut Vec::new(), &mut Writer::new(&mut bytes, encoding))
+        .unwrap();
     assert_eq!(headers(&bytes, false), [false, false]);
     // Whoever pulls has it written when it asks.
     let pulls = want_for_pulling(FORM_STRUCTURED);
     for (want, expected) in [(pulls, [false, false]), (pulls.marking_repeats(true), [true, false])] {
         let mut bytes = Vec::new();
-        write_pulled(&events, Pulled::Batch, true, want, &mut Writer::new(&mut bytes, encoding)).unwrap();
+        write_pulled(&events, Pulled::Batch, true, want, &mut Vec::new(), &mut Writer::new(&mut bytes, encoding))
+            .unwrap();
         assert_eq!(headers(&bytes, true), expected);
     }
 }

@@ -2,9 +2,9 @@
 
 use super::{CHARS, ENDIANS, Sample, VERSIONS, encoding, golden, sample, samples, want, want_of};
 use crate::event::{
-    Batch, FORM_ANY, FORM_STRUCTURED, Known, Pulled, Translated, Untranslatable, Written, batch_encoding, encoding_of,
-    fits, phase_of, read_header, read_pulled, reader, tag_at, tag_of, takes_batches, translate, version_of,
-    want_for_pulling, write_batch, write_nothing, write_pulled,
+    Batch, FORM_ANY, FORM_STRUCTURED, Known, Pulled, Translated, Untranslatable, batch_encoding, encoding_of, fits,
+    phase_of, read_header, read_pulled, reader, tag_at, tag_of, takes_batches, translate, version_of, want_for_pulling,
+    write_batch, write_nothing, write_pulled,
 };
 use engine::{Event, Form, Want};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Version, Writer};
@@ -57,13 +57,14 @@ fn agree(there: &Value, here: &Value) -> bool {
 struct Sequence {
     tag: u64,
     events: u32,
-    left_out: u32,
+    left_out: Vec<u32>,
 }
 
 /// Appends the sequence that a consumer with this want gets.
 fn put_together(events: &[Arc<Event>], wanted: Want, out: &mut Vec<u8>) -> Result<Sequence, Untranslatable> {
     let encoding = batch_encoding(events, wanted).unwrap();
-    let Written { events, left_out } = write_batch(events, (wanted, false), &mut Writer::new(out, encoding))?;
+    let mut left_out = vec![9];
+    let events = write_batch(events, (wanted, false), &mut left_out, &mut Writer::new(out, encoding))?;
     Ok(Sequence { tag: tag_of(encoding, 0), events, left_out })
 }
 
@@ -89,7 +90,7 @@ fn events_of_all_sorts_leave_in_one_sequence() {
             let events: Vec<_> = all.iter().map(|(sample, _)| held(sample, wanted)).collect();
             let mut out = vec![0xaa; 5];
             let written = put_together(&events, wanted, &mut out).unwrap();
-            assert_eq!((written.events as usize, written.left_out), (all.len(), 0));
+            assert_eq!((written.events as usize, written.left_out), (all.len(), vec![]));
             let Encoding { version: in_version, chars: in_chars, .. } = encoding_of(written.tag);
             assert_eq!((in_version, phase_of(written.tag)), (version, 0));
             assert!(chars.contains(&in_chars) || version == Version::V1_0);
@@ -120,8 +121,9 @@ fn a_sequence_of_events_in_one_encoding_is_copied_octet_for_octet() {
     // None at all is a sequence, too.
     out.clear();
     assert_eq!(batch_encoding(&[], wanted), None);
-    let written = write_batch(&[], (wanted, false), &mut Writer::new(&mut out, Encoding::new(Endian::Big))).unwrap();
-    assert_eq!((written.events, &out[..]), (0, &[0; 4][..]));
+    let mut writer = Writer::new(&mut out, Encoding::new(Endian::Big));
+    let written = write_batch(&[], (wanted, false), &mut Vec::new(), &mut writer).unwrap();
+    assert_eq!((written, &out[..]), (0, &[0; 4][..]));
 }
 
 #[test]
@@ -189,18 +191,18 @@ fn what_cannot_be_put_into_a_sequence_is_left_out() {
     let events = [&broken(), &good, &broken()].map(|sample| held(sample, wanted));
     let mut out = Vec::new();
     let written = put_together(&events, wanted, &mut out).unwrap();
-    assert_eq!((written.events, written.left_out), (1, 2));
+    assert_eq!((written.events, written.left_out), (1, vec![0, 2]));
     assert_eq!(read_batch(&reader(&out, written.tag)).len(), 1);
     assert_eq!(batch_encoding(&events[..1], wanted), None);
     let mut writer = Writer::new(&mut out, Encoding::new(Endian::Big));
-    assert_eq!(write_batch(&events[..1], (wanted, false), &mut writer), Err(Untranslatable::Already));
+    assert_eq!(write_batch(&events[..1], (wanted, false), &mut Vec::new(), &mut writer), Err(Untranslatable::Already));
     out.clear();
     // One that only turns out to be broken when it is put into another byte order.
     let both = batches(Version::V1_2, &CHARS);
     let mixed =
         [&sample(Endian::Little, Version::V1_2, CharSet::Latin1, 0), &broken()].map(|sample| held(sample, both));
     let written = put_together(&mixed, both, &mut out).unwrap();
-    assert_eq!(written.events + written.left_out, 2);
+    assert_eq!(written.events as usize + written.left_out.len(), 2);
 }
 
 const KINDS: [(Pulled, Form); 3] =
@@ -249,8 +251,9 @@ fn every_event_is_pulled_in_every_form_and_encoding() {
                 for tried in [false, true] {
                     let mut bytes = Vec::new();
                     let mut w = Writer::with_phase(&mut bytes, phase, encoding);
-                    let left_out = write_pulled(std::slice::from_ref(&event), pulled, tried, Want(0), &mut w).unwrap();
-                    assert_eq!(left_out, 0);
+                    let mut left_out = vec![9];
+                    write_pulled(std::slice::from_ref(&event), pulled, tried, Want(0), &mut left_out, &mut w).unwrap();
+                    assert!(left_out.is_empty());
                     let body = Reader::with_phase(&bytes, phase, encoding);
                     let back = pulled_back(pulled, form, tried, &body);
                     assert_eq!(back.len(), 1);
@@ -272,8 +275,7 @@ fn a_try_without_an_event_gives_the_emptiest_value() {
             assert!(pulled_back(pulled, form, true, &body).is_empty());
             let mut same = Vec::new();
             let mut w = Writer::with_phase(&mut same, phase, encoding);
-            let written = write_pulled(&[], pulled, true, Want(0), &mut w).unwrap();
-            assert_eq!(written, 0);
+            write_pulled(&[], pulled, true, Want(0), &mut Vec::new(), &mut w).unwrap();
             assert_eq!(same, bytes);
             for length in 0..bytes.len() {
                 let cut = Reader::with_phase(&bytes[..length], phase, encoding);
@@ -290,15 +292,17 @@ fn what_cannot_be_pulled_leaves_no_trace() {
     for (pulled, _) in KINDS {
         let mut bytes = vec![1, 2, 3];
         let mut w = Writer::new(&mut bytes, latin1);
-        write_pulled(&[Arc::new(broken().event())], pulled, true, Want(0), &mut w).unwrap_err();
+        write_pulled(&[Arc::new(broken().event())], pulled, true, Want(0), &mut Vec::new(), &mut w).unwrap_err();
         assert_eq!(bytes, [1, 2, 3]);
     }
     // In a sequence the others are pulled all the same.
     let mut bytes = Vec::new();
     let good = sample(Endian::Big, Version::V1_2, CharSet::Utf8, 0).event();
     let events = [Arc::new(broken().event()), Arc::new(good)];
-    let left_out = write_pulled(&events, Pulled::Batch, false, Want(0), &mut Writer::new(&mut bytes, latin1)).unwrap();
-    assert_eq!(left_out, 1);
+    let mut left_out = Vec::new();
+    let mut writer = Writer::new(&mut bytes, latin1);
+    write_pulled(&events, Pulled::Batch, false, Want(0), &mut left_out, &mut writer).unwrap();
+    assert_eq!(left_out, [0]);
     assert_eq!(pulled_back(Pulled::Batch, FORM_STRUCTURED, false, &Reader::new(&bytes, latin1)).len(), 1);
 }
 

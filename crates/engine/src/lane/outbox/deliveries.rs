@@ -187,6 +187,30 @@ impl Outbox {
         }
     }
 
+    /// Takes events out of the delivery at `position` by their places in it, which rise. The last one that is left stays.
+    #[cold]
+    pub(in crate::lane) fn leave_out(
+        &mut self,
+        position: usize,
+        which: &[u32],
+        events: &Events,
+        into: &mut Vec<EventAt>,
+    ) {
+        let count = self.count_of(position);
+        // Whoever waits for it waits for the others.
+        let credit = self.flight.unanswered.get_mut(position).and_then(|event| event.credit.take());
+        let places = which.iter().rev().map(|place| *place as usize).filter(|place| *place < count);
+        for place in places.take(count - 1) {
+            self.take_unanswered(position + place, 1, events, into);
+        }
+        if let Some(first) = self.flight.unanswered.get_mut(position) {
+            first.credit = credit;
+        }
+        if self.flight.split.left > 0 {
+            self.note_split(position, into.len() as u64, false);
+        }
+    }
+
     /// How many events the delivery at `position` has.
     #[inline]
     fn count_of(&self, position: usize) -> usize {

@@ -9,7 +9,7 @@ use giop::realtime::PriorityModel;
 
 use crate::counters::Counter;
 use crate::doors::giop::body;
-use crate::doors::giop::outgoing::{Limits, Outgoings};
+use crate::doors::giop::outgoing::{Limits, Outgoings, Scratch};
 use crate::doors::giop::pending::Pending;
 use crate::doors::giop::routes::{ADDRESSES_MAX, Head, PushPriority, Route, Sent};
 use crate::lane::io::slots::Token;
@@ -33,6 +33,9 @@ impl Core {
         let Delivery { outbox, serial, one_way, .. } = *delivery;
         let written = self.write_push(delivery, events);
         self.let_go(events);
+        if written.is_ok() {
+            self.note_left_out(outbox, serial);
+        }
         let outcome = match written {
             Ok(()) if one_way => Outcome::Sent,
             Ok(()) => return,
@@ -40,6 +43,16 @@ impl Core {
             Err(Unsent::Failed(why)) => return self.fail_push(outbox, serial, Outcome::Unreachable, || why),
         };
         self.lane.handle_outcome(outbox, serial, outcome, self.clock.now);
+    }
+
+    /// Events that could not be put into the sequence that was written last are dropped, and only the others delivered.
+    pub(super) fn note_left_out(&mut self, outbox: OutboxId, serial: u32) {
+        let left_out = &mut self.doors.giop.outgoing.scratch.left_out;
+        if !left_out.is_empty() {
+            self.counters.add(Counter::LeftOut, left_out.len() as u64);
+            self.lane.leave_out(outbox, serial, left_out, self.clock.now);
+            left_out.clear();
+        }
     }
 
     /// Puts one push on its connection: a fresh request header before the event's bytes as they are, or before a sequence
@@ -57,7 +70,8 @@ impl Core {
         let (body, encoding, phase) = body::of_push(events, want).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
         let spares = &mut self.io.spares;
-        let Outgoings { routes, connections, .. } = &mut self.doors.giop.outgoing;
+        let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } = &mut self.doors.giop.outgoing;
+        left_out.clear();
         let (Some(route), Some(connection)) = (routes.get_mut(outbox), connections.get_mut(token)) else {
             return Err(Unsent::Because(Outcome::Unreachable));
         };
@@ -94,11 +108,10 @@ impl Core {
                 events.extend(connection.output.push_event(only, body));
             }
             None => {
-                let written =
-                    route.append_batch(&head, connection.output.bytes(), request_id, events, (want, repeated));
+                let (wanted, buffer) = ((want, repeated), connection.output.bytes());
+                let written = route.append_batch(&head, buffer, request_id, events, wanted, left_out);
                 let written = written.map_err(|_| Unsent::Because(Outcome::Untranslatable))?;
-                self.counters.add(Counter::SequenceEventsSent, written.events.into());
-                self.counters.add(Counter::LeftOut, written.left_out.into());
+                self.counters.add(Counter::SequenceEventsSent, written.into());
             }
         }
         #[cfg(test)]

@@ -318,6 +318,8 @@ pub(crate) struct Scratch {
     pub(crate) arguments: Vec<u8>,
     /// The result that was heard last.
     pub(crate) answer: mail::Reply,
+    /// The places of the events that could not be put into the sequence that was written last.
+    pub(crate) left_out: Vec<u32>,
 }
 
 impl Outgoings {

@@ -354,10 +354,11 @@ impl Core {
         let buffer = caller.output.bytes();
         let open = answer.begin(buffer, ReplyStatus::NoException);
         let Pull { pulled, tried, .. } = waiter.pull;
-        let written = event::write_pulled(events, pulled, tried, want, &mut open.body(buffer, chars));
-        if let Ok(left_out) = written {
+        let left_out = &mut self.doors.giop.outgoing.scratch.left_out;
+        let written = event::write_pulled(events, pulled, tried, want, left_out, &mut open.body(buffer, chars));
+        if written.is_ok() {
             open.finish(buffer);
-            self.counters.add(Counter::LeftOut, left_out.into());
+            self.note_left_out(outbox, serial);
             self.counters.add(Counter::PullsAnswered, 1);
             caller.pulls.written.push_back(Written { outbox, serial, end: caller.output.end() });
         } else {

@@ -17,7 +17,7 @@ use crate::doors::giop::mail::OWN_VERSION;
 use crate::lane::io::slots::Token;
 use access::CalledFor;
 use corba::PeerAddress;
-use corba::event::{self, Untranslatable, Written};
+use corba::event::{self, Untranslatable};
 
 /// Times in a row that a request is sent on to where a `LOCATION_FORWARD` points before that is taken for a loop.
 pub(crate) const FORWARDS_MAX: u8 = 8;
@@ -333,7 +333,8 @@ impl Route {
         self.template(head).append(buffer, request_id, length);
     }
 
-    /// Appends a push of several events: what the consumer wants, and whether it may have processed them.
+    /// Appends a push of several events: what the consumer wants, and whether it may have processed them. Says how many are in it;
+    /// `left_out` are the places of the others.
     ///
     /// # Errors
     /// None of the events can be put into what the consumer takes. Nothing was appended.
@@ -344,9 +345,10 @@ impl Route {
         request_id: u32,
         events: &[Arc<Event>],
         wanted: (Want, bool),
-    ) -> Result<Written, Untranslatable> {
+        left_out: &mut Vec<u32>,
+    ) -> Result<u32, Untranslatable> {
         let open = self.template(head).begin(buffer, request_id);
-        match event::write_batch(events, wanted, &mut open.body(buffer, head.encoding.chars)) {
+        match event::write_batch(events, wanted, left_out, &mut open.body(buffer, head.encoding.chars)) {
             Ok(written) => {
                 open.finish(buffer);
                 Ok(written)

@@ -40,6 +40,53 @@ fn a_batch_weighs_256_kib_at_most_unless_its_first_event_weighs_more() {
     assert_eq!(rig.stats(key).delivered, 8);
 }
 
+/// An event that could not be put into what its consumer takes was left out of its batch, and counted as delivered with the others.
+#[test]
+fn an_event_that_is_left_out_of_a_batch_is_dropped_and_not_delivered() {
+    for pull in [false, true] {
+        let mut rig = Rig::plain();
+        let kind = ProxyKind { batches: true, pull, ..ProxyKind::default() };
+        let key = rig.consumer_of(kind, batches(4, Duration::ZERO));
+        (0..8).for_each(|number| _ = rig.publish(number));
+        let begin = |rig: &mut Rig| if pull { rig.pull(key, 4) } else { rig.get() };
+        let mut got = begin(&mut rig).unwrap();
+        rig.lane.leave_out(got.delivery.outbox, got.delivery.serial, &[0, 2], rig.now);
+        let untranslatable = |rig: &mut Rig| rig.stats(key).discards.of(DiscardReason::Untranslatable);
+        assert_eq!((untranslatable(&mut rig), rig.stats(key).in_flight), (2, 2));
+        rig.conclude(&got, Outcome::Delivered);
+        assert_eq!((rig.stats(key).delivered, rig.lane.counters().delivered), (2, 2));
+        // Those that are left fail and come again like any others, without what was left out.
+        got = begin(&mut rig).unwrap();
+        rig.lane.leave_out(got.delivery.outbox, got.delivery.serial, &[1, 3, 9], rig.now);
+        rig.conclude(&got, Outcome::TimedOut);
+        rig.advance(Duration::from_secs(1));
+        got = begin(&mut rig).unwrap();
+        assert_eq!((&got.numbers[..], untranslatable(&mut rig)), (&[4, 6][..], 4));
+        // One stays whatever is said; that nothing of it can be delivered is an outcome.
+        rig.lane.leave_out(got.delivery.outbox, got.delivery.serial, &[0, 1], rig.now);
+        rig.conclude(&got, Outcome::Untranslatable);
+        assert_eq!((untranslatable(&mut rig), rig.stats(key).in_flight, rig.memory()), (6, 0, 0));
+    }
+}
+
+/// What was left out of the repeats of a batch that was rejected counts among them, or its later events came one at a time for ever.
+#[test]
+fn an_event_that_is_left_out_of_a_batch_that_was_rejected_ends_its_repeats_with_the_others() {
+    let mut rig = Rig::plain();
+    rig.consumer_of(ProxyKind { batches: true, ..ProxyKind::default() }, batches(4, Duration::ZERO));
+    (0..8).for_each(|number| _ = rig.publish(number));
+    let got = rig.get().unwrap();
+    rig.conclude(&got, Outcome::Rejected);
+    let got = rig.get().unwrap();
+    assert_eq!(got.numbers, [0, 1]);
+    rig.lane.leave_out(got.delivery.outbox, got.delivery.serial, &[1], rig.now);
+    rig.conclude(&got, Outcome::Delivered);
+    let got = rig.get().unwrap();
+    assert_eq!(got.numbers, [2, 3]);
+    rig.conclude(&got, Outcome::Delivered);
+    assert_eq!(rig.get().unwrap().numbers, [4, 5, 6, 7]);
+}
+
 #[test]
 fn a_consumer_that_takes_no_sequences_gets_one_at_a_time() {
     let mut rig = Rig::plain();
