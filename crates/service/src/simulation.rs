@@ -8,6 +8,7 @@ mod consumers;
 mod end_points;
 pub(crate) mod network;
 mod obtaining;
+mod out_of_reach;
 mod pullers;
 pub(crate) mod sockets;
 mod suppliers;
