@@ -135,7 +135,7 @@ fn the_page_about_dds_is_true_for_programs_in_python() {
     shows.args(["subscribe", "Wind", "--id", &domain.to_string(), "--qos", "scan-random"]).env("CYCLONEDDS_URI", uri);
     let mut shows = shows.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let _leash = Leash::new(&shows, "what cyclonedds prints");
-    let (sender, lines) = std::sync::mpsc::channel();
+    let (sender, lines) = channel();
     let printed = BufReader::new(shows.stdout.take().unwrap()).lines();
     let printer = std::thread::spawn(move || printed.map_while(Result::ok).all(|line| sender.send(line).is_ok()));
     wait_until("the tool shows what the program has published", || {
