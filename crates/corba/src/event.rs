@@ -45,7 +45,7 @@ pub(super) use header::read_through;
 pub use header::{ANY_HEADER, Header, UtcClock, read_behind_type, read_header, read_structured};
 pub use pulled::{Pulled, read_pulled, write_nothing, write_one, write_pulled};
 pub use skeleton::Skeleton;
-pub use translate::{Translated, Untranslatable, translate};
+pub use translate::{DEAD_LETTER, Translated, Untranslatable, as_dead_letter, translate};
 pub(super) use wants::want_for;
 pub use wants::{Source, fits, source_for, takes_batches, version_of, want_for_pulling, want_in_utf8, want_of_doors};
 

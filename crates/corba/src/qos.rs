@@ -24,8 +24,8 @@ pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::write_null;
 pub(super) use self::property::{
-    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, EVENT_RELIABILITY, Effective, ErrorCode, HOLD_GRANTED, Most,
-    PropertyValue, START_FROM, Wanted,
+    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, Effective, ErrorCode,
+    HOLD_GRANTED, Most, PropertyValue, START_FROM, Wanted,
 };
 use self::property::{Place, Property};
 pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};

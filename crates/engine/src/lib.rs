@@ -79,8 +79,8 @@ pub use ids::{
     Ticket, TypeId, Want,
 };
 pub use lane::{
-    Admission, Away, ChannelStats, Counters, Delivery, DiscardReason, Discards, DisconnectReason, Handover, HeldBy,
-    Holding, Lane, Latency, Notice, OutboxState, OutboxStats, Outcome, Overflow, Recalled, Settled, Settlement,
+    Admission, Away, ChannelStats, Counters, DeadLetter, Delivery, DiscardReason, Discards, DisconnectReason, Handover,
+    HeldBy, Holding, Lane, Latency, Notice, OutboxState, OutboxStats, Outcome, Overflow, Recalled, Settled, Settlement,
     SharedRoom, Traffic, Turn, TypeDrops, Undelivered, WaitsFor,
 };
 pub use lanes::{Discipline, LaneChange, LaneInfo, LaneSpec, Place, PoolSpec, PriorityModel};

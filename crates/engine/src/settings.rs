@@ -6,7 +6,7 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use crate::{HistoryLimits, PoolId, Refusal, StartFrom};
+use crate::{ChannelId, HistoryLimits, PoolId, Refusal, StartFrom};
 
 /// What happens when a consumer's outbox is full (`MaxEventsPerConsumer`), or is the largest when the channel's memory
 /// budget is spent.
@@ -595,6 +595,9 @@ pub struct ChannelLimits {
     /// `RejectNewEvents`: at `max_queue_length` refuse the event (true) or discard one of the laggard's by its
     /// [`DiscardPolicy`] (false, the default).
     pub reject_new_events: bool,
+    /// `DeadLetterChannel`: where events go that are undeliverable for a consumer, by `delivery_attempts`, if whoever drives the lanes does
+    /// that. `None`, the default: they are dropped.
+    pub dead_letters: Option<ChannelId>,
     /// `MaxConstraintLength`: the longest constraint, in bytes. More than 0. Default 16,384.
     pub constraint_bytes_max: u32,
     /// `MaxConstraintNodes`: the most nodes in one constraint's tree. More than 0. Default 4,096.
@@ -645,6 +648,7 @@ impl Default for ChannelLimits {
             max_suppliers: None,
             max_queue_length: None,
             reject_new_events: false,
+            dead_letters: None,
             constraint_bytes_max: 16_384,
             constraint_nodes_max: 4_096,
             constraints_per_filter_max: 1_024,

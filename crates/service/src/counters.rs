@@ -75,6 +75,10 @@ counters! {
     DroppedWaitedOut = "lane_dropped_waited_out",
     /// Events dropped for a consumer that failed to take them and took a later one.
     DroppedUndeliverable = "lane_dropped_undeliverable",
+    /// Of these, events that went to their channel's `DeadLetterChannel`.
+    DeadLetters = "lane_dead_letters",
+    /// The same that it did not take: it is gone, or has no room.
+    DeadLettersLost = "lane_dead_letters_lost",
     /// Events put on disk for want of memory, counted once for each consumer that is yet to get them.
     Overflowed = "lane_overflowed",
     /// Those of them that have come back.

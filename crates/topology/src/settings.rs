@@ -272,6 +272,9 @@ pub struct Limits {
     pub max_queue_length: Option<u32>,
     /// `RejectNewEvents`.
     pub reject_new_events: bool,
+    /// `DeadLetterChannel`, by its number; left out for none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead_letters: Option<u32>,
     /// `MaxConstraintLength`.
     pub constraint_bytes_max: u32,
     /// `MaxConstraintNodes`.

@@ -13,6 +13,7 @@ fn empty() -> Topology {
         max_suppliers: Some(9),
         max_queue_length: None,
         reject_new_events: false,
+        dead_letters: None,
         constraint_bytes_max: 1,
         constraint_nodes_max: 2,
         constraints_per_filter_max: 3,

@@ -7,8 +7,9 @@ use super::Door;
 use crate::exceptions::{Raised, UserException};
 use crate::proxy_kind::ProxyKind;
 use crate::qos::{
-    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, EVENT_RELIABILITY, ErrorCode, HOLD_GRANTED, Outside, Pool, Profile,
-    PropertyError, PropertyValue, START_FROM, Wanted, outside, outside_limits, topic_objections,
+    ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, ErrorCode, HOLD_GRANTED,
+    Outside, Pool, Profile, PropertyError, PropertyValue, START_FROM, Wanted, outside, outside_limits,
+    topic_objections,
 };
 use crate::remarks::remark;
 use crate::table::{AdminKey, Level};
@@ -28,6 +29,7 @@ impl Door {
         objections.extend(self.acknowledgement_objection(level, wanted)?);
         objections.extend(self.start_objection(level, wanted)?);
         objections.extend(self.grant_objection(level, wanted)?);
+        objections.extend(self.dead_letter_objection(level, wanted)?);
         if wanted.profile == Profile::RealTime {
             self.object_for_real_time(level, wanted, &mut objections)?;
         }
@@ -161,6 +163,35 @@ impl Door {
             return Ok(());
         };
         self.authorize_administration(channel, &format!("set_qos of a consumer admin: {costs}"))
+    }
+
+    /// Dead letters are sent on once: a channel that has such letters sent to another is none to which they are sent.
+    fn dead_letter_objection(&self, level: Option<Level>, wanted: &Wanted) -> Result<Option<PropertyError>, Raised> {
+        let this = match level {
+            None => None,
+            Some(Level::Channel(channel)) => Some(channel),
+            Some(_) => return Ok(None),
+        };
+        let Some(to) = wanted.limits.dead_letters else { return Ok(None) };
+        if let Some(this) = this
+            && self.hierarchy.channel(this)?.limits().dead_letters == Some(to)
+        {
+            return Ok(None);
+        }
+        let names_this = |channel: &&engine::Channel| this.is_some() && channel.limits().dead_letters == this;
+        let why = match self.hierarchy.channel(to) {
+            _ if this == Some(to) => "a channel is not its own DeadLetterChannel".to_owned(),
+            Err(_) => format!("there is no channel {}", to.0),
+            Ok(channel) if channel.limits().dead_letters.is_some() => {
+                format!("channel {} has a DeadLetterChannel itself, and dead letters are sent on once", to.0)
+            }
+            Ok(_) => match self.hierarchy.channels().find(names_this) {
+                Some(other) => format!("it is the DeadLetterChannel of channel {}", other.id().0),
+                None => return Ok(None),
+            },
+        };
+        let none = || PropertyValue::Long(-1);
+        Ok(Some(objection(level, DEAD_LETTER_CHANNEL, ErrorCode::UnavailableValue, Some((none(), none())), &why)))
     }
 
     /// What suppliers have from above a level.

@@ -118,6 +118,57 @@ pub(super) fn write_as(
     })
 }
 
+/// Properties in the variable header of an event that was undeliverable for a consumer, in the channel that takes such events: why, for
+/// which consumer, and the number of the channel in which it was. Each is a `string`.
+pub const DEAD_LETTER: [&[u8]; 3] = [b"DeadLetterReason", b"DeadLetterConsumer", b"DeadLetterOf"];
+
+/// Writes an event as a structured event whose variable header says [`DEAD_LETTER`] with these values, which are ASCII, behind what is in
+/// it, appended to `out`. Gives its tag.
+///
+/// # Errors
+///
+/// It cannot be done.
+pub fn as_dead_letter(
+    (form, tag, bytes): (Form, u64, &[u8]),
+    values: [&str; 3],
+    out: &mut Vec<u8>,
+) -> Result<u64, Untranslatable> {
+    let source = reader(bytes, tag);
+    let encoding = source.encoding();
+    let mut plain = Vec::new();
+    write_as(form, source, (FORM_STRUCTURED, &mut Marks::default()), &mut Writer::new(&mut plain, encoding))?;
+    let mut source = reader(&plain, tag_at(encoding, 0, false));
+    let begin = out.len();
+    let mut writer = Writer::new(out, encoding);
+    let done = copy_as_dead_letter(&mut source, values, &mut writer);
+    done.map_err(|error| {
+        out.truncate(begin);
+        Untranslatable::Bytes(error)
+    })?;
+    Ok(tag_at(encoding, 0, is_loose(tag)))
+}
+
+fn copy_as_dead_letter(source: &mut Reader<'_>, values: [&str; 3], out: &mut Writer<'_>) -> Result<(), ReadError> {
+    let mut work = work_for(source.remaining());
+    for _ in 0..3 {
+        copy_string(source, out)?;
+    }
+    let count = source.seq_len(PROPERTY_BYTES_MIN)?;
+    out.u32(count + 3);
+    for _ in 0..count {
+        copy_string(source, out)?;
+        copy_any(source, out, &mut work)?;
+    }
+    for (name, value) in DEAD_LETTER.into_iter().zip(values) {
+        out.string_bytes(name);
+        out.u32(Kind::String.number());
+        out.u32(0);
+        out.string_bytes(value.as_bytes());
+    }
+    copy_properties(source, out, &mut work)?;
+    copy_any(source, out, &mut work)
+}
+
 fn structured_to_any(
     mut source: Reader<'_>,
     marks: &mut Marks,

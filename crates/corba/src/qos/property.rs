@@ -156,6 +156,8 @@ pub(super) const CONSTRAINT_LENGTH: &str = "MaxConstraintLength";
 pub(crate) const ACKNOWLEDGE_AFTER: &str = "AcknowledgeAfter";
 /// Whether consumers may have suppliers wait for as long as they like, which a proxy cannot say.
 pub(crate) const HOLD_GRANTED: &str = "HoldGranted";
+/// Where a channel's undeliverable events go.
+pub(crate) const DEAD_LETTER_CHANNEL: &str = "DeadLetterChannel";
 pub(crate) const START_FROM: &str = "StartFrom";
 /// How much of its past a channel keeps.
 pub(super) const HISTORY_EVENTS: &str = "HistoryEvents";

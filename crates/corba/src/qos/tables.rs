@@ -2,14 +2,16 @@
 
 use super::pools::{Pool, PoolKind};
 use super::property::{
-    ACKNOWLEDGE_AFTER, Accepted, CONNECTION_RELIABILITY, CONSTRAINT_LENGTH, Domain, EVENT_RELIABILITY, Effective,
-    FILTER_STEPS, HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, HOLD_GRANTED, OVERFLOW_BUDGET, OVERFLOW_MAX, Place,
-    Property, PropertyValue, START_FROM, Wanted, Wire,
+    ACKNOWLEDGE_AFTER, Accepted, CONNECTION_RELIABILITY, CONSTRAINT_LENGTH, DEAD_LETTER_CHANNEL, Domain,
+    EVENT_RELIABILITY, Effective, FILTER_STEPS, HISTORY_AGE, HISTORY_BYTES, HISTORY_EVENTS, HOLD_GRANTED,
+    OVERFLOW_BUDGET, OVERFLOW_MAX, Place, Property, PropertyValue, START_FROM, Wanted, Wire,
 };
 use super::real_time::Profile;
 use super::start_from;
 use super::topics;
-use engine::{AcknowledgeAfter, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, Reliability, TopicSettings};
+use engine::{
+    AcknowledgeAfter, ChannelId, DiscardPolicy, FullOutbox, OrderPolicy, OutboxSettings, Reliability, TopicSettings,
+};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
@@ -551,6 +553,16 @@ pub(crate) static ADMIN: &[Property] = &[
         domain: Domain::Boolean,
         set: |wanted, value| wanted.limits.reject_new_events = value.boolean(),
         get: |effective| Some(PropertyValue::Boolean(effective.limits.reject_new_events)),
+    },
+    Property {
+        name: DEAD_LETTER_CHANNEL,
+        places: CHANNEL,
+        domain: long(-1, i32::MAX as i64),
+        set: |wanted, value| wanted.limits.dead_letters = u32::try_from(value.integer()).ok().map(ChannelId),
+        get: |effective| {
+            let ChannelId(id) = effective.limits.dead_letters?;
+            i32::try_from(id).ok().map(PropertyValue::Long)
+        },
     },
     Property {
         name: CONSTRAINT_LENGTH,

@@ -1,9 +1,22 @@
 //! Events that a consumer never takes: what follows when one is set aside and a later one is tried.
 
+use alloc::sync::Arc;
 use core::time::Duration;
 
-use super::{Lane, Notice};
-use crate::{DiscardReason, Settlement};
+use super::suppliers::Supplier;
+use super::{Admission, Lane, Notice};
+use crate::{ChannelId, DiscardReason, Draft, Event, Forms, ProxyId, ProxyKey, Refusal, Settlement, Time};
+
+/// An event that is undeliverable for a consumer, and goes to another channel instead.
+#[derive(Debug)]
+pub struct DeadLetter {
+    /// The event, which is handed back with [`Lane::release`].
+    pub event: Arc<Event>,
+    /// The consumer's proxy.
+    pub consumer: ProxyKey,
+    /// Where it goes: its channel's [`dead_letters`](crate::ChannelLimits::dead_letters).
+    pub to: ChannelId,
+}
 
 impl Lane {
     /// An outbox failed and has set an event aside: there is room in it, and its next event is tried at once.
@@ -40,8 +53,41 @@ impl Lane {
                 let (event_type, number) = self.events.named(at);
                 self.news.notices.push_back(Notice::EventUndeliverable { key: outbox.key, event_type, number });
             }
+            self.note_dead_letter(slot);
             self.finish(slot, 0, Settlement::Dropped(DiscardReason::Undeliverable));
         }
+    }
+
+    /// The first event under way to a consumer is about to be dropped: it goes to another channel, if its own names one.
+    fn note_dead_letter(&mut self, slot: u32) {
+        let Some(outbox) = self.outboxes.get(slot) else { return };
+        let to = self.channels.get(outbox.channel).and_then(|state| state.routes.limits.dead_letters);
+        if let Some(to) = to
+            && let Some(event) = outbox.first_of(0).and_then(|at| self.events.get(at))
+        {
+            let (event, consumer) = (Arc::clone(event), outbox.key);
+            self.news.dead_letters.push_back(DeadLetter { event, consumer, to });
+        }
+    }
+
+    /// The next event that is undeliverable and is to go to another channel: see [`handle_dead_letter`](Self::handle_dead_letter). As many
+    /// at most are there at once as may be set aside for one consumer.
+    pub fn poll_dead_letter(&mut self) -> Option<DeadLetter> {
+        self.news.dead_letters.pop_front()
+    }
+
+    /// Takes an event into a channel for dead letters: as [`handle_event`](Self::handle_event), but without a supplier. A
+    /// ticket is nobody's to wait for.
+    pub fn handle_dead_letter<F: Forms>(&mut self, to: ChannelId, draft: Draft, forms: &F, now: Time) -> Admission {
+        self.told(now);
+        let found = self.places.slots.get(&to).copied();
+        let Some((slot, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
+            self.abandon_event(draft);
+            return Admission::Refused(Refusal::ChannelNotFound { channel: to });
+        };
+        let source = ProxyKey { channel: to, proxy: ProxyId(u32::MAX) };
+        let supplier = Supplier::of(source, slot, state);
+        self.admit(&supplier, draft, forms)
     }
 
     /// The event that was tried instead was rejected, which is no proof that the consumer takes events: what is set aside is tried again.

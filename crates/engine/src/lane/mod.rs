@@ -50,6 +50,7 @@ use hashbrown::HashMap;
 
 pub use commons::SharedRoom;
 pub use counters::{ChannelStats, Counters, DiscardReason, Discards, Holding, OutboxState, OutboxStats, Traffic};
+pub use dead_letters::DeadLetter;
 pub use drops::TypeDrops;
 pub use handover::Handover;
 pub use history::Recalled;
@@ -165,7 +166,8 @@ pub enum Outcome {
 /// After any `handle_*` or other command, call [`poll_timed_out`](Self::poll_timed_out),
 /// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release),
 /// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_settled`](Self::poll_settled), and if channels
-/// have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow) until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
+/// have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if they [name another
+/// one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
 /// called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may be acted on, and its outcome
 /// handed in, before the next one is asked for.
 ///
@@ -269,6 +271,8 @@ struct News {
     /// What is to be done with events that are kept elsewhere, where that is possible.
     errands: Errands,
     may_overflow: bool,
+    /// Events for their channels' `DeadLetterChannel`.
+    dead_letters: VecDeque<DeadLetter>,
 }
 
 /// Working space, kept for its capacity.
@@ -325,6 +329,7 @@ impl Lane {
                 settling: Settling::default(),
                 errands: Errands::new(),
                 may_overflow: false,
+                dead_letters: VecDeque::new(),
             },
             counters: Counters::default(),
             drops: Drops::new(),

@@ -672,6 +672,9 @@ impl Core {
             self.give_up(outbox);
         }
         self.deliver();
+        if self.send_dead_letters() {
+            self.deliver();
+        }
         self.hear_of_settled();
         self.send_errands();
         while let Some(ticket) = self.lane.poll_release() {

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
-use client::notify::{Property, StructuredEvent};
+use client::notify::{Property, StructuredEvent, find_channel};
+use client::{ConsumerOptions, Orb, OrbOptions, SimpleConsumer};
 use giop::cdr::{CharSet, Endian, Version};
 use giop::exception::{Completed, Kind, SystemException};
 use giop::message::{ReplyHead, ReplyStatus, begin_reply, close_connection};
@@ -15,6 +16,7 @@ use testing::NextInTime;
 
 use crate::logged;
 use crate::peers::{Bare, Link, numbered, start, subscribe, supply, wait_until};
+use crate::persistent::factory;
 
 /// What a consumer does with an event that it never takes.
 #[derive(Clone, Copy, Debug)]
@@ -134,6 +136,50 @@ fn an_event_that_a_consumer_never_takes_is_dropped_for_it_whatever_the_failure_l
         }
     });
     logged::await_line(&["never takes event", "(Test/Numbered)", "its DeliveryAttempts failed"]);
+}
+
+/// An operator saw by a counter that events were lost, and not which.
+#[test]
+fn an_undeliverable_event_goes_to_the_dead_letter_channel_with_reason_and_consumer() {
+    let service = start();
+    let orb = Orb::new(OrbOptions::default());
+    let found = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
+    let (_, grave) = factory(&service).create_channel(&[], &[]).unwrap();
+    // The default channel's.
+    let id = 0;
+    let (channel, _) = find_channel(&found, None).unwrap();
+    let name = |to: i32| [Property::new("DeadLetterChannel", to)];
+    // Neither itself nor one that is not there, nor in a circle.
+    assert!(channel.set_admin(&name(id)).is_err() && channel.set_admin(&name(99)).is_err());
+    channel.set_admin(&name(grave)).unwrap();
+    let (buried, _) = find_channel(&found, Some(grave)).unwrap();
+    assert!(buried.set_admin(&name(id)).is_err());
+    let (sender, letters) = std::sync::mpsc::channel();
+    let url = service.corbaloc("NotificationService");
+    let _reader = SimpleConsumer::connect(&url, Some(grave), ConsumerOptions::default(), move |received| {
+        let _ = sender.send(received.event().unwrap());
+        Ok(())
+    })
+    .unwrap();
+    let picky = Picky::new(&service, Way::MessageError, |number| number == 1);
+    let supplier = supply(&service);
+    (0..3).for_each(|number| supplier.publish(&numbered(number)).unwrap());
+    assert_eq!([(); 2].map(|()| picky.taken.next_in_time()), [0, 2]);
+    let letter: StructuredEvent = letters.next_in_time();
+    assert_eq!((letter.type_name.as_str(), number_of(&letter)), ("Numbered", 1));
+    let said = |name: &str| {
+        let property = letter.variable_header.iter().find(|property| property.name == name);
+        format!("{:?}", property.map(|property| &property.value))
+    };
+    assert!(said("DeadLetterReason").contains("undeliverable"), "{letter:?}");
+    assert!(said("DeadLetterConsumer").contains(&format!("of channel {id}")), "{letter:?}");
+    assert!(said("DeadLetterOf").contains(&id.to_string()), "{letter:?}");
+    wait_until("the count", || service.counters().read(Counter::DeadLetters) == 1);
+    // Of a channel that is gone none is sent to, and that is counted.
+    buried.destroy().unwrap();
+    (3..5).for_each(|number| supplier.publish(&numbered(if number == 3 { 1 } else { number })).unwrap());
+    assert_eq!(picky.taken.next_in_time(), 4);
+    wait_until("the loss", || service.counters().read(Counter::DeadLettersLost) == 1);
 }
 
 /// What proves that an event is at fault is a later one that is taken. A consumer whose database is down takes none.

@@ -9,8 +9,8 @@ use crate::references::References;
 use core::num::NonZeroU32;
 use core::time::Duration;
 use engine::{
-    AcknowledgeAfter, ChannelLimits, DiscardPolicy, Discipline, EventType, FullOutbox, HistoryLimits, LaneSpec,
-    Operator, OrderPolicy, PoolSpec, PriorityModel, Reliability, SettingsPatch, Side, TopicSettings, Topics,
+    AcknowledgeAfter, ChannelId, ChannelLimits, DiscardPolicy, Discipline, EventType, FullOutbox, HistoryLimits,
+    LaneSpec, Operator, OrderPolicy, PoolSpec, PriorityModel, Reliability, SettingsPatch, Side, TopicSettings, Topics,
 };
 use giop::ior::Ior;
 use topology as t;
@@ -289,6 +289,7 @@ pub(super) fn limits_to(limits: &ChannelLimits, default: &ChannelLimits) -> t::L
         max_suppliers,
         max_queue_length,
         reject_new_events,
+        dead_letters,
         constraint_bytes_max,
         constraint_nodes_max,
         constraints_per_filter_max,
@@ -307,6 +308,7 @@ pub(super) fn limits_to(limits: &ChannelLimits, default: &ChannelLimits) -> t::L
         max_suppliers: max_suppliers.map(NonZeroU32::get),
         max_queue_length: max_queue_length.map(NonZeroU32::get),
         reject_new_events,
+        dead_letters: dead_letters.map(|channel| channel.0),
         constraint_bytes_max,
         constraint_nodes_max,
         constraints_per_filter_max,
@@ -327,6 +329,7 @@ pub(super) fn limits_from(limits: &t::Limits, default: &ChannelLimits) -> Channe
         max_suppliers,
         max_queue_length,
         reject_new_events,
+        dead_letters,
         constraint_bytes_max,
         constraint_nodes_max,
         constraints_per_filter_max,
@@ -346,6 +349,7 @@ pub(super) fn limits_from(limits: &t::Limits, default: &ChannelLimits) -> Channe
         max_suppliers: max_suppliers.and_then(NonZeroU32::new),
         max_queue_length: max_queue_length.and_then(NonZeroU32::new),
         reject_new_events,
+        dead_letters: dead_letters.map(ChannelId),
         constraint_bytes_max,
         constraint_nodes_max,
         constraints_per_filter_max,

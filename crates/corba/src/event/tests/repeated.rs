@@ -2,8 +2,8 @@
 
 use super::{CHARS, Sample, VERSIONS, golden, samples, want, want_of, wants};
 use crate::event::{
-    FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, Pulled, Source, as_repeated, encoding_of, fits, reader, source_for,
-    want_for_pulling, write_batch, write_pulled,
+    DEAD_LETTER, FORM_ANY, FORM_STRUCTURED, POSSIBLY_REPEATED, Pulled, Source, as_dead_letter, as_repeated,
+    encoding_of, fits, reader, source_for, want_for_pulling, write_batch, write_pulled,
 };
 use client::notify::{Property, StructuredEvent};
 use engine::Want;
@@ -90,6 +90,29 @@ fn what_is_made_of_an_any_or_put_into_one_is_marked_where_it_has_a_header() {
         }
     }
     assert!(seen[0] > 100 && seen[1] > 50, "{seen:?}");
+}
+
+/// What a consumer never takes goes to another channel, where nobody knew whence it came.
+#[test]
+fn a_dead_letter_says_why_for_whom_and_of_which_channel_behind_what_its_header_has() {
+    let values = ["undeliverable", "proxy 1 of channel 2", "2"];
+    let said =
+        || DEAD_LETTER.into_iter().zip(values).map(|(name, value)| Property::new(str::from_utf8(name).unwrap(), value));
+    let mut seen = 0;
+    for sample in golden().into_iter().chain(samples()) {
+        let mut bytes = Vec::new();
+        let tag = as_dead_letter((sample.form, sample.tag, &sample.bytes), values, &mut bytes).unwrap();
+        let letter = read(&bytes, tag);
+        if sample.form == FORM_STRUCTURED {
+            let mut expected = read(&sample.bytes, sample.tag);
+            expected.variable_header.extend(said());
+            assert_eq!(letter, expected, "{}", sample.name);
+        } else {
+            assert!(letter.variable_header.ends_with(&said().collect::<Vec<_>>()), "{}", sample.name);
+        }
+        seen += 1;
+    }
+    assert!(seen > 50, "{seen}");
 }
 
 #[test]
