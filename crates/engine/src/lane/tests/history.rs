@@ -45,8 +45,8 @@ impl Chronicle {
                         StartFrom::Last(count) => (self.last + 1).saturating_sub(count),
                         StartFrom::Number(number) => number,
                         StartFrom::Time(time) => {
-                            let before = self.kept.iter().filter(|(.., event)| event.arrived.0 < time);
-                            before.last().map_or(0, |(number, ..)| number + 1)
+                            let mut before = self.kept.iter().filter(|(.., event)| event.arrived.0 < time);
+                            before.next_back().map_or(0, |(number, ..)| number + 1)
                         }
                         _ => 0,
                     };
