@@ -13,6 +13,8 @@ mod medium;
 mod overlay;
 pub(crate) mod record;
 mod room;
+pub(crate) mod salvage;
+mod target;
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -116,6 +116,10 @@ fn fills_and_recovers(mount: &Mount) {
             drop(serve);
             let (said, code) = mount.store("check", &[]);
             assert_eq!(code, Some(0), "{said}");
+            let elsewhere = Folder::new(&format!("full-elsewhere-{round}-{}", mount.holder.id()));
+            let (said, code) = mount.store("compact", &["--to", elsewhere.path()]);
+            assert_eq!(code, Some(0), "{said}");
+            assert_eq!(elsewhere.store("check", &[]).2, Some(0));
             serve = mount.serve(&address);
         }
         taker.stop(false);

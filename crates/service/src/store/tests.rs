@@ -3,6 +3,7 @@
 mod events;
 mod failures;
 mod full;
+mod salvage;
 
 use std::collections::VecDeque;
 use std::io;
