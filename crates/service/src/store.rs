@@ -263,8 +263,8 @@ impl Gathering {
 }
 
 impl Writer {
-    /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it is
-    /// tried again, as long as there is anybody to have them: the lane takes nothing else in before.
+    /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it
+    /// is tried again, as long as there is anybody to have them: the lane takes nothing else in before.
     fn restore(&mut self, to: &SyncSender<Piece>) {
         let mut from = 0;
         while let Err(error) = self.read_events(&mut from, to) {

@@ -90,8 +90,8 @@ fn fill(from: &StructuredProxyPushConsumer, first: i32) -> BTreeSet<(i32, i32)> 
     panic!("there is room for ever");
 }
 
-/// The file system was full of kept events. All were delivered, and every further event was still refused with `PERSIST_STORE`; after a restart
-/// as well, and `store compact` failed for want of room.
+/// The file system was full of kept events. All were delivered, and every further event was still refused with `PERSIST_STORE`; after a
+/// restart as well, and `store compact` failed for want of room.
 fn fills_and_recovers(mount: &Mount) {
     let mut address = own_address();
     let mut serve = mount.serve(&address);

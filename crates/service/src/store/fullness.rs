@@ -9,8 +9,8 @@ use crate::time;
 
 /// From one look for room to the next.
 const LOOKS_EVERY: Duration = Duration::from_secs(1);
-/// Events that go in one batch while the disk is full, at first: each page that loses one is written anew before it is free. It doubles with
-/// each batch that is written.
+/// Events that go in one batch while the disk is full, at first: each page that loses one is written anew before it is free. It doubles
+/// with each batch that is written.
 const AT_ONCE: usize = 32;
 
 /// Whether the disk is full, and what the file has held.
@@ -81,8 +81,8 @@ impl Fullness {
         }
     }
 
-    /// Looks for room, if it is time. `kept` is what the file has, of octets of events. Says whether the file is to be made smaller: what was
-    /// removed left pages in it, and the database does not take those first that have blocks.
+    /// Looks for room, if it is time. `kept` is what the file has, of octets of events. Says whether the file is to be made smaller: what
+    /// was removed left pages in it, and the database does not take those first that have blocks.
     pub(super) fn look(&mut self, kept: u64, room: &Room) -> bool {
         let Some((at, refused)) = self.episode.filter(|(at, _)| time::now() >= *at) else { return false };
         // More than is refused, lest events be refused and taken in turns.

@@ -302,8 +302,8 @@ impl Journal {
         self.seats.iter().for_each(|seat| seat.letters.look());
     }
 
-    /// Has lanes ring for about so many events more, and not for each. To be called when the store has looked, before it waits for a limited
-    /// time.
+    /// Has lanes ring for about so many events more, and not for each. To be called when the store has looked, before it waits for a
+    /// limited time.
     pub(crate) fn wait_for(&self, events: usize) {
         self.seats.iter().for_each(|seat| seat.letters.wait_for(events));
     }

@@ -220,8 +220,8 @@ impl<B: StorageBackend> StorageBackend for Medium<B> {
     }
 }
 
-/// A file in its folder, as often as it is opened. It is made the first time only: where it is gone later, what was in it is, too, and a new
-/// one would have nothing but what changes next.
+/// A file in its folder, as often as it is opened. It is made the first time only: where it is gone later, what was in it is, too, and a
+/// new one would have nothing but what changes next.
 pub(super) struct Place {
     path: PathBuf,
     number: OnceLock<u64>,
@@ -274,8 +274,8 @@ impl Place {
     }
 }
 
-/// What tells a file from all others, as long as the system runs. Nothing else is asked, above all no time: the kernel notes the time of the
-/// next change anew for who has asked for it, in a request of its own.
+/// What tells a file from all others, as long as the system runs. Nothing else is asked, above all no time: the kernel notes the time of
+/// the next change anew for who has asked for it, in a request of its own.
 fn identity(path: &Path) -> io::Result<(u64, u32, u32)> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
     Ok((found.stx_ino, found.stx_dev_major, found.stx_dev_minor))

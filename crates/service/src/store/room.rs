@@ -1,10 +1,11 @@
 //! Room on the disk for the store's file, taken before it is needed, and a reserve beside it.
 //!
-//! The embedded database doubles its file by setting its length, which takes no block: pages that it has for free may have none behind them,
-//! and on a full disk a removal fails as an insertion does, since it writes pages, too. So blocks are allocated as pages are written
-//! ([`Room::before_write`]), and the room for a batch of events is reserved before it begins ([`Room::make_room`]), so that events are refused
-//! before the database has begun anything. What all else needs (removals, what is configured, the database's own work at its start) is
-//! reserved, too: [`RESERVE_BYTES`]. The reserve is a file beside the store's, of which octets are given back when there is no other block.
+//! The embedded database doubles its file by setting its length, which takes no block: pages that it has for free may have none behind
+//! them, and on a full disk a removal fails as an insertion does, since it writes pages, too. So blocks are allocated as pages are written
+//! ([`Room::before_write`]), and the room for a batch of events is reserved before it begins ([`Room::make_room`]), so that events are
+//! refused before the database has begun anything. What all else needs (removals, what is configured, the database's own work at its start)
+//! is reserved, too: [`RESERVE_BYTES`]. The reserve is a file beside the store's, of which octets are given back when there is no other
+//! block.
 
 use core::fmt;
 use std::fs::{File, OpenOptions};
@@ -94,8 +95,8 @@ impl Room {
         }
     }
 
-    /// Has room on the disk for a batch of so many octets of events, wherever in its file the database puts them. False if there is none, or
-    /// what there is is to be the reserve.
+    /// Has room on the disk for a batch of so many octets of events, wherever in its file the database puts them. False if there is none,
+    /// or what there is is to be the reserve.
     pub(super) fn make_room(&self, octets: u64) -> bool {
         let Some(blocks) = self.0.blocks.as_deref() else { return true };
         let mut state = self.lock();

@@ -1,10 +1,10 @@
 //! What is whole in a damaged store, brought out into a new one.
 //!
 //! The database refuses a file of which a single bit is wrong, or trusts it altogether. So its pages are read here, as its
-//! [design](https://github.com/cberner/redb/blob/master/docs/design.md) describes them: from the roots that a commit notes down, each page held
-//! against the checksum that its parent has of it. A page with one wrong bit is set right, since there is one bit only with which the checksum
-//! agrees. Of an inner page that is worse the pages beneath are looked at nevertheless, each by its own checksum; of a leaf that is worse
-//! everything is left out: what is brought out is as it was written.
+//! [design](https://github.com/cberner/redb/blob/master/docs/design.md) describes them: from the roots that a commit notes down, each page
+//! held against the checksum that its parent has of it. A page with one wrong bit is set right, since there is one bit only with which the
+//! checksum agrees. Of an inner page that is worse the pages beneath are looked at nevertheless, each by its own checksum; of a leaf that
+//! is worse everything is left out: what is brought out is as it was written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,7 +21,8 @@ use crate::start;
 
 /// Octets of the smallest page, and of what is before the first region.
 const PAGE: u64 = 4_096;
-/// Where the header notes the pages of a region's header, and those of its data; and what the database notes as long as its defaults are used.
+/// Where the header notes the pages of a region's header, and those of its data; and what the database notes as long as its defaults are
+/// used.
 const REGION: usize = 16;
 const REGION_DEFAULT: (u32, u32) = (0, 1 << 20);
 /// The two places where the last commits are noted, and octets of each.

@@ -116,8 +116,8 @@ fn accepts_again(lane: &mut Lane) {
     assert!(!is_full(lane));
 }
 
-/// A file system was full of events that waited for a consumer. The consumer came back and took all of them, and the service went on to refuse
-/// every event, after a restart, too: to remove one takes pages, for which there was no room either.
+/// A file system was full of events that waited for a consumer. The consumer came back and took all of them, and the service went on to
+/// refuse every event, after a restart, too: to remove one takes pages, for which there was no room either.
 #[test]
 fn a_disk_that_was_full_of_events_takes_others_when_those_were_confirmed_whatever_happens_in_between() {
     for seed in 0..6 {
