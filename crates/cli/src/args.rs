@@ -27,7 +27,7 @@ pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
 pub(crate) use plan::{PlanCommand, PlanOptions, PlanPolicy, PlanRequest, TempoOptions};
 pub(crate) use publish::{EventForm, PubOptions, PubTypeArg};
 pub(crate) use server::{ChannelArg, ServerOptions, service_of};
-pub(crate) use store::{StoreCommand, StoreOptions};
+pub(crate) use store::{CompactOptions, SalvageOptions, StoreCommand, StoreOptions};
 pub(crate) use tempo::{
     MeetOptions, TempoCommand, TempoGaugeOptions, TempoProbeOptions, TempoPubOptions, TempoSubOptions,
     TempoTopicsOptions,

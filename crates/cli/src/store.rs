@@ -1,24 +1,25 @@
 //! `campanile store`: what a service that does not run has kept.
 
-use crate::args::{StoreCommand, StoreOptions};
+use crate::args::{CompactOptions, SalvageOptions, StoreCommand, StoreOptions};
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::{moment, show};
 use serde::Serialize;
-use service::{KeptError, KeptStore};
+use service::{KeptError, KeptStore, Salvaged, SalvagedTable};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use topology::{Part, Topology};
 
-/// Checks, shows or compacts.
+/// Checks, shows, compacts or salvages.
 pub(crate) fn run(command: &StoreCommand) -> Result<(), Failure> {
     match command {
         StoreCommand::Check(options) => check(options),
         StoreCommand::Show(options) => show(options),
         StoreCommand::Compact(options) => compact(options),
+        StoreCommand::Salvage(options) => salvage(options),
     }
 }
 
@@ -228,14 +229,83 @@ struct Compacted {
     file_bytes_after: u64,
 }
 
-fn compact(options: &StoreOptions) -> Result<(), Failure> {
+fn compact(CompactOptions { store: options, to }: &CompactOptions) -> Result<(), Failure> {
     let directory = directory(options)?;
-    let store = KeptStore::open(&directory).map_err(Failure::message)?;
+    let mut store = KeptStore::open(&directory).map_err(Failure::message)?;
     let before = store.file_bytes();
-    let after = store.compact().map_err(Failure::message)?;
+    let after = match to {
+        Some(to) => store.compact_to(to),
+        None => store.compact(),
+    };
+    let after = after.map_err(Failure::message)?;
+    let folder = to.as_ref().unwrap_or(&directory).clone();
     if options.json {
-        return print_json(&Compacted { directory, file_bytes_before: before, file_bytes_after: after });
+        return print_json(&Compacted { directory: folder, file_bytes_before: before, file_bytes_after: after });
     }
     let (before, after) = (show::bytes(before), show::bytes(after));
-    print(&format!("the store in {} had {before}, and has {after} now\n", directory.display()))
+    print(&match to {
+        None => format!("the store in {} had {before}, and has {after} now\n", directory.display()),
+        Some(to) => format!(
+            "the store in {} has {before}, and the new one in {} has {after}\n{}",
+            directory.display(),
+            to.display(),
+            use_of(to)
+        ),
+    })
+}
+
+/// How a new store is used.
+fn use_of(folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "start the service with it: campanile serve --data {folder} (store.directory in the configuration), as the user whose it is\n"
+    )
+}
+
+/// What `salvage --json` says.
+#[derive(Serialize)]
+struct OfSalvage {
+    directory: PathBuf,
+    complete: bool,
+    configured: OfTable,
+    events: OfTable,
+    lists: OfTable,
+    pages_corrected: u64,
+    damaged: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct OfTable {
+    whole: u64,
+    missing: u64,
+}
+
+fn salvage(SalvageOptions { from, to, json }: &SalvageOptions) -> Result<(), Failure> {
+    let salvaged = service::salvage(from, to).map_err(Failure::message)?;
+    let complete = salvaged.is_complete();
+    if *json {
+        let of = |SalvagedTable { whole, missing, .. }: SalvagedTable| OfTable { whole, missing };
+        let Salvaged { parts, events, lists, corrected, damaged, .. } = salvaged;
+        let (configured, events, lists) = (of(parts), of(events), of(lists));
+        let directory = to.clone();
+        print_json(&OfSalvage { directory, complete, configured, events, lists, pages_corrected: corrected, damaged })?;
+    } else {
+        print(&text_of_salvage(&salvaged))?;
+        print(&use_of(to))?;
+    }
+    if complete { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+fn text_of_salvage(salvaged: &Salvaged) -> String {
+    let mut text = String::new();
+    let tables = [("configured", salvaged.parts), ("events", salvaged.events), ("lists", salvaged.lists)];
+    for (name, SalvagedTable { whole, missing, .. }) in tables {
+        let (whole, missing) = (show::count(whole), show::count(missing));
+        let _ = writeln!(text, "{name:<10}  {whole} whole, {missing} missing");
+    }
+    if salvaged.corrected > 0 {
+        let _ = writeln!(text, "corrected   {} pages with one wrong bit", show::count(salvaged.corrected));
+    }
+    salvaged.damaged.iter().for_each(|why| _ = writeln!(text, "damaged     {why}"));
+    text
 }

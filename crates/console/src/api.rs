@@ -6,7 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use engine::{AdminId, ChannelId, DiscardReason, OutboxStats, ProxyId, ProxyKey, Side, Time};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use service::{Answer as Told, Command, Declared, Declined, Principal, Query, Settable, SupplierStanding, reason_name};
+use service::{
+    Answer as Told, Command, Counter, Declared, Declined, Principal, Query, Settable, SupplierStanding, reason_name,
+};
 
 use crate::access::Asking;
 use crate::http::{self, Answer};
@@ -31,6 +33,9 @@ pub(crate) async fn health(shared: &Shared, is_readiness: bool) -> Result<(), St
     }
     if is_readiness && shared.store_fails() {
         return Err("the store cannot write".to_owned());
+    }
+    if is_readiness && shared.counters.read(Counter::StoreFull) > 0 {
+        return Err("the store's disk is full: events that are to be kept are refused".to_owned());
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ const CONSUMERS: usize = 20;
 const CHANNELS: usize = 40;
 
 /// Which counters each message has.
-const COUNTERS: [Counter; 12] = [
+const COUNTERS: [Counter; 13] = [
     Counter::EventsIn,
     Counter::EventBytesIn,
     Counter::Delivered,
@@ -48,6 +48,7 @@ const COUNTERS: [Counter; 12] = [
     Counter::EventsKept,
     Counter::OverflowEvents,
     Counter::StoreFailures,
+    Counter::StoreFull,
 ];
 
 /// Tells how everything stands until the client has enough.

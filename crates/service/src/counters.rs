@@ -493,6 +493,8 @@ counters! {
     StoreBytes = "store_bytes",
     /// Times that the store could not write: what was to be written is tried again each second.
     StoreFailures = "store_failures",
+    /// 1 while the disk is full and events that are to be kept are refused for that.
+    StoreFull = "store_full",
     /// Changes that were answered with `PERSIST_STORE`, since the disk had not taken them within `store.answer_within_ms`: they are in
     /// effect, and written when it does, or undone where something was made.
     ChangesNotKept = "changes_not_kept",
@@ -659,6 +661,7 @@ impl Counter {
                 | Self::HistoryEvents
                 | Self::HistoryBytes
                 | Self::StoreDiskBytes
+                | Self::StoreFull
                 | Self::HttpConnectionsOpen
                 | Self::HttpStreamsOpen
         )

@@ -55,3 +55,4 @@ pub use lane::scheduling::run_at_fifo;
 pub use overflow::history::kept::KeptPast;
 pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
 pub use store::kept::{KeptError, KeptEvent, KeptStore};
+pub use store::salvage::{Salvaged, SalvagedTable, salvage};

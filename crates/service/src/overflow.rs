@@ -56,7 +56,7 @@ const INTRODUCTIONS: usize = 256;
 /// The folder, in that of the store. Whatever is in it goes at the start.
 const FOLDER: &str = "overflow";
 /// That of channels' past, which stays.
-const PAST: &str = "history";
+pub(crate) const PAST: &str = "history";
 
 /// From a lane.
 #[derive(Debug)]

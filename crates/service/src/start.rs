@@ -74,8 +74,8 @@ pub struct Sockets {
     pub giop: Option<TcpListener>,
     /// For lines of JSON. Default: none, and the service listens at `json.listen`, if it is to.
     pub json: Option<TcpListener>,
-    /// For clients of Tempo: connections and datagrams, at one address and port. Default: none, and the service listens at `tempo.listen`, if it
-    /// is to.
+    /// For clients of Tempo: connections and datagrams, at one address and port. Default: none, and the service listens at `tempo.listen`,
+    /// if it is to.
     pub tempo: Option<(TcpListener, UdpSocket)>,
 }
 

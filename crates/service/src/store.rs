@@ -3,14 +3,18 @@
 //! A thread of its own writes it, so that neither lanes nor administration wait for a disk. What is handed to it while it writes is
 //! written together with the next: each such batch is on the medium, whole, or not at all. While the disk fails, what was configured is
 //! kept to be written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are
-//! given back, and their suppliers told.
+//! given back, and their suppliers told. Where the disk is full only events are: of the room that is reserved all else goes on.
 
 mod disk;
+mod fullness;
 pub(crate) mod journal;
 pub(crate) mod kept;
 mod medium;
 mod overlay;
 pub(crate) mod record;
+mod room;
+pub(crate) mod salvage;
+mod target;
 
 use core::ops::ControlFlow;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +32,7 @@ use engine::Time;
 
 use self::disk::Phases;
 pub(crate) use self::disk::{Disk, StoreError};
+use self::fullness::Fullness;
 use self::journal::{Journal, Piece, Seat};
 use self::record::Record;
 use crate::counters::{Block, Counter};
@@ -148,6 +153,7 @@ impl Store {
             gathering: None,
             is_behind: false,
             failures: 0,
+            fullness: Fullness::default(),
             record: Vec::new(),
             counters,
         };
@@ -216,6 +222,7 @@ struct Writer {
     /// When it is tried again after a failure, and how many there were since it last went well.
     again_at: Option<Instant>,
     failures: u64,
+    fullness: Fullness,
     /// When what nobody waits for was written last: who is yet to confirm events, and which go. Writing that with each batch of events
     /// takes twice the pages.
     tidied_at: Instant,
@@ -256,8 +263,8 @@ impl Gathering {
 }
 
 impl Writer {
-    /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it is
-    /// tried again, as long as there is anybody to have them: the lane takes nothing else in before.
+    /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it
+    /// is tried again, as long as there is anybody to have them: the lane takes nothing else in before.
     fn restore(&mut self, to: &SyncSender<Piece>) {
         let mut from = 0;
         while let Err(error) = self.read_events(&mut from, to) {
@@ -305,12 +312,14 @@ impl Writer {
 
     fn run(mut self) {
         let mut ending = None;
+        self.fullness.note_held(self.journal.bytes_on_medium());
         loop {
             self.journal.look();
             let has_ended = self.receive() && self.journal.has_ended();
-            if self.has_just_failed() {
+            self.look_for_room();
+            if self.has_just_failed() || self.fullness.is_full() {
                 // To find out whether it works again takes looking through all that is kept.
-                self.counters.add(Counter::EventsNotKept, self.journal.refuse());
+                self.refuse();
             }
             self.is_behind = self.journal.post_answers();
             let spares = !has_ended && self.spared_for().is_some();
@@ -338,6 +347,40 @@ impl Writer {
             self.bell.wait(self.patience());
         }
         self.waiting.ring();
+    }
+
+    /// Refuses the events that are to be kept.
+    fn refuse(&mut self) {
+        let refused = self.journal.refuse();
+        self.counters.add(Counter::EventsNotKept, refused);
+        self.fullness.note_refused(refused);
+    }
+
+    /// Finds out, while the disk is full, whether there is room by now.
+    fn look_for_room(&mut self) {
+        if !self.fullness.is_full() || self.has_just_failed() {
+            return;
+        }
+        if self.fullness.look(self.journal.bytes_on_medium(), self.disk.room()) {
+            if let Err(error) = self.disk.compact() {
+                self.counters.add(Counter::StoreFailures, 1);
+                log::warn!(
+                    "store: its file cannot be made smaller: {error}; it is tried again when a quarter of what it has is gone"
+                );
+            }
+            self.fullness.note_compacted(self.journal.bytes_on_medium());
+        }
+        self.counters.set(Counter::StoreFull, self.fullness.is_full().into());
+    }
+
+    /// Refuses events for which the disk has no room, before the database has begun anything.
+    fn refuse_what_has_no_room(&mut self) {
+        if Fullness::has_room(self.journal.bytes_to_keep(), self.disk.room()) {
+            return;
+        }
+        self.fullness.begin();
+        self.counters.set(Counter::StoreFull, 1);
+        self.refuse();
     }
 
     /// Takes in what was handed over. True if nothing more can come of administration.
@@ -374,7 +417,8 @@ impl Writer {
 
     /// Whether what nobody waits for has waited long enough.
     fn is_late(&self, has_ended: bool) -> bool {
-        has_ended || self.journal.has_much() || time::since(self.tidied_at) >= journal::LATER
+        // While the disk is full little is removed at a time, and the next follows at once.
+        has_ended || self.journal.has_much() || self.fullness.is_full() || time::since(self.tidied_at) >= journal::LATER
     }
 
     /// How long it is until the medium may be synchronised again.
@@ -386,14 +430,18 @@ impl Writer {
     /// How long it waits to be rung for; nothing if without end.
     fn patience(&self) -> Option<Duration> {
         let again = self.again_at.map(|again| again.saturating_duration_since(time::now()));
+        // It is not looked for room right behind a failure.
+        let looks = self.fullness.looks_in().map(|looks| looks.max(again.unwrap_or_default()));
         let again = again.or_else(|| self.spared_for()).filter(|_| self.has_some());
         let room = self.is_behind.then_some(ROOM_IN);
-        again.or_else(|| self.journal.look_again_in()).into_iter().chain(room).min()
+        again.or_else(|| self.journal.look_again_in()).into_iter().chain(room).chain(looks).min()
     }
 
     /// Tries to write what there is, and tells whoever waits for it what became of that.
     fn write(&mut self, has_ended: bool) {
+        self.refuse_what_has_no_room();
         let tidies = self.journal.has_some() && (!self.journal.is_awaited() || self.is_late(has_ended));
+        let at_once = self.fullness.at_once();
         let is_empty = self.changes.is_empty() && !tidies && self.journal.events().next().is_none();
         let (began, answered) = (time::now(), self.journal.awaited());
         let mut looks = tidies || !self.changes.is_empty();
@@ -406,9 +454,10 @@ impl Writer {
                 }
                 self.counters.add(Counter::EventsNotKept, self.journal.note_written());
                 if tidies {
-                    self.journal.note_tidied();
+                    self.journal.note_tidied(at_once);
                     self.tidied_at = time::now();
                 }
+                self.fullness.note_held(self.journal.bytes_on_medium());
                 let until = time::now() + time::since(began) / 2;
                 self.gathering = (answered > 0).then_some(Gathering { answered, until });
                 self.changes.clear();
@@ -422,7 +471,14 @@ impl Writer {
             }
             Err(error) => {
                 self.counters.add(Counter::StoreFailures, 1);
-                self.counters.add(Counter::EventsNotKept, self.journal.note_failed());
+                let refused = self.journal.note_failed();
+                self.counters.add(Counter::EventsNotKept, refused);
+                if error.is_full() {
+                    self.fullness.note_failed();
+                    self.fullness.begin();
+                    self.fullness.note_refused(refused);
+                    self.counters.set(Counter::StoreFull, 1);
+                }
                 self.again_at = Some(time::now() + AGAIN_IN);
                 (self.gathering, self.tidied_at) = (None, time::now());
                 if self.failures == 0 {
@@ -455,7 +511,8 @@ impl Writer {
     }
 
     fn write_batch(&mut self, tidies: bool) -> Result<u64, StoreError> {
-        let Self { disk, changes, journal, record, origin, .. } = self;
+        let Self { disk, changes, journal, record, origin, fullness, .. } = self;
+        let at_once = fullness.at_once();
         let now = Time(u64::try_from(time::since(*origin).as_nanos()).unwrap_or(u64::MAX));
         let clock = UtcClock::new(now, time::since_1970());
         disk.write_batch(Phases::of(changes), |batch| {
@@ -468,12 +525,12 @@ impl Writer {
             if !tidies {
                 return Ok(());
             }
-            for (number, consumers) in journal.lists() {
+            for (number, consumers) in journal.lists(at_once) {
                 record.clear();
                 record::write_consumers(consumers, record);
                 batch.keep_consumers(number, record)?;
             }
-            journal.gone().try_for_each(|(number, is_listed)| batch.forget_event(number, is_listed))
+            journal.gone(at_once).try_for_each(|(number, is_listed)| batch.forget_event(number, is_listed))
         })
     }
 }

@@ -8,6 +8,7 @@ Examples:
   campanile store show
   campanile store check --data /var/lib/campanile
   campanile store compact
+  campanile store salvage /var/lib/campanile /srv/salvaged
 
 The service has to be stopped; of one that runs, `campanile ls` and `campanile
 stats store kept` tell.";
@@ -35,10 +36,23 @@ const COMPACT_EXAMPLES: &str = "\
 Examples:
   campanile store compact
   campanile store compact --data /var/lib/campanile
+  campanile store compact --to /srv/campanile && campanile serve --data /srv/campanile
 
 A store fills the holes that events leave when they go, and seldom gives room
-back by itself. What is kept is not changed.
+back by itself. What is kept is not changed. Where its disk is full, a new store
+is made in a folder on another (--to), and the former one stays as it is.
 Exit status: 0 done; 1 not; 2 wrong usage.";
+
+const SALVAGE_EXAMPLES: &str = "\
+Examples:
+  campanile store salvage /var/lib/campanile /srv/salvaged
+  campanile store salvage /var/lib/campanile /srv/salvaged --json | jq .events
+
+Brings what is whole in a damaged store into a new one, and says what is not. A
+page with one wrong bit is set right; what is worse is left out. The damaged
+store stays as it is.
+Exit status: 0 everything was brought out; 1 not, with what is missing; 2 wrong
+usage.";
 
 /// `campanile store …`.
 #[derive(Debug, Subcommand)]
@@ -51,7 +65,32 @@ pub(crate) enum StoreCommand {
     Show(StoreOptions),
     /// Make its file as small as what is in it
     #[command(after_help = COMPACT_EXAMPLES)]
-    Compact(StoreOptions),
+    Compact(CompactOptions),
+    /// Bring what is whole in a damaged store into a new one
+    #[command(after_help = SALVAGE_EXAMPLES)]
+    Salvage(SalvageOptions),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompactOptions {
+    #[command(flatten)]
+    pub(crate) store: StoreOptions,
+    /// Make a new store in this folder, which is empty or not there, and leave the former one as it is
+    #[arg(long, value_name = "DIR")]
+    pub(crate) to: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SalvageOptions {
+    /// The damaged store's folder
+    #[arg(value_name = "FROM")]
+    pub(crate) from: PathBuf,
+    /// The new store's folder, which is empty or not there
+    #[arg(value_name = "TO")]
+    pub(crate) to: PathBuf,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

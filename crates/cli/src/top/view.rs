@@ -18,6 +18,7 @@ pub(super) struct View {
     suppliers_held: u64,
     /// How often something could not be written to the disk, or read from it.
     disk_failures: u64,
+    is_disk_full: bool,
     lanes: Vec<LaneRow>,
     consumers: Vec<ConsumerRow>,
 }
@@ -79,6 +80,7 @@ impl View {
             connections: counter(Counter::ConnectionsOpen),
             suppliers_held: counter(Counter::SuppliersHeld),
             disk_failures: counter(Counter::StoreFailures) + counter(Counter::OverflowFailures),
+            is_disk_full: counter(Counter::StoreFull) > 0,
             lanes: lanes.collect(),
             consumers,
         }
@@ -88,7 +90,7 @@ impl View {
     pub(super) fn describe(&self, rows: usize) -> String {
         let Rates { events_in, delivered, dropped, refused } = self.service;
         let mut text = format!(
-            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers held {} times{}\n\n",
+            "{}: events a second: {} in, {} delivered, {} dropped, {} refused; {} connections; suppliers held {} times{}{}\n\n",
             self.address,
             self.rate(events_in),
             self.rate(delivered),
@@ -99,7 +101,8 @@ impl View {
             match self.disk_failures {
                 0 => String::new(),
                 failures => format!("; the disk has failed {} times", show::count(failures)),
-            }
+            },
+            if self.is_disk_full { "; the disk is full, and events that are to be kept are refused" } else { "" }
         );
         let mut table =
             vec![cells(["LANE", "IN", "DELIVERED", "DROPPED", "HANDED OVER", "TAKEN OVER", "WORST ROUND", ""])];
@@ -162,6 +165,7 @@ impl View {
             "connections": self.connections,
             "suppliers_held": self.suppliers_held,
             "disk_failures": self.disk_failures,
+            "disk_full": self.is_disk_full,
             "lanes": lanes,
             "consumers": consumers,
         })

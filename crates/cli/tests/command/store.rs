@@ -3,9 +3,10 @@
 use crate::persistent::{Taker, event, persistent_channel, supplier};
 use crate::restart::{Folder, exported, own_address};
 use crate::support::{PROGRAM, Serve, start_or_refusal, text};
+use client::notify::{EventChannelFactory, Property};
 use client::{Orb, OrbOptions};
 use redb::{Database, ReadableDatabase, TableDefinition};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -209,6 +210,89 @@ fn past_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
     let said = text(&output.stderr) + &fs::read_to_string(&log).unwrap();
     let _ = fs::remove_file(&log);
     Ok((told, said))
+}
+
+/// A single wrong bit made the whole store unusable: it was moved away, with every connection and every event in it.
+#[test]
+fn what_is_whole_in_a_damaged_store_is_brought_out_and_a_service_goes_on_with_it() {
+    let (folder, salvaged) = (Folder::new("damaged-store"), Folder::new("salvaged-store"));
+    let (serve, _, taker) = with_events(&folder, 300);
+    let before = exported(&serve);
+    let address = serve.address.clone();
+    serve.stop("TERM");
+    let file = fs::read(folder.file()).unwrap();
+    let kept: BTreeSet<(i32, i32)> = (0..300).map(|number| (1, number)).collect();
+    let (options, mut refused) = ([folder.path(), salvaged.path(), "--json"], 0);
+    let salvage = || {
+        let mut run = Command::new(PROGRAM);
+        let Output { stdout, stderr, status } = output_in_time(run.args(["store", "salvage"]).args(options));
+        (text(&stdout), text(&stderr), status.code())
+    };
+    let step = file.len() * 8 / 40;
+    for bit in (0..40).map(|at| at * step + at * 8 + at % 8) {
+        let mut damaged = file.clone();
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        fs::write(folder.file(), &damaged).unwrap();
+        refused += u32::from(folder.store("check", &[]).2 == Some(1));
+        let _ = fs::remove_dir_all(salvaged.folder());
+        let (said, error, code) = salvage();
+        assert_eq!(code, Some(0), "bit {bit}: {said}{error}");
+        let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+        assert_eq!((&said["complete"], &said["events"]["whole"]), (&true.into(), &300.into()), "{said}");
+        assert_eq!(fs::read(folder.file()).unwrap(), damaged, "it stays as it is");
+        let (said, error, code) = salvaged.store("check", &[]);
+        assert_eq!(code, Some(0), "{said}{error}");
+    }
+    assert!(refused > 10, "{refused}");
+    let (said, error, code) = salvage();
+    assert!(error.contains("there is something in"), "{said}{error}");
+    assert_eq!(code, Some(1));
+    // What is worse is said: pages of events in the middle of the file.
+    let mut damaged = file.clone();
+    let middle = file.len() / 2 / 4_096 * 4_096;
+    damaged[middle..middle + 4_096].fill(0x55);
+    fs::write(folder.file(), &damaged).unwrap();
+    let worse = Folder::new("salvaged-worse");
+    let mut run = Command::new(PROGRAM);
+    let output = output_in_time(run.args(["store", "salvage", folder.path(), worse.path()]));
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(" missing\n") && said.contains("is lost") && said.contains("campanile serve --data"),
+        "{said}"
+    );
+    assert_eq!(worse.store("check", &[]).2, Some(0));
+    let serve = salvaged.serve(&address);
+    assert_eq!(exported(&serve), before);
+    taker.stop(false);
+    wait_until("all that was kept", || taker.missing(&kept).is_empty());
+}
+
+#[test]
+fn a_store_is_compacted_into_another_folder_with_its_past_and_stays_as_it_is() {
+    let (folder, other) = (Folder::new("compacted-from"), Folder::new("compacted-to"));
+    let (serve, _, taker) = with_events(&folder, 500);
+    let factory = EventChannelFactory::narrow(Orb::new(OrbOptions::default()).resolve_service(&serve.address).unwrap());
+    let id = factory.unwrap().create_channel(&[Property::new("HistoryEvents", 100_u64)], &[]).unwrap().1;
+    let proxy = supplier(&serve.address, id).unwrap();
+    (0..20).for_each(|number| proxy.push_structured_event(&event(2, number)).unwrap());
+    wait_until("the past", || serve.print("stats", &["lane_history_kept"]).contains("lane_history_kept 20\n"));
+    let (before, address) = (exported(&serve), serve.address.clone());
+    serve.stop("TERM");
+    let contents = folder.contents();
+    let (said, error, code) = folder.store("compact", &["--to", other.path()]);
+    assert_eq!(code, Some(0), "{error}");
+    assert!(said.contains(&format!("campanile serve --data {}", other.path())), "{said}");
+    assert!(folder.contents() == contents, "it stays as it is");
+    let shown = |folder: &Folder| ["configured", "events", "past"].map(|key| folder.shown()[key].clone());
+    assert_eq!(shown(&folder), shown(&other));
+    let (_, error, code) = folder.store("compact", &["--to", other.path()]);
+    assert!(error.contains("there is something in"), "{error}");
+    assert_eq!(code, Some(1));
+    let serve = other.serve(&address);
+    assert_eq!(exported(&serve), before);
+    taker.stop(false);
+    wait_until("all events to be confirmed", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
 }
 
 /// A past is whole up to where it is damaged, file by file; what is damaged is told and never delivered.

@@ -1,6 +1,6 @@
-//! The ports of a service: taken at once, so that one that is in use is said before anything else is done, and opened when the store was found
-//! good. Until then a client's connection is refused, as where there is no service: to look through a large store takes a while, and one
-//! that is damaged ends the start.
+//! The ports of a service: taken at once, so that one that is in use is said before anything else is done, and opened when the store was
+//! found good. Until then a client's connection is refused, as where there is no service: to look through a large store takes a while, and
+//! one that is damaged ends the start.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};

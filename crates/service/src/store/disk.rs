@@ -16,6 +16,9 @@ use super::medium::Place;
 #[cfg(test)]
 use super::medium::{Medium, Unsynchronised};
 use super::overlay::Overlay;
+#[cfg(test)]
+use super::room::Blocks;
+use super::room::{Room, is_full};
 
 /// What is configured, in its parts.
 const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
@@ -31,7 +34,7 @@ const VERSION_WITHOUT_EVENTS: u32 = 1;
 /// The file's name in its folder.
 pub(crate) const FILE: &str = "campanile.redb";
 /// What the system counts the room of files in.
-const BLOCK_BYTES: u64 = 512;
+pub(super) const BLOCK_BYTES: u64 = 512;
 /// Memory for pages of the file: a batch is small, and what there is is read once.
 const CACHE_BYTES: usize = 4 << 20;
 
@@ -83,6 +86,11 @@ impl StoreError {
         }
     }
 
+    /// Whether there is no room for it.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(self, Self::Database(redb::Error::Io(error)) if is_full(error))
+    }
+
     /// Whether there is nothing in the folder, and no way to put anything there.
     pub(crate) fn is_nowhere(&self, directory: &Path) -> bool {
         match self {
@@ -112,6 +120,7 @@ type Octets = Box<dyn Fn() -> io::Result<u64> + Send>;
 pub(crate) struct Disk {
     open: Open,
     octets: Octets,
+    room: Room,
     /// `None` after a failure: what is in memory is not to be trusted then, and it is opened anew.
     database: Option<Database>,
     /// The form of the tables that were found.
@@ -127,7 +136,8 @@ impl Disk {
         // It may have holes, and does where it has just grown.
         let octets = move || fs::metadata(&measured).map(|file| file.blocks() * BLOCK_BYTES);
         let place = Place::new(file);
-        Self::of(Box::new(move |builder| builder.create_with_backend(place.open()?)), Box::new(octets))
+        let room = place.room();
+        Self::of(Box::new(move |builder| builder.create_with_backend(place.open()?)), Box::new(octets), room)
     }
 
     /// The store in a folder to be looked at: its file is looked through for damage, and nothing is written to it.
@@ -135,23 +145,41 @@ impl Disk {
         let file: PathBuf = directory.join(FILE);
         let measured = file.clone();
         let octets = move || fs::metadata(&measured).map(|file| file.blocks() * BLOCK_BYTES);
-        Self::of(Box::new(move |builder| builder.create_with_backend(Overlay::of(&file)?)), Box::new(octets))
+        let open: Open = Box::new(move |builder| builder.create_with_backend(Overlay::of(&file)?));
+        Self::of(open, Box::new(octets), Room::on(None))
     }
 
     /// The same on something that is no file.
     #[cfg(test)]
     pub(super) fn on<B: redb::StorageBackend>(backend: impl Fn() -> B + Send + 'static) -> Result<Self, StoreError> {
-        let (measured, unsynchronised) = (backend(), Unsynchronised::default());
-        let open = move |builder: &Builder| {
-            let medium = Medium::open(backend(), unsynchronised.clone(), Box::new(|| Ok(())));
-            builder.create_with_backend(medium.map_err(redb::StorageError::Io)?)
-        };
-        Self::of(Box::new(open), Box::new(move || measured.len()))
+        Self::in_room(backend, None)
     }
 
-    fn of(open: Open, octets: Octets) -> Result<Self, StoreError> {
+    /// The same on a disk, of which it has so many octets.
+    #[cfg(test)]
+    pub(super) fn in_room<B: redb::StorageBackend>(
+        backend: impl Fn() -> B + Send + 'static,
+        blocks: Option<(Box<dyn Blocks>, u64)>,
+    ) -> Result<Self, StoreError> {
+        let (blocks, on_disk) = blocks.unzip();
+        let (measured, unsynchronised, room) = (backend(), Unsynchronised::default(), Room::on(blocks));
+        room.begin(on_disk.unwrap_or(0));
+        let of_medium = room.clone();
+        let open = move |builder: &Builder| {
+            let medium = Medium::open(backend(), unsynchronised.clone(), Box::new(|| Ok(())), of_medium.clone());
+            builder.create_with_backend(medium.map_err(redb::StorageError::Io)?)
+        };
+        Self::of(Box::new(open), Box::new(move || measured.len()), room)
+    }
+
+    fn of(open: Open, octets: Octets, room: Room) -> Result<Self, StoreError> {
         let (database, version) = opened(&open)?;
-        Ok(Self { open, octets, database: Some(database), version })
+        Ok(Self { open, octets, room, database: Some(database), version })
+    }
+
+    /// What there is for it on its disk.
+    pub(super) const fn room(&self) -> &Room {
+        &self.room
     }
 
     /// The form of the tables that were found. They are of [`VERSION`] by now.
@@ -207,9 +235,12 @@ impl Disk {
     /// Makes the file as small as what is in it.
     pub(super) fn compact(&mut self) -> Result<(), StoreError> {
         self.database()?;
-        if let Some(database) = &mut self.database {
-            database.compact()?;
+        let Some(database) = &mut self.database else { return Ok(()) };
+        let compacted = database.compact();
+        if compacted.is_err() {
+            self.database = None;
         }
+        compacted?;
         Ok(())
     }
 
@@ -301,6 +332,10 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES).set_check_integrity_on_open(true);
     let database = open(&builder)?;
+    if has_all_tables(&database)? {
+        // Nothing is written, for which the disk may have no room.
+        return Ok((database, VERSION));
+    }
     let begun = begin(&database, Phases::Two)?;
     let found = {
         let mut about = begun.open_table(ABOUT)?;
@@ -317,6 +352,22 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
     };
     begun.commit()?;
     Ok((database, found))
+}
+
+/// Whether a database is of this form, and has all that belongs to it.
+fn has_all_tables(database: &Database) -> Result<bool, StoreError> {
+    let begun = database.begin_read()?;
+    let is_there = || {
+        let about = begun.open_table(ABOUT)?;
+        begun.open_table(PARTS)?;
+        begun.open_table(EVENTS)?;
+        begun.open_table(CONSUMERS)?;
+        Ok(about.get(VERSION_KEY)?.is_some_and(|version| version.value() == VERSION))
+    };
+    match is_there() {
+        Err(redb::Error::TableDoesNotExist(_)) => Ok(false),
+        found => Ok(found?),
+    }
 }
 
 fn each_event(

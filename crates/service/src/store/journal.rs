@@ -222,13 +222,22 @@ struct Pending {
     events: Vec<Unwritten>,
     /// Those of which it has changed who is yet to confirm them, and such as have gone since.
     changed: Vec<u64>,
-    /// Those that are to go, and whether a list of theirs is on the medium.
-    gone: Vec<(u64, bool)>,
+    /// Those that are to go.
+    gone: Vec<Gone>,
     /// Octets of these.
     gone_bytes: u64,
     /// Numbers of events that were refused since they could not be written. They may be there all the same, and have to go then: of each
     /// batch that was tried the first and the last.
     unsure: Vec<(u64, u64)>,
+}
+
+/// An event that is to go.
+#[derive(Debug)]
+struct Gone {
+    number: u64,
+    /// Whether a list of those who are yet to confirm it is on the medium.
+    is_listed: bool,
+    bytes: u64,
 }
 
 impl Pending {
@@ -293,8 +302,8 @@ impl Journal {
         self.seats.iter().for_each(|seat| seat.letters.look());
     }
 
-    /// Has lanes ring for about so many events more, and not for each. To be called when the store has looked, before it waits for a limited
-    /// time.
+    /// Has lanes ring for about so many events more, and not for each. To be called when the store has looked, before it waits for a
+    /// limited time.
     pub(crate) fn wait_for(&self, events: usize) {
         self.seats.iter().for_each(|seat| seat.letters.wait_for(events));
     }
@@ -403,7 +412,7 @@ impl Journal {
     fn forget(&mut self, number: u64) {
         if let Some(open) = self.open.remove(&number) {
             self.bytes -= open.bytes;
-            self.pending.gone.push((number, open.is_listed));
+            self.pending.gone.push(Gone { number, is_listed: open.is_listed, bytes: open.bytes });
             if let Some(watch) = NonZeroU64::new(number).filter(|_| open.is_awaited) {
                 self.answer(open.home, FromStore::Settled(watch));
             }
@@ -452,29 +461,37 @@ impl Journal {
         self.pending.events.iter().filter(is_to_be_kept).map(|event| (event.number, &*event.draft))
     }
 
-    /// Of which events it is to be written who is yet to confirm them, and who those are.
-    pub(crate) fn lists(&self) -> impl Iterator<Item = (u64, impl Iterator<Item = ProxyId>)> {
+    /// Of which events, of so many, it is to be written who is yet to confirm them, and who those are.
+    pub(crate) fn lists(&self, at_once: usize) -> impl Iterator<Item = (u64, impl Iterator<Item = ProxyId>)> {
         let open = |number: &u64| Some((*number, self.open.get(number).filter(|open| open.is_complete())?));
-        self.pending.changed.iter().filter_map(open).map(|(number, open)| (number, open.consumers()))
+        self.pending.changed.iter().take(at_once).filter_map(open).map(|(number, open)| (number, open.consumers()))
     }
 
-    /// The events that are to go, and whether it was written who is yet to confirm them.
-    pub(crate) fn gone(&self) -> impl Iterator<Item = (u64, bool)> {
+    /// The events that are to go, so many, and whether it was written who is yet to confirm them.
+    pub(crate) fn gone(&self, at_once: usize) -> impl Iterator<Item = (u64, bool)> {
         let unsure = self.pending.unsure.iter().flat_map(|(first, last)| *first..=*last);
-        self.pending.gone.iter().copied().chain(unsure.map(|number| (number, false)))
+        let gone = self.pending.gone.iter().take(at_once).map(|gone| (gone.number, gone.is_listed));
+        gone.chain(unsure.map(|number| (number, false)))
     }
 
-    /// What nobody waits for is on the medium.
-    pub(crate) fn note_tidied(&mut self) {
-        for number in self.pending.changed.drain(..) {
+    /// What no event waits for is on the medium: so many events that are to go, and lists.
+    pub(crate) fn note_tidied(&mut self, at_once: usize) {
+        let Pending { changed, gone, gone_bytes, .. } = &mut self.pending;
+        let (lists, events) = (changed.len().min(at_once), gone.len().min(at_once));
+        *gone_bytes -= gone.drain(..events).map(|gone| gone.bytes).sum::<u64>();
+        for number in changed.drain(..lists) {
             if let Some(open) = self.open.get_mut(&number) {
                 open.is_listed |= open.is_complete();
                 open.is_changed = false;
             }
         }
-        self.pending.gone.clear();
         self.pending.unsure.clear();
-        self.pending.gone_bytes = 0;
+    }
+
+    /// Octets of the events that are to be kept, as they are written.
+    pub(crate) fn bytes_to_keep(&self) -> u64 {
+        let size = |event: &Event| size_of(event.bytes.len() + event.names().0.len() + event.names().1.len());
+        self.events().map(|(_, event)| size(event)).sum()
     }
 
     /// The events are on the medium. Says how many are not, because it would be too much.
@@ -529,6 +546,11 @@ impl Journal {
     /// Posts the answers for which there was no room. True if there is none for some yet: it is to be tried again before long.
     pub(crate) fn post_answers(&mut self) -> bool {
         self.seats.iter_mut().map(|seat| seat.answers.post_waiting()).filter(|is_behind| *is_behind).count() > 0
+    }
+
+    /// Octets of events that the medium has: those that are kept, and those that are to go.
+    pub(crate) const fn bytes_on_medium(&self) -> u64 {
+        self.bytes + self.pending.gone_bytes
     }
 
     /// How many events are kept, and octets of them.

@@ -17,6 +17,7 @@ use engine::Time;
 
 use super::disk::{Disk, FILE, StoreError};
 use super::record::Record;
+use super::target::Target;
 use crate::overflow::history::kept::{self as past, KeptPast};
 use crate::start;
 
@@ -56,6 +57,8 @@ pub enum KeptError {
     Missing(PathBuf),
     /// A process has it.
     InUse(PathBuf),
+    /// There is something in the folder that a new store is to be in.
+    NotEmpty(PathBuf),
     /// Its file is damaged.
     Damaged {
         /// The folder.
@@ -84,7 +87,16 @@ impl fmt::Display for KeptError {
                  `campanile stats store kept` tell",
                 directory.display()
             ),
-            Self::Damaged { directory, why } => write!(f, "the store in {} is damaged: {why}", directory.display()),
+            Self::NotEmpty(directory) => write!(
+                f,
+                "there is something in {}: name a folder for the new store that is empty, or not there",
+                directory.display()
+            ),
+            Self::Damaged { directory, why } => write!(
+                f,
+                "the store in {} is damaged: {why}; `campanile store salvage` brings out what is whole",
+                directory.display()
+            ),
             Self::Unusable { directory, why } => {
                 write!(f, "the store in {} cannot be used: {why}", directory.display())
             }
@@ -201,13 +213,35 @@ impl KeptStore {
         // As it was closed, it noted what is free.
         Ok(file_bytes(&directory))
     }
+
+    /// Makes a new store in another folder, as small as what is in this one, which stays as it is; and says how many octets its file has.
+    ///
+    /// # Errors
+    /// This one cannot be read, or there is something in that folder, or it cannot be written to.
+    pub fn compact_to(&mut self, to: &Path) -> Result<u64, KeptError> {
+        let mut target = Target::new(to)?;
+        for (key, value) in self.image()? {
+            target.part(key, value)?;
+        }
+        let mut failed = Ok(());
+        let read = self.disk.each_event(0, |number, consumers, record| {
+            failed = target.event(number, record.to_vec());
+            if let Some(list) = consumers.filter(|_| failed.is_ok()) {
+                failed = target.list(number, list.to_vec());
+            }
+            if failed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        read.map_err(|error| explain(&self.directory, &error))?;
+        failed?;
+        target.finish(&self.directory)
+    }
 }
 
 fn file_bytes(directory: &Path) -> u64 {
     fs::metadata(directory.join(FILE)).map_or(0, |file| file.len())
 }
 
-fn explain(directory: &Path, error: &StoreError) -> KeptError {
+pub(super) fn explain(directory: &Path, error: &StoreError) -> KeptError {
     let directory = directory.to_path_buf();
     match error {
         StoreError::InUse => KeptError::InUse(directory),

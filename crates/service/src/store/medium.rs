@@ -7,6 +7,8 @@
 //!
 //! A file that was removed, or whose folder was moved or unmounted, can be written and synchronised as ever by who has it open, and is not
 //! found by the next process. So it is looked for after each synchronisation.
+//!
+//! What is written has blocks of the disk before it is written ([`Room`]).
 
 use core::fmt;
 use core::ops::Bound;
@@ -21,6 +23,9 @@ use redb::backends::FileBackend;
 use redb::{BackendError, DatabaseError, StorageBackend, StorageError};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
+use super::disk::BLOCK_BYTES;
+use super::room::{FileBlocks, RESERVE, Room, is_full};
+
 /// So many places are noted one by one; beyond that, all that is between them is taken to be written.
 const PLACES_MAX: usize = 4_096;
 /// What is written again at a time.
@@ -28,7 +33,7 @@ const PIECE: u64 = 1 << 20;
 
 /// Places in a file, by where they begin: where each ends. None touches another.
 #[derive(Debug, Default)]
-struct Places(BTreeMap<u64, u64>);
+pub(super) struct Places(BTreeMap<u64, u64>);
 
 /// What is to be synchronised: what was written, and whether the file has another length.
 #[derive(Debug, Default)]
@@ -45,7 +50,18 @@ impl Changed {
 }
 
 impl Places {
-    fn add(&mut self, from: u64, to: u64) {
+    /// Whether all of a place is among them.
+    pub(super) fn has(&self, from: u64, to: u64) -> bool {
+        self.0.range(..=from).next_back().is_some_and(|(_, ends)| *ends >= to)
+    }
+
+    /// Forgets what is beyond.
+    pub(super) fn cut(&mut self, end: u64) {
+        drop(self.0.split_off(&end));
+        self.0.values_mut().for_each(|ends| *ends = (*ends).min(end));
+    }
+
+    pub(super) fn add(&mut self, from: u64, to: u64) {
         let (mut from, mut to) = (from, to);
         while let Some((begins, ends)) = self.0.range(..=to).next_back().map(|(begins, ends)| (*begins, *ends)) {
             if ends < from {
@@ -90,6 +106,7 @@ pub(super) struct Medium<B> {
     on: B,
     unsynchronised: Unsynchronised,
     look: Look,
+    room: Room,
 }
 
 impl<B> fmt::Debug for Medium<B> {
@@ -100,8 +117,8 @@ impl<B> fmt::Debug for Medium<B> {
 
 impl<B: StorageBackend> Medium<B> {
     /// What was written in vain before is written again.
-    pub(super) fn open(on: B, unsynchronised: Unsynchronised, look: Look) -> io::Result<Self> {
-        let medium = Self { on, unsynchronised, look };
+    pub(super) fn open(on: B, unsynchronised: Unsynchronised, look: Look, room: Room) -> io::Result<Self> {
+        let medium = Self { on, unsynchronised, look, room };
         medium.write_again()?;
         Ok(medium)
     }
@@ -139,7 +156,9 @@ impl<B: StorageBackend> StorageBackend for Medium<B> {
 
     fn set_len(&self, octets: u64) -> io::Result<()> {
         self.unsynchronised.lock().lately.is_resized = true;
-        self.on.set_len(octets)
+        self.on.set_len(octets)?;
+        self.room.resized(octets);
+        Ok(())
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -151,13 +170,25 @@ impl<B: StorageBackend> StorageBackend for Medium<B> {
             written.in_vain.add(lately);
         }
         drop(written);
+        if synchronised.as_ref().is_err_and(is_full) {
+            // Where a file system finds out so late.
+            self.room.give_reserve();
+        }
         synchronised.and_then(|()| (self.look)())
     }
 
     fn write(&self, offset: u64, octets: &[u8]) -> io::Result<()> {
+        let end = offset + octets.len() as u64;
+        self.room.before_write(offset, end)?;
         // Whatever becomes of it: some of it may be there.
-        self.unsynchronised.lock().lately.places.add(offset, offset + octets.len() as u64);
-        self.on.write(offset, octets)
+        self.unsynchronised.lock().lately.places.add(offset, end);
+        loop {
+            match self.on.write(offset, octets) {
+                // Where blocks cannot be had beforehand, or are another's after all.
+                Err(error) if is_full(&error) && self.room.give_reserve() => {}
+                written => return written,
+            }
+        }
     }
 
     fn close(&self) -> io::Result<()> {
@@ -189,23 +220,32 @@ impl<B: StorageBackend> StorageBackend for Medium<B> {
     }
 }
 
-/// A file in its folder, as often as it is opened. It is made the first time only: where it is gone later, what was in it is, too, and a new
-/// one would have nothing but what changes next.
+/// A file in its folder, as often as it is opened. It is made the first time only: where it is gone later, what was in it is, too, and a
+/// new one would have nothing but what changes next.
 pub(super) struct Place {
     path: PathBuf,
     number: OnceLock<u64>,
     unsynchronised: Unsynchronised,
+    blocks: Arc<FileBlocks>,
+    room: Room,
 }
 
 impl Place {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, number: OnceLock::new(), unsynchronised: Unsynchronised::default() }
+        let blocks = Arc::new(FileBlocks::new(path.with_file_name(RESERVE)));
+        let room = Room::on(Some(Box::new(Arc::clone(&blocks))));
+        Self { path, number: OnceLock::new(), unsynchronised: Unsynchronised::default(), blocks, room }
+    }
+
+    /// What there is for it on its disk.
+    pub(super) fn room(&self) -> Room {
+        self.room.clone()
     }
 
     pub(super) fn open(&self) -> Result<Medium<FileBackend>, DatabaseError> {
         let failed = |error| DatabaseError::Storage(StorageError::Io(error));
         let (file, look) = self.file().map_err(failed)?;
-        Medium::open(FileBackend::new(file)?, self.unsynchronised.clone(), look).map_err(failed)
+        Medium::open(FileBackend::new(file)?, self.unsynchronised.clone(), look, self.room()).map_err(failed)
     }
 
     fn file(&self) -> io::Result<(File, Look)> {
@@ -215,6 +255,10 @@ impl Place {
         let found = file.metadata()?;
         if !is_first && (self.number.get() != Some(&found.ino()) || found.len() == 0) {
             return Err(io::Error::other("it is another one than that with which the service began"));
+        }
+        self.blocks.set_file(file.try_clone()?);
+        if is_first {
+            self.room.begin(found.blocks() * BLOCK_BYTES);
         }
         self.number.get_or_init(|| found.ino());
         let (path, known) = (self.path.clone(), identity(&self.path)?);
@@ -230,8 +274,8 @@ impl Place {
     }
 }
 
-/// What tells a file from all others, as long as the system runs. Nothing else is asked, above all no time: the kernel notes the time of the
-/// next change anew for who has asked for it, in a request of its own.
+/// What tells a file from all others, as long as the system runs. Nothing else is asked, above all no time: the kernel notes the time of
+/// the next change anew for who has asked for it, in a request of its own.
 fn identity(path: &Path) -> io::Result<(u64, u32, u32)> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
     Ok((found.stx_ino, found.stx_dev_major, found.stx_dev_minor))
@@ -261,6 +305,15 @@ mod tests {
             assert!((0_u64..).zip(octets).all(|(at, octet)| has(at) == octet));
             let ends: Vec<u64> = places.0.values().copied().collect();
             assert!(places.0.keys().skip(1).zip(ends).all(|(from, end)| *from > end));
+            for _ in 0..20 {
+                let from = random.usize(..90);
+                let to = random.usize(from + 1..=from + 10);
+                assert_eq!(places.has(from as u64, to as u64), octets[from..to].iter().all(|octet| *octet));
+            }
+            let end = random.usize(..100);
+            places.cut(end as u64);
+            let has = |at: u64| places.0.iter().any(|(from, to)| (*from..*to).contains(&at));
+            assert!((0_usize..).zip(octets).all(|(at, octet)| has(at as u64) == (octet && at < end)));
         }
         let mut places = Places::default();
         (0..=PLACES_MAX as u64).for_each(|at| places.add(at * 10, at * 10 + 1));

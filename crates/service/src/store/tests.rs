@@ -2,6 +2,8 @@
 
 mod events;
 mod failures;
+mod full;
+mod salvage;
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,6 +40,8 @@ struct State {
     power_cuts: u32,
     /// How often it was asked how large it is.
     asked: u32,
+    /// Where blocks are few.
+    disk: Option<full::Blocks>,
 }
 
 /// The number says since which power cut it is used: who used it before is as dead as the process was.
@@ -84,7 +88,11 @@ impl Medium {
 
     fn limited(&self, limits: StoreLimits) -> Lane {
         let opened = self.clone();
-        let mut disk = Disk::on(move || opened.clone()).unwrap();
+        let disk = Disk::in_room(move || opened.clone(), self.blocks()).unwrap();
+        Self::lane_on(disk, limits)
+    }
+
+    fn lane_on(mut disk: Disk, limits: StoreLimits) -> Lane {
         let (_, next) = disk.events().unwrap();
         let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
         let options = StoreOptions { bell: &bell, counters: counters.of_store(), origin: time::now(), next, limits };
@@ -117,6 +125,18 @@ impl Medium {
             }
             Ok(act(state))
         })
+    }
+
+    /// A page that a write begins to use takes a block of the disk that the medium is on, if it is on one.
+    fn take_blocks(state: &mut State, from: usize, to: usize) -> io::Result<()> {
+        let Some(disk) = &mut state.disk else { return Ok(()) };
+        let missing: Vec<usize> =
+            (from / full::PAGE..to.div_ceil(full::PAGE)).filter(|page| !disk.taken.contains(page)).collect();
+        if missing.len() > disk.free() {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        disk.taken.extend(missing);
+        Ok(())
     }
 
     fn change(state: &mut State, change: Unsynchronised) {
@@ -258,7 +278,12 @@ impl StorageBackend for Medium {
     }
 
     fn set_len(&self, len: u64) -> Result<(), io::Error> {
-        self.attempt(|state| Self::change(state, Unsynchronised::Resized(place(len))))
+        self.attempt(|state| {
+            if let Some(disk) = &mut state.disk {
+                drop(disk.taken.split_off(&place(len).div_ceil(full::PAGE)));
+            }
+            Self::change(state, Unsynchronised::Resized(place(len)));
+        })
     }
 
     fn sync_data(&self) -> Result<(), io::Error> {
@@ -277,6 +302,10 @@ impl StorageBackend for Medium {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<(), io::Error> {
-        self.attempt(|state| Self::change(state, Unsynchronised::Written(place(offset), data.to_vec())))
+        self.attempt(|state| {
+            Self::take_blocks(state, place(offset), place(offset) + data.len())?;
+            Self::change(state, Unsynchronised::Written(place(offset), data.to_vec()));
+            Ok(())
+        })?
     }
 }

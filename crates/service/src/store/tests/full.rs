@@ -1,0 +1,194 @@
+//! A medium that is on a disk with few blocks.
+
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::store::room;
+
+pub(super) const PAGE: usize = 4_096;
+
+/// The blocks of a disk, in pages: those that there are, those that the medium has, and those of the reserve and of other files.
+#[derive(Debug, Default)]
+pub(super) struct Blocks {
+    pub(super) pages: usize,
+    pub(super) taken: BTreeSet<usize>,
+    reserve: usize,
+    others: usize,
+    /// As ext4: of what it cannot give altogether it gives a part.
+    keeps_parts: bool,
+}
+
+impl Blocks {
+    pub(super) fn free(&self) -> usize {
+        self.pages.saturating_sub(self.taken.len() + self.reserve + self.others)
+    }
+}
+
+struct Disks(Medium);
+
+impl Disks {
+    fn with<R>(&self, act: impl FnOnce(&mut Blocks) -> R) -> R {
+        self.0.with(|state| act(state.disk.as_mut().unwrap()))
+    }
+}
+
+impl room::Blocks for Disks {
+    fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
+        self.0.with(|state| {
+            if !state.disk.as_ref().is_some_and(|disk| disk.keeps_parts) {
+                return Medium::take_blocks(state, place(from), place(to));
+            }
+            (place(from)..place(to)).step_by(PAGE).try_for_each(|page| Medium::take_blocks(state, page, page + PAGE))
+        })
+    }
+
+    fn set_reserve(&self, octets: u64) -> io::Result<()> {
+        let wanted = place(octets) / PAGE;
+        self.with(|disk| {
+            if wanted > disk.reserve && disk.free() < wanted - disk.reserve {
+                return Err(io::ErrorKind::StorageFull.into());
+            }
+            disk.reserve = wanted;
+            Ok(())
+        })
+    }
+}
+
+impl Medium {
+    /// One on a disk of so many octets.
+    fn on_disk_of(octets: usize) -> Self {
+        let medium = Self::default();
+        medium.with(|state| state.disk = Some(Blocks { pages: octets / PAGE, ..Blocks::default() }));
+        medium
+    }
+
+    /// Its disk, and what the medium has of it.
+    pub(super) fn blocks(&self) -> Option<(Box<dyn room::Blocks>, u64)> {
+        let taken = self.with(|state| state.disk.as_ref().map(|disk| (disk.taken.len() * PAGE) as u64));
+        taken.map(|taken| (Box::new(Disks(self.clone())) as Box<dyn room::Blocks>, taken))
+    }
+
+    fn disk<R>(&self, act: impl FnOnce(&mut Blocks) -> R) -> R {
+        Disks(self.clone()).with(act)
+    }
+
+    /// The process ends in whichever way, and the next finds what it has left.
+    fn next_process(&mut self) {
+        self.1 = self.with(|state| {
+            state.power_cuts += 1;
+            state.power_cuts
+        });
+    }
+}
+
+/// Events until one is refused: what was kept, by its number.
+fn fill(lane: &mut Lane, random: &mut fastrand::Rng, octets: core::ops::Range<usize>) -> BTreeMap<u64, Vec<u8>> {
+    let mut kept = BTreeMap::new();
+    loop {
+        let event = vec![random.u8(..); random.usize(octets.clone())];
+        lane.post(event.clone());
+        match lane.answer() {
+            Ok(number) => _ = kept.insert(number.get(), event),
+            Err(why) => {
+                assert_eq!(why, Unkept::Failed, "which is PERSIST_STORE");
+                return kept;
+            }
+        }
+    }
+}
+
+fn is_full(lane: &Lane) -> bool {
+    lane.counters.read(Counter::StoreFull) == 1
+}
+
+/// All have these, in any order.
+fn settle_all(lane: &mut Lane, numbers: impl IntoIterator<Item = u64>, random: &mut fastrand::Rng) {
+    let mut numbers: Vec<u64> = numbers.into_iter().collect();
+    random.shuffle(&mut numbers);
+    numbers.into_iter().for_each(|number| lane.settle(NonZeroU64::new(number).unwrap()));
+}
+
+fn accepts_again(lane: &mut Lane) {
+    wait_until("events to be taken again", || {
+        lane.post(vec![7; 10]);
+        lane.answer().is_ok()
+    });
+    assert!(!is_full(lane));
+}
+
+/// A file system was full of events that waited for a consumer. The consumer came back and took all of them, and the service went on to
+/// refuse every event, after a restart, too: to remove one takes pages, for which there was no room either.
+#[test]
+fn a_disk_that_was_full_of_events_takes_others_when_those_were_confirmed_whatever_happens_in_between() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut random = fastrand::Rng::with_seed(seed);
+        let sizes = [2_000..3_000, 24_000..24_001, 10..40_000][usize::try_from(seed % 3).unwrap()].clone();
+        let mut medium = Medium::on_disk_of(random.usize(4 << 20..10 << 20));
+        medium.disk(|disk| disk.keeps_parts = seed >= 3);
+        let mut lane = medium.lane(1 << 30);
+        let mut kept = fill(&mut lane, &mut random, sizes);
+        assert!(kept.len() > 20, "{}", kept.len());
+        assert!(is_full(&lane));
+        assert_eq!(lane.counters.read(Counter::StoreFailures), 0, "it is refused before anything is tried");
+        // What is configured goes on to be kept.
+        for number in 1..=20 {
+            lane.store.write(number, Changes::from([(vec![1], Some(vec![random.u8(..); 300]))]));
+            wait_until("what is configured", || lane.store.written() == number);
+        }
+        if seed % 2 == 1 {
+            // Somebody else takes what is left.
+            medium.disk(|disk| disk.others += disk.free());
+            lane.end();
+            medium.next_process();
+            lane = medium.lane(1 << 30);
+            let found: BTreeSet<u64> = lane.restored.iter().map(|restored| restored.number).collect();
+            assert_eq!(found, kept.keys().copied().collect(), "what was accepted");
+            for restored in &lane.restored {
+                assert_eq!(Record::read(&restored.record).unwrap().length(), kept[&restored.number].len());
+            }
+            kept.extend(fill(&mut lane, &mut random, 10..11));
+        }
+        settle_all(&mut lane, kept.into_keys(), &mut random);
+        accepts_again(&mut lane);
+        wait_until("all that was confirmed to be gone", || lane.counters.read(Counter::EventsKept) == 1);
+        assert_eq!(lane.counters.read(Counter::StoreFailures), 0);
+        lane.end();
+    }
+}
+
+/// Another program filled the disk, and left nothing of it: what was confirmed was there again after the next start.
+#[test]
+fn what_is_confirmed_is_removed_while_another_program_has_the_whole_disk_and_events_are_taken_when_it_is_gone() {
+    let medium = Medium::on_disk_of(64 << 20);
+    let mut lane = medium.lane(1 << 30);
+    let mut random = fastrand::Rng::with_seed(1);
+    let mut kept = Vec::new();
+    for _ in 0..400 {
+        lane.post(vec![1; 24_000]);
+        kept.push(lane.answer().unwrap().get());
+    }
+    medium.disk(|disk| disk.others = disk.free());
+    kept.extend(fill(&mut lane, &mut random, 24_000..24_001).into_keys());
+    let last = kept.split_off(kept.len() - 10);
+    settle_all(&mut lane, kept, &mut random);
+    wait_until("what was confirmed to be gone", || lane.counters.read(Counter::EventsKept) == 10);
+    medium.disk(|disk| disk.others = 0);
+    accepts_again(&mut lane);
+    settle_all(&mut lane, last, &mut random);
+    lane.end();
+}
+
+/// What was refused was refused for good, since nothing else was tried until the process began anew.
+#[test]
+fn a_disk_on_which_room_is_made_takes_events_without_anything_being_confirmed() {
+    let medium = Medium::on_disk_of(4 << 20);
+    let mut lane = medium.lane(1 << 30);
+    let mut random = fastrand::Rng::with_seed(1);
+    let kept = fill(&mut lane, &mut random, 24_000..24_001);
+    medium.disk(|disk| disk.pages *= 2);
+    accepts_again(&mut lane);
+    let more = fill(&mut lane, &mut random, 24_000..24_001);
+    assert!(more.len() > kept.len() / 2, "{} and {}", kept.len(), more.len());
+    lane.end();
+}
