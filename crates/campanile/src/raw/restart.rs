@@ -52,7 +52,7 @@ impl Restart {
                 Err(error) if may_pass(&error) => error,
                 outcome => {
                     if let (Ok(()), Some(wait)) = (&outcome, begun) {
-                        wait.is_over(channel);
+                        wait.succeed(channel);
                     }
                     return outcome;
                 }
@@ -133,8 +133,8 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Tells the other threads that wait.
-    fn is_over(self, channel: &str) {
+    /// Ends the wait of this thread, whose event got through, and wakes the others.
+    fn succeed(self, channel: &str) {
         let mut state = self.restart.lock();
         state.returns += 1;
         if state.waiting == 1 {
