@@ -74,6 +74,9 @@ impl Plan {
             timeout_never_expires: true,
             limits_as_imp_limit: true,
             default_admins_or: true,
+            or_passes_without_filters: true,
+            persistent_without_store: true,
+            unknown_filter_internal: true,
             // Its proxies end when they are disconnected, and call nobody: a client of its may have ended what it is called at before.
             tell_on_disconnect: false,
             ..Compatibility::default()
@@ -151,7 +154,7 @@ impl Plan {
                 }
                 "-useseparatedispatchingorb" => {
                     value()?;
-                    self.ignore(option, "events are sent on threads of their own in any case");
+                    self.ignore(option, SEPARATE_ORB);
                 }
                 _ => {
                     let value = rest.next_if(|next| !next.starts_with('-'));
@@ -286,6 +289,9 @@ impl Plan {
 
 /// Why TAO's threads are nobody's concern here.
 const THREADS: &str = "threads do not depend on clients here, and no consumer waits for another; thread pools are set as quality of service";
+
+/// Why TAO's ORB for dispatching is nobody's concern here, either.
+const SEPARATE_ORB: &str = "events are sent beside what clients ask for in any case";
 
 fn why_ignored(option: &str) -> &'static str {
     let is = |begin: &str| option.get(..begin.len()).is_some_and(|start| start.eq_ignore_ascii_case(begin));

@@ -547,6 +547,7 @@ impl Door {
     pub(super) fn wanted_initially(&self) -> Wanted {
         Wanted {
             takes_unknown: self.compatibility().ignore_unknown_properties,
+            takes_persistent: self.compatibility().persistent_without_store,
             unknown: Unknown::default(),
             most: self.most(),
             patch: self.delivery,

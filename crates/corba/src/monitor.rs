@@ -253,21 +253,26 @@ impl Door {
             let keys = proxies(side)?.map(|proxy| ProxyKey { channel, proxy: proxy.id });
             Ok(Value::Text(keys.take(LIST_MAX).map(|key| self.proxy_path(key, side)).collect()))
         };
+        // TAO counts those that clients have made.
+        let admins = |side| -> Result<Vec<engine::AdminId>, Raised> {
+            let all = self.admins(channel, side)?.into_iter();
+            Ok(all.filter(|admin| *admin != engine::AdminId::DEFAULT).collect())
+        };
         let admin_names = |side| -> Result<Value, Raised> {
             let path = self.channel_path(channel);
             let called = |admin: engine::AdminId| {
                 let named = self.admin_name(channel, side, admin).map(str::to_owned);
                 format!("{path}/{}", named.unwrap_or_else(|| admin.0.to_string()))
             };
-            Ok(Value::Text(self.admins(channel, side)?.into_iter().take(LIST_MAX).map(called).collect()))
+            Ok(Value::Text(admins(side)?.into_iter().take(LIST_MAX).map(called).collect()))
         };
         Ok(match of {
             OfChannel::Consumers => numeric(proxies(Side::Consumers)?.count()),
             OfChannel::Suppliers => numeric(proxies(Side::Suppliers)?.count()),
             OfChannel::ConsumerNames => proxy_names(Side::Consumers)?,
             OfChannel::SupplierNames => proxy_names(Side::Suppliers)?,
-            OfChannel::ConsumerAdmins => numeric(self.admins(channel, Side::Consumers)?.len()),
-            OfChannel::SupplierAdmins => numeric(self.admins(channel, Side::Suppliers)?.len()),
+            OfChannel::ConsumerAdmins => numeric(admins(Side::Consumers)?.len()),
+            OfChannel::SupplierAdmins => numeric(admins(Side::Suppliers)?.len()),
             OfChannel::ConsumerAdminNames => admin_names(Side::Consumers)?,
             OfChannel::SupplierAdminNames => admin_names(Side::Suppliers)?,
             OfChannel::QueueSize => number(figures.backlog_bytes),

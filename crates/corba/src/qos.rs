@@ -37,6 +37,7 @@ use self::unknown::Table;
 pub(super) use self::unknown::Unknown;
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
+use super::remarks::remark;
 use super::table::{Interface, Level, Operation, Target};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::{Kind, Work};
@@ -308,9 +309,21 @@ fn add_from(
             Some(property) => {
                 // A value too intricate to be decoded is of no type that a property has.
                 let decoded = value.decode(&mut Work::new(VALUE_STEPS, VALUE_DEPTH)).map_err(|_| ErrorCode::BadType);
-                match decoded.and_then(|any| property.set(&mut wanted, &any.value)) {
-                    Ok(()) => continue,
-                    Err(code) => (code, Some(property.range(wanted.most))),
+                let set = decoded.as_ref().map_err(|code| *code).and_then(|any| property.set(&mut wanted, &any.value));
+                match (set, decoded) {
+                    (Ok(()), _) => {
+                        wanted.unknown.remove(of, name);
+                        continue;
+                    }
+                    (Err(ErrorCode::UnsupportedValue), Ok(any))
+                        if wanted.takes_persistent
+                            && property.lacks_store(&any.value, wanted.most)
+                            && wanted.unknown.set(of, name, &any) =>
+                    {
+                        remark!(Info, "{name} Persistent is taken and has no effect: the service has no store");
+                        continue;
+                    }
+                    (Err(code), _) => (code, Some(property.range(wanted.most))),
                 }
             }
         };
@@ -339,10 +352,14 @@ fn write_values(
     let (place, effective) = (place(level), door.effective(level)?);
     let here = table.iter().filter(|property| property.is_available(place));
     let values: Vec<_> = here.filter_map(|property| Some((property.name, property.get(&effective)?))).collect();
-    let unknown = match door.compatibility().ignore_unknown_properties {
+    let compatibility = door.compatibility();
+    let unknown = match compatibility.ignore_unknown_properties || compatibility.persistent_without_store {
         true => door.unknown_at(level).told(of, out.encoding()),
         false => Vec::new(),
     };
+    // What was given and has no effect is told as it was given.
+    let values: Vec<_> =
+        values.into_iter().filter(|(known, _)| unknown.iter().all(|(name, _)| name != known)).collect();
     out.length(values.len() + unknown.len());
     for (name, value) in values {
         out.string(name);

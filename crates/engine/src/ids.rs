@@ -157,7 +157,9 @@ pub enum Operator {
     /// An event must match both. The default.
     #[default]
     And,
-    /// An event must match either; one that has no filters and whose subscription was never changed does not count.
+    /// An event must match either; one that has no filters and whose subscription was never changed does not count. With
+    /// [`HierarchyLimits::or_passes_without_filters`](crate::HierarchyLimits::or_passes_without_filters) filters count only where both have
+    /// some.
     Or,
 }
 

@@ -112,9 +112,12 @@ pub struct Compatibility {
     pub timeout_never_expires: bool,
     /// Whether `MaxConsumers` and `MaxSuppliers` answer `IMP_LIMIT`, as TAO does, and not `AdminLimitExceeded`. Default false.
     pub limits_as_imp_limit: bool,
-    /// Whether the default admins of channels made from now on combine their filters with their proxies' by OR, as TAO's do, and not by AND:
-    /// then a filter of a proxy alone keeps nothing away. Default false.
+    /// Whether the default admins of channels made from now on combine their filters with their proxies' by OR, as TAO's do, and not by AND.
+    /// Default false.
     pub default_admins_or: bool,
+    /// Whether, under an admin that combines by OR, an admin or a proxy without filters lets everything pass, as with TAO, so that the filters
+    /// of the other keep nothing away; else one without filters does not count, and the other's decide. Default false.
+    pub or_passes_without_filters: bool,
     /// Whether `shutdown`, `shutdown_event_channel` and `remove_…` of TAO's monitor and control object are done, for whoever reaches the
     /// service; else they are `NO_PERMISSION`. Default false.
     pub monitor_control: bool,
@@ -124,6 +127,14 @@ pub struct Compatibility {
     /// Whether a client that connects its object anew, after its earlier life has ended, takes the place of that life's proxy, so that it gets
     /// each event once. Default true.
     pub take_over: bool,
+    /// Whether a client that connects to a proxy which is connected takes the place of the client that was, as with TAO's `-AllowReconnect`;
+    /// else it is refused by `AlreadyConnected`. Default false.
+    pub allow_reconnect: bool,
+    /// Whether `EventReliability` and `ConnectionReliability` `Persistent` are taken and have no effect where there is no store, as with TAO's
+    /// server without its persistence; else they are `UnsupportedQoS`. Default false.
+    pub persistent_without_store: bool,
+    /// Whether `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO; else it gives nil. Default false.
+    pub unknown_filter_internal: bool,
     /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1 to
     /// 255 octets. Default `NotifyEventChannelFactory`.
     pub factory_name: String,
@@ -247,9 +258,13 @@ impl Default for Compatibility {
             timeout_never_expires: false,
             limits_as_imp_limit: false,
             default_admins_or: false,
+            or_passes_without_filters: false,
             monitor_control: false,
             tell_on_disconnect: true,
             take_over: true,
+            allow_reconnect: false,
+            persistent_without_store: false,
+            unknown_filter_internal: false,
             factory_name: "NotifyEventChannelFactory".into(),
         }
     }

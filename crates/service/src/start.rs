@@ -677,6 +677,7 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
             lane_threads_max: config.lanes.threads_max.into(),
             filter_steps_max: config.limits.filter_steps_max,
             constraint_bytes_max: config.limits.constraint_bytes_max,
+            or_passes_without_filters: config.compatibility.or_passes_without_filters,
             ..HierarchyLimits::default()
         },
         memory_bytes_max: memory.of_channels(),
@@ -691,6 +692,9 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
                 monitor_control: it.monitor_control,
                 tell_on_disconnect: it.tell_on_disconnect,
                 take_over: it.take_over,
+                allow_reconnect: it.allow_reconnect,
+                persistent_without_store: it.persistent_without_store,
+                unknown_filter_internal: it.unknown_filter_internal,
                 factory_name: it.factory_name.clone(),
             }
         },

@@ -1,13 +1,13 @@
 //! `svc.conf`: which of a TAO server's services are to be had, and with which options.
 
 use super::words::split;
-use super::{Plan, THREADS};
+use super::{Plan, SEPARATE_ORB, THREADS};
 use crate::failure::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Service objects of TAO's ORB and its protocols, as its manual names them in `svc.conf`.
-const ORB_OBJECTS: [&str; 33] = [
+/// Service objects of TAO's ORB and its protocols, as its manual and its sources name them in `svc.conf`.
+const ORB_OBJECTS: [&str; 40] = [
     "Advanced_Resource_Factory",
     "BiDirGIOP_Loader",
     "COIOP_Factory",
@@ -22,6 +22,7 @@ const ORB_OBJECTS: [&str; 33] = [
     "DLL_Parser",
     "EndpointPolicy_Initializer",
     "FILE_Parser",
+    "FT_ServerService_Activate",
     "HTIOP_Factory",
     "HTTP_Parser",
     "IIOP_Factory",
@@ -29,16 +30,22 @@ const ORB_OBJECTS: [&str; 33] = [
     "IORTable",
     "ImR_Client_Adapter",
     "MCAST_Parser",
+    "MIOP_Resource_Factory",
     "Messaging_Loader",
     "PortableGroup_Loader",
     "RT_ORB_Loader",
+    "RT_Protocols_Hooks",
     "RT_Resource_Factory",
     "Resource_Factory",
     "SCIOP_Factory",
     "SHMIOP_Factory",
     "SSLIOP_Factory",
     "Server_Strategy_Factory",
+    "TAO_Acceptor_Filter_Factory",
+    "TAO_CSD_TP_Strategy_Factory",
+    "Time_Policy_Manager",
     "UIOP_Factory",
+    "UIPMC_Factory",
     "UTF8_Latin1_Factory",
     "ZIOP_Loader",
 ];
@@ -77,11 +84,9 @@ impl Plan {
                 "static" | "dynamic",
                 "Notify_Default_Event_Manager_Objects_Factory"
                 | "TAO_CosNotify_Service"
+                | "TAO_MC_Notify_Service"
                 | "TAO_Notify_Service"
-                | "TAO_RT_Notify_Service"
-                | "TAO_CosNotification_Service"
-                | "CosNotification_Service"
-                | "TAO_RT_Notification_Service",
+                | "TAO_RT_Notify_Service",
             ) => self.set_dispatching(name, &options),
             ("static" | "dynamic", "Topology_Factory") => {
                 self.set_store(name, &options, &["-save_base_path", "-base_path", "-load_base_path"]);
@@ -119,11 +124,8 @@ impl Plan {
                 // Clients are always looked after, whether they exist.
                 ("-validateclient", None) => {}
                 ("-validateclientdelay", _) => self.ignore(&what, "a client is asked an interval after it connected"),
-                ("-allowreconnect", None) => self.ignore(
-                    &what,
-                    "a proxy that is connected refuses another client (AlreadyConnected); a client that comes back connects a \
-                     proxy of its own, and with a store its earlier one is connected still",
-                ),
+                ("-allowreconnect", None) => self.config.compatibility.allow_reconnect = true,
+                ("-useseparatedispatchingorb", _) => self.ignore(&what, SEPARATE_ORB),
                 ("-asynchupdates", None) => self.ignore(&what, "updates are sent beside the events in any case"),
                 ("-noupdates", _) => self.ignore(&what, "clients that do not take updates say so themselves"),
                 (thread, _)
@@ -146,8 +148,7 @@ impl Plan {
     /// What TAO keeps in files, a store keeps here.
     fn set_store(&mut self, of: &str, options: &[String], named_by: &[&str]) {
         /// What TAO's files are made with beside where they lie.
-        const FORM: [&str; 6] =
-            ["-file_count", "-backup_count", "-no_timestamp", "-unlimited_files", "-block_size", "-verbose"];
+        const FORM: [&str; 5] = ["-file_count", "-backup_count", "-no_timestamp", "-block_size", "-v"];
         let value_of = |name: &str| {
             let at = options.iter().position(|option| option.eq_ignore_ascii_case(name))?;
             options.get(at + 1).map(String::as_str)
@@ -171,6 +172,10 @@ impl Plan {
         while let Some(option) = options.next() {
             match option {
                 "-o" => self.monitor_file = options.next().map(PathBuf::from),
+                "-ORBArg" => {
+                    let what = format!("TAO_MonitorAndControl -ORBArg {}", options.next().unwrap_or_default());
+                    self.ignore(&what, "the object has no ORB of its own");
+                }
                 _ => self.ignore(
                     &format!("TAO_MonitorAndControl {option}"),
                     "the object is at the service's end point, under the key TAO_MonitorAndControl",

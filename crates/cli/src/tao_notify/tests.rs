@@ -35,9 +35,13 @@ fn almas_command_line_is_done_as_it_means() {
         timeout_never_expires: true,
         limits_as_imp_limit: true,
         default_admins_or: true,
+        or_passes_without_filters: true,
         monitor_control: false,
         tell_on_disconnect: false,
         take_over: true,
+        allow_reconnect: false,
+        persistent_without_store: true,
+        unknown_filter_internal: true,
         factory_name: "LoggingNotifyEventChannelFactory".into(),
     };
     assert_eq!(config.compatibility, expected);
@@ -118,7 +122,7 @@ fn directives_are_done_as_they_mean() {
     let directives = [
         "# a remark",
         r#"static Notify_Default_Event_Manager_Objects_Factory "-MTDispatching -DispatchingThreads 2 -AllocateTaskperProxy""#,
-        r#"dynamic TAO_CosNotification_Service Service_Object * TAO_CosNotification_Serv:_make_TAO_CosNotification_Service () "-DefaultConsumerAdminFilterOp AND -DefaultSupplierAdminFilterOp AND -ValidateClient -ValidateClientInterval 60""#,
+        r#"dynamic TAO_MC_Notify_Service Service_Object * TAO_CosNotification_MC_Ext:_make_TAO_MC_Notify_Service () "-DefaultConsumerAdminFilterOp AND -DefaultSupplierAdminFilterOp AND -ValidateClient -ValidateClientInterval 60""#,
         r#"dynamic TAO_MonitorAndControl Service_Object * TAO_CosNotification_MC:_make_TAO_MonitorAndControl() "-o mon.ior -NoNameSvc""#,
         r#"dynamic Topology_Factory Service_Object* TAO_CosNotification_Persist:_make_XML_Topology_Factory() "-base_path ./topo""#,
         r#"static Resource_Factory "-ORBReactorType tp""#,
@@ -160,4 +164,49 @@ fn directives_are_done_as_they_mean() {
             "suspend Something is ignored",
         ]
     );
+}
+
+/// `-AllowReconnect` was left aside, and so were names that TAO's manual has; options of its sources were called unknown.
+#[test]
+fn every_name_and_option_of_taos_manual_and_sources_is_known_and_no_other() {
+    let mut plan = Plan::new();
+    let services = [
+        "Notify_Default_Event_Manager_Objects_Factory",
+        "TAO_CosNotify_Service",
+        "TAO_MC_Notify_Service",
+        "TAO_Notify_Service",
+        "TAO_RT_Notify_Service",
+    ];
+    let options = "-MTDispatching -DispatchingThreads 1 -MTSourceEval -SourceThreads 1 -MTLookup -LookupThreads 1 -MTListenerEval \
+                   -ListenerThreads 1 -AsynchUpdates -NoUpdates -AllocateTaskperProxy -UseSeparateDispatchingORB 1 -AllowReconnect \
+                   -DefaultConsumerAdminFilterOp AND -DefaultSupplierAdminFilterOp AND -ValidateClient -ValidateClientDelay 1 \
+                   -ValidateClientInterval 1";
+    for service in services {
+        plan.config.compatibility.allow_reconnect = false;
+        plan.obey(&format!("static {service} \"{options}\""));
+        assert!(plan.config.compatibility.allow_reconnect, "{service}");
+    }
+    plan.obey("dynamic Topology_Factory Service_Object* X:_make() \"-v -base_path a -file_count 2 -backup_count 2 -no_timestamp\"");
+    plan.obey("dynamic Topology_Factory Service_Object* X:_make() \"-save_base_path a -load_base_path b\"");
+    plan.obey("dynamic Event_Persistence Service_Object* X:_make() \"-v -file_path e -block_size 512\"");
+    plan.obey("dynamic TAO_MonitorAndControl Service_Object* X:_make() \"-o m.ior -ORBArg -ORBDebug -NoNameSvc\"");
+    for object in
+        ["Advanced_Resource_Factory", "Client_Strategy_Factory", "Time_Policy_Manager", "MIOP_Resource_Factory"]
+    {
+        plan.obey(&format!("static {object} \"-ORBX 1\""));
+    }
+    let unknown: Vec<&String> = plan.ignored.iter().filter(|line| line.contains("known")).collect();
+    assert_eq!(unknown, Vec::<&String>::new());
+    assert_eq!(plan.monitor_file.as_deref(), Some(Path::new("m.ior")));
+    // What looks like one of them is none.
+    plan.ignored.clear();
+    for nearly in ["TAO_CosNotification_Service", "Notify_Service", "Time_Policy"] {
+        plan.obey(&format!("static {nearly} \"\""));
+    }
+    assert!(
+        plan.ignored.iter().all(|line| line.ends_with("no service object of that name is known")),
+        "{:?}",
+        plan.ignored
+    );
+    assert_eq!(plan.ignored.len(), 3);
 }

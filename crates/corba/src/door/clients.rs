@@ -73,14 +73,17 @@ impl Door {
             return Ok(());
         }
         let octets = weights::CLIENT + octets_of_reference(&client);
-        self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client))?;
-        if self.hierarchy.proxy(key)?.side == Side::Consumers {
+        let reconnects =
+            self.compatibility().allow_reconnect && self.is_connected(key)? && !self.guests.contains_key(&key);
+        self.change_thing(Thing::Proxy(key), octets, |door| door.connect_client(key, client, reconnects))?;
+        if self.hierarchy.proxy(key)?.side == Side::Consumers && !reconnects {
             self.hierarchy.note_start(key, (!anew).then_some(self.now))?;
         }
         Ok(())
     }
 
-    fn connect_client(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
+    /// Connects a client to a proxy, or to one that is connected, in the place of the client that is.
+    fn connect_client(&mut self, key: ProxyKey, client: Ior, reconnects: bool) -> Result<(), Raised> {
         let kind = self.proxy_kind(key)?;
         let side = self.hierarchy.proxy(key)?.side;
         let operation = kind.event_operation(side);
@@ -94,12 +97,20 @@ impl Door {
         }
         let want = want(kind, side, &client)?;
         let peer = client.iiop().is_some().then(|| self.next_peer());
-        let earlier = self.earlier_lives(key, side, &client);
-        let leaving = self.places_of(&earlier, key);
-        self.hierarchy.connect_in_place_of(leaving, key, peer, want).map_err(Raised::from_connect)?;
-        self.note_owner(Thing::Proxy(key));
-        self.permit_connected(key);
-        self.take_over(key, side, &client, &earlier);
+        if reconnects {
+            let former = self.hierarchy.proxy(key)?.peer;
+            self.hierarchy.reconnect(key, peer, want)?;
+            self.leave(key, former);
+            self.note_owner(Thing::Proxy(key));
+            self.permit_connected(key);
+        } else {
+            let earlier = self.earlier_lives(key, side, &client);
+            let leaving = self.places_of(&earlier, key);
+            self.hierarchy.connect_in_place_of(leaving, key, peer, want).map_err(Raised::from_connect)?;
+            self.note_owner(Thing::Proxy(key));
+            self.permit_connected(key);
+            self.take_over(key, side, &client, &earlier);
+        }
         self.have_namesake_give_way(key);
         if side == Side::Consumers && !kind.pull && client.orb_type() == Some(ORB_TYPE_CAMPANILE) {
             self.hierarchy.note_in_order(key)?;
@@ -132,6 +143,21 @@ impl Door {
             format!("{} is connected{from}", door.name(side_name(side), key))
         });
         Ok(())
+    }
+
+    /// Another client has taken the place of a proxy's, which is not called about that: it may be the same program.
+    fn leave(&mut self, key: ProxyKey, former: Option<Peer>) {
+        let Some((peer, client)) = former.and_then(|peer| Some((peer, self.clients.remove(&peer)?))) else { return };
+        let name = &client.address.name;
+        remark!(Info, "proxy {} of channel {} has another client in the place of {name}", key.proxy.0, key.channel.0);
+        self.changes.forget_proxy(key, Some(&client));
+        self.lives.known.forget(key, client.side, &client.address.ior);
+        self.former.forget(key);
+        self.probes.forget(peer, client.health);
+        if self.peers.remove(peer) {
+            self.peers_changed = true;
+            self.effects.push_back(Effect::ReleasePeer(peer));
+        }
     }
 
     pub(crate) fn suspend(&mut self, key: ProxyKey) -> Result<(), Raised> {

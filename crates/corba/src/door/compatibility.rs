@@ -25,6 +25,14 @@ pub struct Compatibility {
     /// A client that connects its object anew, after its earlier life has ended, takes the place of that life's proxy, so that it gets each
     /// event once. On by default.
     pub take_over: bool,
+    /// A client that connects to a proxy which is connected takes the place of the client that was, as with TAO's `-AllowReconnect`, and is
+    /// not refused by `AlreadyConnected`. Off by default.
+    pub allow_reconnect: bool,
+    /// Where there is no store, `EventReliability` and `ConnectionReliability` `Persistent` are stored, told, and have no effect, as with TAO's
+    /// server without its persistence, and are not `UnsupportedQoS`. Off by default.
+    pub persistent_without_store: bool,
+    /// `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO, and not nil. Off by default.
+    pub unknown_filter_internal: bool,
     /// What the factory is called: in the naming service, as a bootstrap key, and in the names of statistics. Default
     /// `NotifyEventChannelFactory`.
     pub factory_name: String,
@@ -39,6 +47,9 @@ impl Default for Compatibility {
             monitor_control: false,
             tell_on_disconnect: true,
             take_over: true,
+            allow_reconnect: false,
+            persistent_without_store: false,
+            unknown_filter_internal: false,
             factory_name: crate::keys::FACTORY_TAO.to_owned(),
         }
     }

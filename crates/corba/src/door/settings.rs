@@ -21,6 +21,7 @@ impl Door {
         };
         Ok(Wanted {
             takes_unknown: self.compatibility().ignore_unknown_properties,
+            takes_persistent: self.compatibility().persistent_without_store,
             unknown: self.unknown_at(level).clone(),
             most: self.most(),
             patch,

@@ -77,7 +77,8 @@ pub(super) fn get_filterid(
     Ok(())
 }
 
-/// `CosNotifyFilterExt::FilterFactory::get_filter`: nil where there is none of that number, since the IDL has no exception for it.
+/// `CosNotifyFilterExt::FilterFactory::get_filter`: nil where there is none of that number, since the IDL has no exception for it, or
+/// `INTERNAL`, as TAO has it.
 pub(super) fn get_filter(
     door: &mut Door,
     on: Target,
@@ -91,6 +92,7 @@ pub(super) fn get_filter(
         |filter: &FilterId| door.filters.channel(*filter) == Some(channel) && !door.filters.is_mapping(*filter);
     match id.map(FilterId).filter(is_its) {
         Some(filter) => door.reference(Target::Filter(filter))?.write(reply),
+        None if door.compatibility().unknown_filter_internal => return Err(Raised::internal()),
         None => Ior::nil().write(reply),
     }
     Ok(())

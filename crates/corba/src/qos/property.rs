@@ -190,6 +190,8 @@ pub(crate) struct Most {
 pub(crate) struct Wanted {
     /// Whether properties that are unknown are stored, and of no effect.
     pub(crate) takes_unknown: bool,
+    /// Whether what only a store could do is taken for a property that is unknown, where there is none.
+    pub(crate) takes_persistent: bool,
     /// Those of the level itself.
     pub(crate) unknown: Unknown,
     /// What the service has. No wish, but a part of what is told as available.
@@ -356,6 +358,12 @@ impl Property {
             _ if self.name == EVENT_RELIABILITY || self.name == CONNECTION_RELIABILITY => Some(most.has_store.into()),
             _ => None,
         }
+    }
+
+    /// Whether a value of it is `Persistent`, which only a store can do, and there is none.
+    pub(crate) fn lacks_store(&self, value: &Value, most: Most) -> bool {
+        let is_reliability = [EVENT_RELIABILITY, CONNECTION_RELIABILITY].contains(&self.name);
+        is_reliability && !most.has_store && matches!(value, Value::Short(1))
     }
 
     /// Whether it can be set on this kind of object.

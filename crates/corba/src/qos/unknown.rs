@@ -47,6 +47,11 @@ impl Unknown {
         self.put(UnknownProperty { table, name: name.to_owned(), value: octets })
     }
 
+    /// One is known again, or has an effect.
+    pub(super) fn remove(&mut self, table: Table, name: &str) {
+        self.0.retain(|known| (known.table, known.name.as_str()) != (table, name));
+    }
+
     fn put(&mut self, property: UnknownProperty) -> bool {
         let at = self.0.iter().position(|known| known.table == property.table && known.name == property.name);
         let before = at.and_then(|at| self.0.get(at)).map_or(0, UnknownProperty::octets);

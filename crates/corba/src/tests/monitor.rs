@@ -5,6 +5,8 @@ use crate::{ChannelFigures, Compatibility, DoorSettings, Effect};
 use engine::{ChannelId, ProxyId, ProxyKey};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
+use giop::typecode::Work;
+use giop::value::AnyValue;
 use std::time::Duration;
 
 const FACTORY: &str = "NotifyEventChannelFactory";
@@ -111,9 +113,10 @@ pub(super) fn statistics(d: &mut Dialogue) {
         assert_eq!((last(d, &of("ConsumerCount")), last(d, &of("SupplierCount"))), (2.0, 1.0));
         assert_eq!(names(d, &of("ConsumerNames")), [path("C/1/one"), path("C/1/two")]);
         assert_eq!(names(d, &of("SupplierNames")), [path("C/1/s")]);
-        assert_eq!((last(d, &of("ConsumerAdminCount")), last(d, &of("SupplierAdminCount"))), (2.0, 1.0));
-        assert_eq!(names(d, &of("ConsumerAdminNames")), [path("C/1/0"), path("C/1/a")]);
-        assert_eq!(names(d, &of("SupplierAdminNames")), [path("C/1/0")]);
+        assert_eq!((last(d, &of("ConsumerAdminCount")), last(d, &of("SupplierAdminCount"))), (1.0, 0.0));
+        // The default ones are none that anybody has made, and TAO does not count them.
+        assert_eq!(names(d, &of("ConsumerAdminNames")), [path("C/1/a")]);
+        assert_eq!(names(d, &of("SupplierAdminNames")), Vec::<String>::new());
     }
     lanes(d, &path("C/1/"));
     let monitor = d.bootstrap("TAO_MonitorAndControl");
@@ -244,7 +247,7 @@ fn who_may_control_removes_clients_admins_and_channels() {
     ask(&mut d, "remove_supplier", "Logging/C/1/0").unwrap();
     assert_eq!((last(&mut d, "Logging/C/1/ConsumerCount"), last(&mut d, "Logging/C/1/SupplierCount")), (1.0, 0.0));
     ask(&mut d, "remove_consumeradmin", "Logging/C/1/a").unwrap();
-    assert_eq!(last(&mut d, "Logging/C/1/ConsumerAdminCount"), 1.0);
+    assert_eq!(last(&mut d, "Logging/C/1/ConsumerAdminCount"), 0.0);
     ask(&mut d, "remove_consumeradmin", "Logging/C/1/0").raises("NO_PERMISSION");
     ask(&mut d, "shutdown_event_channel", "Logging/C/1").unwrap();
     d.call(&channel, "_non_existent", |_| {}).raises("OBJECT_NOT_EXIST");
@@ -313,6 +316,71 @@ fn what_old_servers_do_is_done_where_it_is_asked_for_and_not_otherwise() {
         let (proxy, _) = d.made(&admin, "obtain_notification_push_supplier", 1);
         d.give(&proxy, "connect_structured_push_consumer", &client("one")).unwrap();
         d.call(&admin, "obtain_notification_push_supplier", |w| w.u32(1)).raises("IMP_LIMIT");
+    }
+}
+
+/// TAO's server without persistence takes `Persistent`, and clients that ask for it were refused here.
+#[test]
+fn what_only_a_store_can_do_is_taken_without_one_where_that_is_asked_for() {
+    for is_on in [false, true] {
+        let compatibility = Compatibility { persistent_without_store: is_on, ..Compatibility::default() };
+        let mut d = Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) });
+        let persistent = |value: i16| {
+            move |w: &mut Writer<'_>| {
+                w.u32(2);
+                for name in ["EventReliability", "ConnectionReliability"] {
+                    w.string(name);
+                    w.u32(2); // tk_short
+                    w.i16(value);
+                }
+            }
+        };
+        let factory = d.bootstrap(FACTORY);
+        let made = d.quick(&factory, "create_channel", |w| {
+            persistent(1)(w);
+            w.u32(0);
+        });
+        if !is_on {
+            made.raises("UnsupportedQoS");
+            continue;
+        }
+        let channel = Ior::read(&mut made.unwrap().reader()).unwrap();
+        let told = |d: &mut Dialogue| {
+            let properties = d.get(&channel, "get_qos").read(|r| {
+                let read = |r: &mut Reader<'_>| {
+                    (r.text().unwrap(), AnyValue::read(r, &mut Work::default()).unwrap())
+                };
+                (0..r.u32().unwrap()).map(|_| read(r)).collect::<Vec<_>>()
+            });
+            let mut of: Vec<_> = properties.into_iter().filter(|(name, _)| name.ends_with("Reliability")).collect();
+            of.sort_by(|one, other| one.0.cmp(&other.0));
+            of
+        };
+        let both = |value: i16| {
+            ["ConnectionReliability", "EventReliability"].map(|name| (name.to_owned(), AnyValue::from(value))).to_vec()
+        };
+        assert_eq!(told(&mut d), both(1), "once each");
+        d.call(&channel, "set_qos", persistent(0)).unwrap();
+        assert_eq!(told(&mut d), both(0));
+        d.call(&channel, "set_qos", persistent(1)).unwrap();
+        d.call(&channel, "set_qos", persistent(7)).raises("UnsupportedQoS");
+        assert_eq!(told(&mut d), both(1));
+    }
+}
+
+/// TAO's filter factories say `INTERNAL` where they do not know a number, and clients wait for that.
+#[test]
+fn a_filter_of_another_factory_is_internal_where_that_is_asked_for() {
+    for is_on in [false, true] {
+        let compatibility = Compatibility { unknown_filter_internal: is_on, ..Compatibility::default() };
+        let mut d = Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) });
+        let channel = d.bootstrap("DefaultEventChannel");
+        let factory = d.object(&channel, "_get_default_filter_factory");
+        if is_on {
+            d.call(&factory, "get_filter", |w| w.i32(4711)).raises("INTERNAL");
+        } else {
+            assert_eq!(d.look_up(&factory, "get_filter", 4711).unwrap(), Ior::nil());
+        }
     }
 }
 

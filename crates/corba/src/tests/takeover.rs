@@ -316,3 +316,42 @@ fn one_that_comes_back_is_not_refused_for_the_place_of_its_own_earlier_life() {
     scene.dies();
     no_proxy(&mut scene);
 }
+
+/// TAO's `-AllowReconnect` was left aside: a program that came back by the reference of its proxy was refused by `AlreadyConnected`.
+#[test]
+fn a_client_takes_the_place_of_one_that_is_connected_where_that_is_allowed() {
+    let mut scene = Scene::new();
+    let (proxy, _) = scene.proxy();
+    scene.connect(&proxy);
+    scene.d.give(&proxy, "connect_structured_push_consumer", &client("other")).raises("AlreadyConnected");
+
+    let mut allowed = settings(1);
+    allowed.compatibility.allow_reconnect = true;
+    let mut scene = Scene::of(allowed);
+    let (proxy, _) = scene.proxy();
+    scene.connect(&proxy);
+    let called = |scene: &mut Scene| {
+        let peer = scene.d.door.hierarchy.proxy(proxy_key(&proxy)).unwrap().peer.unwrap();
+        let peers = scene.d.door.publish().unwrap().directory.peers;
+        let key = peers.get(peer).unwrap().ior.iiop().unwrap().key.clone();
+        (peer, String::from_utf8(key).unwrap())
+    };
+    let (before, first) = called(&mut scene);
+    scene.d.get(&proxy, "suspend_connection");
+    scene.d.give(&proxy, "connect_structured_push_consumer", &client("other")).unwrap();
+    let (after, second) = called(&mut scene);
+    assert_eq!((first.as_str(), second.as_str()), ("one", "other"));
+    assert_ne!(before, after);
+    assert!(scene.d.told().is_empty(), "the former client is not called: it may be the same program");
+    assert_eq!(scene.connected(), [0]);
+    // It is active, and is disconnected as the one that it is.
+    scene.d.call(&proxy, "resume_connection", |_| {}).raises("ConnectionAlreadyActive");
+    scene.d.get(&proxy, "disconnect_structured_push_supplier");
+    assert!(scene.connected().is_empty());
+    // The same object connects anew to the same proxy, and what cannot be called does not take its place.
+    let (proxy, _) = scene.proxy();
+    scene.connect(&proxy);
+    scene.connect(&proxy);
+    scene.d.give(&proxy, "connect_structured_push_consumer", &Ior::nil()).raises("BAD_PARAM");
+    assert_eq!(scene.connected().len(), 1);
+}

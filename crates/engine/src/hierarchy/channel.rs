@@ -112,6 +112,8 @@ pub struct Channel {
     /// What proxies say of their settings that say nothing.
     unsaid: Arc<SettingsPatch>,
     limits: ChannelLimits,
+    /// See [`HierarchyLimits::or_passes_without_filters`](super::HierarchyLimits::or_passes_without_filters).
+    or_passes_without_filters: bool,
     topics: Arc<Topics>,
     /// By side and id, so that a side's admins are together, the default one first.
     pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
@@ -140,13 +142,19 @@ pub struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(id: ChannelId, patch: SettingsPatch, limits: ChannelLimits) -> Self {
+    pub(super) fn new(
+        id: ChannelId,
+        patch: SettingsPatch,
+        limits: ChannelLimits,
+        or_passes_without_filters: bool,
+    ) -> Self {
         let default_admin = |side| ((side, AdminId::DEFAULT), Admin::new(AdminId::DEFAULT, side, Operator::And));
         Self {
             id,
             patch,
             unsaid: Arc::default(),
             limits,
+            or_passes_without_filters,
             topics: Arc::default(),
             admins: BTreeMap::from([default_admin(Side::Consumers), default_admin(Side::Suppliers)]),
             proxies: BTreeMap::new(),
@@ -486,6 +494,14 @@ impl Channel {
         Ok(())
     }
 
+    pub(super) fn reconnect(&mut self, proxy: ProxyId, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
+        self.connected_state(proxy)?;
+        let found = self.proxy_mut(proxy)?;
+        (found.peer, found.want, found.in_order) = (peer, want, false);
+        (found.state, found.permitted, found.owner) = (ProxyState::Active, None, None);
+        Ok(())
+    }
+
     pub(super) fn note_start(&mut self, proxy: ProxyId, resumed_at: Option<u64>) -> Result<(), Refusal> {
         self.connected_state(proxy)?;
         let start = self.effective(self.proxy(proxy)?).start_from;
@@ -592,6 +608,13 @@ impl Channel {
     }
 
     // ---- routing ----
+
+    /// Whether a proxy's filters and its admin's count: where the admin combines by OR and either has none, that may let everything pass.
+    pub(super) fn filters_count(&self, proxy: &Proxy) -> bool {
+        let Some(admin) = self.admins.get(&(proxy.side, proxy.admin)) else { return true };
+        let both_have = || !proxy.attached.filters().is_empty() && !admin.attached.filters().is_empty();
+        !self.or_passes_without_filters || admin.operator == Operator::And || both_have()
+    }
 
     /// Whether the routes are not what they should be.
     pub(super) fn is_changed(&self) -> bool {

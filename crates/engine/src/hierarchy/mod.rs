@@ -54,6 +54,9 @@ pub struct HierarchyLimits {
     pub filter_steps_max: u32,
     /// What a channel's `constraint_bytes_max` may be set to, 1 to 1,048,576, which is the default.
     pub constraint_bytes_max: u32,
+    /// Whether, under an admin that combines by [`Operator::Or`], an admin or a proxy without filters lets everything pass, so that filters
+    /// of the other keep nothing away, as with TAO; else one without filters does not count. Default false.
+    pub or_passes_without_filters: bool,
 }
 
 impl Default for HierarchyLimits {
@@ -66,6 +69,7 @@ impl Default for HierarchyLimits {
             lane_threads_max: 64,
             filter_steps_max: 1_000_000,
             constraint_bytes_max: 1 << 20,
+            or_passes_without_filters: false,
         }
     }
 }
@@ -153,7 +157,8 @@ impl Hierarchy {
         }
         let id = ChannelId(self.next_channel);
         self.next_channel = self.next_channel.checked_add(1).ok_or(Refusal::IdsExhausted)?;
-        self.channels.insert(id, Channel::new(id, patch, limits));
+        let or_passes = self.limits.or_passes_without_filters;
+        self.channels.insert(id, Channel::new(id, patch, limits, or_passes));
         self.pools.note_change(None, patch.pool);
         self.changed.insert(id);
         self.parts.note(HierarchyPart::Numbers);
@@ -377,6 +382,16 @@ impl Hierarchy {
         self.changed_proxy(key)?.connect(leaving, key.proxy, peer, want, connection)?;
         self.next_connection += 1;
         Ok(())
+    }
+
+    /// Connects another client to a proxy that is connected, in the place of the one that was. What waits there for a consumer waits for the
+    /// new one.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`], [`Refusal::NotConnected`].
+    pub fn reconnect(&mut self, key: ProxyKey, peer: Option<Peer>, want: Want) -> Result<(), Refusal> {
+        self.changed_proxy(key)?.reconnect(key.proxy, peer, want)
     }
 
     /// A consumer that has just connected begins where its [`OutboxSettings::start_from`] says. If it was connected before, by another

@@ -67,8 +67,10 @@ impl Hierarchy {
 
     fn wanted<'a>(&self, channel: &'a Channel, proxy: &'a Proxy, pairs_left: &mut usize) -> Types<'a> {
         let Some(admin) = channel.admins.get(&(proxy.side, proxy.admin)) else { return Types::Everything };
-        let own = group(&proxy.subscription, &proxy.attached, &self.filters, pairs_left);
-        let of_admin = group(&admin.subscription, &admin.attached, &self.filters, pairs_left);
+        let counts = channel.filters_count(proxy);
+        let mut group = |subscription, attached| group(subscription, attached, counts, &self.filters, pairs_left);
+        let (own, of_admin) =
+            (group(&proxy.subscription, &proxy.attached), group(&admin.subscription, &admin.attached));
         match (own, of_admin, admin.operator) {
             (None, None, _) => Types::Everything,
             (Some(one), None, _) | (None, Some(one), _) => one,
@@ -86,10 +88,11 @@ fn connected(channel: &Channel, side: Side) -> impl Iterator<Item = &Proxy> {
 fn group<'a>(
     subscription: &'a Subscription,
     attached: &Attached,
+    filters_count: bool,
     filters: &Filters,
     pairs_left: &mut usize,
 ) -> Option<Types<'a>> {
-    if attached.filters().is_empty() {
+    if attached.filters().is_empty() || !filters_count {
         return subscription.is_changed().then(|| Types::of(subscription));
     }
     let subscribed = Types::of(subscription);

@@ -416,7 +416,7 @@ impl Book {
             settings: proxy.patch.over_supplier(of_admin.suppliers),
             pull: proxy.kind.pull,
             batches: proxy.kind.batches,
-            remote_filters: [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
+            remote_filters: self.both_remote(source.channel.filters_count(proxy), proxy, &of_admin),
             places,
             priority_model,
             activity: proxy.activity.clone().unwrap_or_default(),
@@ -478,7 +478,8 @@ impl Book {
         }
         let admin = channel.admins.get(&(proxy.side, proxy.admin))?;
         let of_admin = self.of_admin(source, (proxy.side, proxy.admin))?;
-        let mut filters: Vec<u32> = slots(compiler, &proxy.attached).collect();
+        let counts = channel.filters_count(proxy);
+        let mut filters: Vec<u32> = slots(compiler, &proxy.attached).filter(|_| counts).collect();
         filters.sort_unstable();
         filters.dedup();
         let [priority, lifetime] = mappings(compiler, &proxy.attached);
@@ -505,13 +506,21 @@ impl Book {
             activity: proxy.activity.clone(),
             owner: proxy.owner.clone(),
             batches: proxy.kind.batches,
-            remote_filters: [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
+            remote_filters: self.both_remote(counts, proxy, &of_admin),
             places,
             priority_model,
             filters: if filters.is_empty() { Arc::clone(&self.no_filters) } else { filters.into() },
-            filtered_admin: of_admin.place,
+            filtered_admin: of_admin.place.filter(|_| counts),
             mappings: [priority.or(of_admin.mappings[0]), lifetime.or(of_admin.mappings[1])],
         })
+    }
+
+    /// The filters that clients implement, a proxy's own and its admin's, where filters count.
+    fn both_remote(&self, counts: bool, proxy: &Proxy, of_admin: &OfAdmin) -> [Arc<[Peer]>; 2] {
+        match counts {
+            true => [self.remote(&proxy.attached), Arc::clone(&of_admin.remote)],
+            false => [Arc::clone(&self.nobody), Arc::clone(&self.nobody)],
+        }
     }
 
     /// The filters that clients implement.
@@ -543,7 +552,7 @@ fn supplier_groups(source: Source<'_>, proxy: &Proxy, of_admin: &OfAdmin) -> Opt
         remote: proxy.attached.remote_filters().next().is_some(),
     };
     let admin = SupplierGroup { local: of_admin.local.clone(), remote: !of_admin.remote.is_empty() };
-    if own.is_empty() && admin.is_empty() {
+    if (own.is_empty() && admin.is_empty()) || !source.channel.filters_count(proxy) {
         return None;
     }
     let operator = source.channel.admins.get(&(proxy.side, proxy.admin))?.operator;

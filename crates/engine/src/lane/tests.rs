@@ -61,7 +61,11 @@ impl Rig {
     const DROPS: usize = 1_024;
 
     fn new(patch: SettingsPatch, limits: ChannelLimits) -> Self {
-        let mut hierarchy = Hierarchy::default();
+        Self::under(HierarchyLimits::default(), patch, limits)
+    }
+
+    fn under(of_all: HierarchyLimits, patch: SettingsPatch, limits: ChannelLimits) -> Self {
+        let mut hierarchy = Hierarchy::new(of_all);
         let channel = hierarchy.create_channel(patch, limits).unwrap();
         let proxy =
             hierarchy.create_proxy(channel, Side::Suppliers, AdminId::DEFAULT, Form(1), ProxyKind::default()).unwrap();

@@ -231,6 +231,22 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
 
 // ---- who has a standard program only ----
 
+/// A verdict on one of several lines that come together is not one on the others.
+#[test]
+fn of_lines_that_come_together_only_the_bad_ones_are_refused() {
+    let service = start();
+    let mut subscriber = Lines::subscribed(&service, "");
+    let mut publisher = Lines::connect(&service);
+    let bad = r#"{"op":"publish","id":2,"type":"Weather/Wind","fields":[1,{"speed":2}]}"#;
+    publisher.send(&[&wind(1), bad, &wind(3), r#"{"op":"publish","id":4"#, &wind(5)].join("\n"));
+    let answers: Vec<String> = (0..5).map(|_| publisher.line().expect("an answer each")).collect();
+    assert_eq!([&answers[0], &answers[2], &answers[4]], [r#"{"ok":1}"#, r#"{"ok":3}"#, r#"{"ok":5}"#]);
+    assert!(answers[1].contains("error") && answers[3].contains("error"), "{answers:?}");
+    for speed in [1, 3, 5] {
+        assert_eq!(subscriber.line().unwrap(), wind_event(speed));
+    }
+}
+
 #[test]
 fn half_a_connection_is_enough_for_who_sends_and_then_listens() {
     // As `printf … | nc` has it: nothing more is sent, and the answers are waited for.

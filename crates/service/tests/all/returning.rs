@@ -1,7 +1,7 @@
 //! Consumers whose programs end and come back: they connect the same object to a new proxy.
 
 use client::notify::StructuredProxyPushSupplier;
-use client::{ObjectRef, SimpleSupplier};
+use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
 use giop::cdr::Version;
 use giop::message::close_connection;
 use service::{Answer, Compatibility, Config, Query, Service};
@@ -97,4 +97,27 @@ fn each_life_is_served_where_taking_over_is_switched_off() {
     supplier.publish(&numbered(1)).unwrap();
     let mut link = consumer.accept();
     assert_eq!([next_number(&mut link), next_number(&mut link)], [1, 1]);
+}
+
+/// TAO's `-AllowReconnect`: a program that knows its proxy connects to it anew, from another place. It was `AlreadyConnected`.
+#[test]
+fn who_connects_anew_to_a_connected_proxy_gets_what_waits_there_where_that_is_allowed() {
+    let compatibility = Compatibility { allow_reconnect: true, ..Compatibility::default() };
+    let service = start_with(Config { compatibility, ..Config::default() });
+    let supplier = supply(&service);
+    let (before, after) = (Bare::new(), Bare::new());
+    let proxy = StructuredProxyPushSupplier::unchecked(subscribe(&service, before.reference("127.0.0.1"), &[]));
+    supplier.publish(&numbered(0)).unwrap();
+    let mut link = before.accept();
+    assert_eq!(next_number(&mut link), 0);
+    // With one on its way that is never answered.
+    supplier.publish(&numbered(1)).unwrap();
+    assert_eq!(link.push().1.field("number"), Some(&giop::value::Value::Long(1)));
+    drop((link, before));
+    let reference = Orb::new(OrbOptions::default()).object(after.reference("127.0.0.1"));
+    proxy.connect_structured_push_consumer(&reference).unwrap();
+    supplier.publish(&numbered(2)).unwrap();
+    let mut link = after.accept();
+    assert_eq!([next_number(&mut link), next_number(&mut link)], [1, 2]);
+    assert_eq!(states(&service).len(), 1);
 }

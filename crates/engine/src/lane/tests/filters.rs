@@ -634,3 +634,39 @@ fn a_mapping_filter_shared_by_many_is_asked_once() {
     assert_eq!(rig.tell("n=3").len(), 10);
     assert_eq!(rig.lane.counters().filter_evaluations, 2);
 }
+
+/// With TAO an admin that combines by OR and has no filters lets everything pass: a filter of its proxy keeps nothing away. Here the proxy's
+/// filter decided, and a program in the place of TAO's server got less than it was used to.
+#[test]
+fn under_or_filters_keep_away_only_what_those_of_both_do_where_that_is_asked_for() {
+    for passes in [false, true] {
+        let limits = HierarchyLimits { or_passes_without_filters: passes, ..HierarchyLimits::default() };
+        let mut rig = Rig::under(limits, SettingsPatch::default(), ChannelLimits::default());
+        let (admin, key) = rig.admin(Operator::Or);
+        let own = rig.filter(&["$n == 1"]);
+        rig.attach(FilterTarget::Proxy(key), own);
+        let expected = |passes: bool| if passes { vec![key] } else { vec![] };
+        assert_eq!((rig.tell("n=1"), rig.tell("n=2")), (vec![key], expected(passes)));
+        // Types are no filters: what is not subscribed to does not come.
+        let target = SubscriptionTarget::Proxy(key);
+        let elsewhere = [EventType::new("domain", "elsewhere")];
+        rig.hierarchy.subscribe(target, &elsewhere, &[EventType::everything()]).unwrap();
+        rig.route();
+        assert_eq!((rig.tell("n=2"), rig.tell_of("elsewhere", "n=2")), (vec![], expected(passes)));
+        rig.hierarchy.subscribe(target, &[EventType::everything()], &elsewhere).unwrap();
+        rig.route();
+        // Both have filters: either is enough.
+        let of_admin = rig.filter(&["$n == 3"]);
+        let id = rig.hierarchy.add_filter(admin, FilterRef::Local(of_admin)).unwrap();
+        rig.route();
+        assert_eq!((rig.tell("n=1"), rig.tell("n=2"), rig.tell("n=3")), (vec![key], vec![], vec![key]));
+        rig.hierarchy.remove_filter(admin, id).unwrap();
+        rig.route();
+        assert_eq!(rig.tell("n=2"), expected(passes));
+        // Only the admin has some: the proxy lets everything pass.
+        let (admin, other) = rig.admin(Operator::Or);
+        rig.attach(admin, of_admin);
+        let gets = |who: Vec<ProxyKey>| who.contains(&other);
+        assert_eq!((gets(rig.tell("n=2")), gets(rig.tell("n=3"))), (passes, true));
+    }
+}

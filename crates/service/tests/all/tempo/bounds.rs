@@ -85,6 +85,26 @@ fn garbage_other_versions_and_unknown_kinds_are_counted_and_cost_nobody_anything
     assert_serves(&service);
 }
 
+/// A verdict on a container is not one on its members: of a packet of messages in which one is nothing, the others arrive, in order.
+#[test]
+fn of_a_packet_with_one_bad_message_the_others_arrive() {
+    let service = start();
+    let mut publisher = Datagrams::publishing(&service, 31, "A/B");
+    let mut subscriber = Stream::subscribed(&service, 22, "A/B");
+    let good = |sequence: u32, octets: &'static [u8]| frame(publisher.header(1, sequence), data(octets));
+    // It says that it is a part beyond the end of its message.
+    let beyond = Fragment { total: 4, at: 2 };
+    let beyond = Data { fragment: Some(beyond), content: Content::Octets, octets: b"four" };
+    let bad = frame(publisher.header(1, 2), Payload::Data(beyond));
+    let packet = [good(1, b"one"), bad, good(3, b"three"), good(4, b"four")].concat();
+    publisher.send(&packet);
+    for expected in [&b"one"[..], b"three", b"four"] {
+        assert_eq!(subscriber.message().1, expected);
+    }
+    await_count(&service, Counter::TempoMalformed, 1);
+    assert_serves(&service);
+}
+
 #[test]
 fn half_a_frame_over_tcp_waits_for_its_rest_and_not_for_ever() {
     let service = start_as(|config| config.limits.message_completion_ms = 300);
