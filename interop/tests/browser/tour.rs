@@ -2,7 +2,9 @@
 
 use std::fs;
 
+use client::notify::{Property, StructuredEvent};
 use engine::OutboxState;
+use giop::value::AnyValue;
 use service::Counter;
 use testing::wait_until;
 
@@ -150,6 +152,39 @@ fn events_are_seen_as_they_come_with_a_constraint_that_is_checked_as_it_is_typed
     browser.picture("channels");
     assert_eq!(browser.script("return document.querySelectorAll('img, main script').length"), 0);
     assert!(browser.script("return document.title").as_str().unwrap().ends_with("Campanile"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+/// ALMA's time stamps are beyond 2^53: the console showed 139830192000000001 as 139830192000000000, and fields whose names are numbers in
+/// front of all others.
+#[test]
+fn whole_numbers_are_shown_digit_for_digit_and_fields_in_the_order_in_which_they_were_sent() {
+    const TIME: u64 = 139_830_192_000_000_001;
+    let rig = Rig::start("digits");
+    let channel = rig.named_channel("Array");
+    let browser = Browser::start();
+    browser.open(&rig.url());
+    browser.await_text("#link", "live");
+    browser.press("6");
+    browser.write("#channel", &channel.to_string());
+    browser.click("#watch");
+    wait_until("the consumer to be connected", || !rig.consumers_of(channel).is_empty());
+    let mut event = StructuredEvent::new("Array", "Monitor", "");
+    event.filterable_data = vec![
+        Property::new("site", "north"),
+        Property::new("time", TIME),
+        Property::new("10", -9_007_199_254_740_993_i64),
+        Property::new("2", "a \"quoted\" {text}, [and] more"),
+        Property::new("alpha", 0.5_f64),
+    ];
+    event.remainder = AnyValue::from(u64::MAX);
+    rig.supplier(Some(channel)).publish(&event).unwrap();
+    browser.await_text("#seen", "1 seen");
+    let shown = browser.text("#events");
+    let fields = r#""site":"north","time":139830192000000001,"10":-9007199254740993,"2":"a \"quoted\" {text}, [and] more","alpha":0.5"#;
+    assert!(shown.contains(fields), "{shown}");
+    assert!(shown.contains("18446744073709551615"), "{shown}");
+    browser.picture("digits");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 

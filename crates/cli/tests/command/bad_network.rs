@@ -1,15 +1,13 @@
 //! Tempo's programs over a network that loses, repeats, delays and reorders packets, and parts: three network namespaces, joined by `link`
 //! or, where the kernel has netem, made bad by that.
-//!
-//! The test starts itself again as another user in namespaces of its own, so that it needs no rights and leaves nothing behind.
 
 #![expect(clippy::indexing_slicing, reason = "a test fails by panicking, in its helpers too")]
 
 mod link;
 
 use crate::json;
+use crate::namespaces::within_namespaces;
 use crate::support::PROGRAM;
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,42 +15,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use testing::{NextInTime as _, output_in_time};
 
-/// Becomes another process in namespaces of users, processes and networks, all of which end with it.
-const UNSHARE: [&str; 4] = ["--user", "--map-root-user", "--net", "--pid"];
-
-/// Set where the test has started itself.
-const WITHIN: &str = "CAMPANILE_TEST_WITHIN_NAMESPACES";
-
-/// Why this machine cannot have the test.
-fn missing() -> Option<String> {
-    let has = |program: &str| output_in_time(Command::new("sh").args(["-c", &format!("command -v {program}")])).status;
-    if let Some(program) = ["unshare", "ip"].into_iter().find(|program| !has(program).success()) {
-        return Some(format!("there is no `{program}`"));
-    }
-    if let Err(error) = fs::OpenOptions::new().read(true).write(true).open("/dev/net/tun") {
-        return Some(format!("/dev/net/tun: {error}"));
-    }
-    let tried = output_in_time(Command::new("unshare").args(UNSHARE).args(["--fork", "true"]));
-    (!tried.status.success()).then(|| String::from_utf8_lossy(&tried.stderr).into_owned())
-}
-
 #[test]
 fn messages_come_in_order_over_a_network_that_loses_repeats_and_reorders_and_come_again_when_it_was_parted() {
-    if std::env::var_os(WITHIN).is_some() {
-        println!("{}", within_namespaces());
-        return;
-    }
-    if let Some(missing) = missing() {
-        println!("not tried on this machine: {missing}");
-        return;
-    }
-    let mut command = Command::new("unshare");
-    command.args(UNSHARE).args(["--fork", "--kill-child"]).arg(std::env::current_exe().unwrap());
-    let own = thread::current().name().unwrap().to_owned();
-    let output = output_in_time(command.args([own.as_str(), "--exact", "--nocapture"]).env(WITHIN, "yes"));
-    println!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success());
-    assert!(String::from_utf8_lossy(&output.stdout).contains("test result: ok. 1 passed"));
+    within_namespaces(&["/dev/net/tun"], over_bad_networks);
 }
 
 /// A program in a network namespace of its own, and what it says on standard output and standard error.
@@ -100,12 +65,12 @@ impl Program {
 }
 
 /// The next line that has this in it.
-fn next(lines: &Receiver<String>, has: &str) -> String {
+pub(crate) fn next(lines: &Receiver<String>, has: &str) -> String {
     std::iter::repeat_with(|| lines.next_in_time()).find(|line| line.contains(has)).unwrap()
 }
 
 /// Lines that are read as soon as they are there, so that no program waits for the test.
-fn read(from: impl Read + Send + 'static) -> Receiver<String> {
+pub(crate) fn read(from: impl Read + Send + 'static) -> Receiver<String> {
     let (tell, lines) = channel();
     thread::spawn(move || BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| tell.send(line)));
     lines
@@ -169,11 +134,7 @@ fn over_tcp() {
 }
 
 /// Says what befell the packets.
-fn within_namespaces() -> String {
-    let mut devices = String::new();
-    fs::File::open("/proc/self/net/dev").unwrap().read_to_string(&mut devices).unwrap();
-    // Two lines of headings, and the loopback device.
-    assert_eq!(devices.lines().count(), 3, "this is no namespace of its own:\n{devices}");
+fn over_bad_networks() -> String {
     let said = link::begin(5).unwrap();
     let broker = Program::start(1, &["serve", "--listen", "127.0.0.1:0", "--tempo-listen", "10.77.0.1:2811"]);
     said.is_plain.store(broker.has_netem, Relaxed);

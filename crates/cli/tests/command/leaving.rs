@@ -1,6 +1,10 @@
 //! What commands leave behind at a service when they end: nothing, however they do.
 
-use std::process::Stdio;
+use client::notify::{Property, find_channel};
+use client::{Orb, OrbOptions};
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Stdio};
+use std::thread;
 
 use crate::persistent::persistent_channel;
 use crate::restart::{Folder, exported, own_address};
@@ -77,4 +81,132 @@ fn a_command_that_fails_leaves_nothing_behind() {
         assert!(!output.status.success(), "{options:?}: {}", text(&output.stdout));
         assert_eq!(objects(&serve), before, "{options:?}: {}", text(&output.stderr));
     }
+}
+
+/// Starts a command that goes on until it is told to end, and waits until it is at work: until it has connected, if it does.
+fn at_work(serve: &Serve, none: &str, command: &[&str]) -> Child {
+    let (name, options) = command.split_first().unwrap();
+    let mut command = serve.command(name, options);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("it has connected", || objects(serve) != none);
+    // Nobody reads these otherwise, and it is not to wait for a reader.
+    let stderr = child.stderr.take().unwrap();
+    thread::spawn(move || BufReader::new(stderr).lines().for_each(drop));
+    child
+}
+
+/// Commands that only look, and would for long.
+const LOOKING: [&[&str]; 6] = [
+    &["sub", "--field", "x"],
+    &["sub", "--json", "--any"],
+    &["hz", "--interval", "0.1"],
+    &["bw", "--interval", "0.1", "--json"],
+    &["types", "--seconds", "600"],
+    &["latency", "--count", "1000000", "--rate", "20"],
+];
+
+#[test]
+fn no_command_that_looks_leaves_a_proxy_behind_on_any_signal() {
+    let folder = Folder::new("leaving-each");
+    let serve = keeping(&folder);
+    let none = objects(&serve);
+    for command in LOOKING {
+        for signal in ["INT", "TERM", "HUP"] {
+            let mut child = at_work(&serve, &none, command);
+            send_signal(&child, signal);
+            let _leash = Leash::new(&child, format_args!("{command:?} to end on SIG{signal}"));
+            child.wait().unwrap();
+            assert_eq!(objects(&serve), none, "{command:?} {signal}");
+        }
+    }
+}
+
+/// `campanile hz | head -n 1`.
+#[test]
+fn no_command_that_looks_leaves_a_proxy_behind_when_nobody_reads_what_it_prints() {
+    let folder = Folder::new("leaving-pipe");
+    let serve = keeping(&folder);
+    let none = objects(&serve);
+    // The last two print when they end only.
+    for command in &LOOKING[..4] {
+        let mut child = at_work(&serve, &none, command);
+        drop(child.stdout.take());
+        let any = command.contains(&"--any");
+        wait_until(format_args!("{command:?} to end"), || {
+            serve.print("pub", if any { &["--any", "7"] } else { &["x=1"] });
+            child.try_wait().unwrap().is_some()
+        });
+        assert_eq!(objects(&serve), none, "{command:?}");
+    }
+    for command in &LOOKING[4..] {
+        let mut child = at_work(&serve, &none, command);
+        drop(child.stdout.take());
+        send_signal(&child, "INT");
+        let _leash = Leash::new(&child, format_args!("{command:?} to end"));
+        child.wait().unwrap();
+        assert_eq!(objects(&serve), none, "{command:?}");
+    }
+}
+
+#[test]
+fn commands_that_look_once_leave_nothing_behind_and_none_that_cannot_start_does() {
+    let folder = Folder::new("leaving-once");
+    let serve = keeping(&folder);
+    let none = objects(&serve);
+    let once: [&[&str]; 8] = [
+        &["ls", "--long"],
+        &["info"],
+        &["stats"],
+        &["check", "--interval", "0.05"],
+        &["top", "--json", "--interval", "0.1"],
+        &["top", "--once", "--interval", "0.1"],
+        &["types", "--seconds", "0.1"],
+        &["latency", "--count", "3", "--rate", "100"],
+    ];
+    let refused: [&[&str]; 6] = [
+        &["hz", "--last", "5"],
+        &["bw", "--where", "1 +"],
+        &["types", "--last", "5"],
+        &["types", "--where", "1 +"],
+        &["record", "--last", "5", "-"],
+        &["record", "--where", "1 +", "-"],
+    ];
+    for command in once {
+        serve.run(command[0], &command[1..]);
+        assert_eq!(objects(&serve), none, "{command:?}");
+    }
+    for command in refused {
+        let output = serve.run(command[0], &command[1..]);
+        assert!(!output.status.success(), "{command:?}: {}", text(&output.stdout));
+        assert_eq!(objects(&serve), none, "{command:?}: {}", text(&output.stderr));
+    }
+}
+
+/// A consumer whose program was killed was kept for ever where its connection was persistent, with its backlog.
+#[test]
+fn a_persistent_consumer_that_was_killed_goes_after_its_expiry_and_what_waited_for_it_is_counted_as_dropped() {
+    const SECOND: u64 = 10_000_000;
+    const EVENTS: &str = "25";
+    let folder = Folder::new("leaving-expired");
+    let serve = keeping(&folder);
+    let none = objects(&serve);
+    let orb = Orb::new(OrbOptions::default());
+    let (events, _) = find_channel(&orb.resolve_service(&serve.address).unwrap(), None).unwrap();
+    events
+        .set_qos(&[Property::new("ProbeInterval", SECOND / 5), Property::new("ConnectionExpiry", 3 * SECOND)])
+        .unwrap();
+    // It takes nothing, and is there, until all have been published.
+    let killed = serve.record(&["-"]);
+    killed.signal("STOP");
+    serve.print("pub", &["--count", EVENTS, "i={n}"]);
+    assert_ne!(objects(&serve), none);
+    killed.signal("KILL");
+    killed.wait();
+    wait_until("it to be gone", || objects(&serve) == none);
+    let dropped = |reason: &str| {
+        let said = serve.print("stats", &[reason]);
+        said.split_whitespace().last().unwrap().parse::<u64>().unwrap()
+    };
+    let all = ["lane_dropped_disconnected", "lane_dropped_removed"].map(dropped);
+    assert_eq!(all.iter().sum::<u64>().to_string(), EVENTS, "{all:?}");
 }

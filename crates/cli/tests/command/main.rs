@@ -19,6 +19,7 @@ mod keeping;
 mod leaving;
 mod lines;
 mod measure;
+mod namespaces;
 mod naming;
 mod on_demand;
 mod packages;
