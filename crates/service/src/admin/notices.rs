@@ -13,6 +13,9 @@ pub(super) fn describe_notice(
     if let Some(text) = good_news(notice, &name) {
         return (log::Level::Info, text);
     }
+    if let Some(text) = lost_event(notice, why, &name) {
+        return (log::Level::Warn, text);
+    }
     let text = match *notice {
         Notice::ConsumerDisconnected { key, reason, discarded, .. } => {
             format!("disconnected {}: {}; {discarded} events were dropped with it", name(key), reason_text(reason))
@@ -42,18 +45,6 @@ pub(super) fn describe_notice(
         Notice::ConsumerFailing { key, retry_in, .. } => {
             let why = why.unwrap_or("it does not take events");
             format!("{} is failing: {why}; next try in {} ms", name(key), retry_in.as_millis())
-        }
-        Notice::EventRejected { key, number, .. } => {
-            let event_type = why.unwrap_or("of a type without a number");
-            format!("{} rejects event {number} ({event_type}), which is dropped for it; others may follow", name(key))
-        }
-        Notice::EventUndeliverable { key, number, .. } => {
-            let event_type = why.unwrap_or("of a type without a number");
-            format!(
-                "{} never takes event {number} ({event_type}): its DeliveryAttempts failed, and it takes a later one; it is dropped for \
-                 it, and others may follow",
-                name(key)
-            )
         }
         Notice::SuppliersHeld { channel, by, .. } => {
             let whose = match by {
@@ -85,6 +76,24 @@ pub(super) fn describe_notice(
         ref other => format!("{other:?}"),
     };
     (log::Level::Warn, text)
+}
+
+/// The same of an event that a consumer does not take while it takes others; `why` is the event's type.
+fn lost_event(notice: &Notice, why: Option<&str>, name: impl Fn(ProxyKey) -> String) -> Option<String> {
+    let event_type = why.unwrap_or("of a type without a number");
+    Some(match *notice {
+        Notice::EventRejected { key, number, .. } => {
+            format!("{} rejects event {number} ({event_type}), which is dropped for it; others may follow", name(key))
+        }
+        Notice::EventUndeliverable { key, number, .. } => {
+            format!(
+                "{} never takes event {number} ({event_type}): its DeliveryAttempts failed, and it takes a later one; it is dropped for \
+                 it, and others may follow",
+                name(key)
+            )
+        }
+        _ => return None,
+    })
 }
 
 /// The same of what is well, or well again.
