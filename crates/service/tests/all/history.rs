@@ -1,5 +1,6 @@
 //! Channels that keep their past, on a service in this process: who comes late gets what was, then what is, each once.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -11,10 +12,11 @@ use client::notify::{
     StructuredProxyPushSupplier, ThreadPoolLanes, property_errors,
 };
 use client::{ConsumerOptions, Orb, OrbOptions, Received, SimpleConsumer};
+use giop::ior::Ior;
 use giop::realtime::PriorityModel;
 use giop::value::Value;
 use service::{Config, Counter, Service};
-use testing::NextInTime;
+use testing::{NextInTime, own_loopback};
 
 use crate::peers::{Bare, Link, await_count, numbered, subscribe_to, wait_until};
 use crate::persistent::{Folder, factory, number, supplier};
@@ -59,6 +61,16 @@ fn take(link: &mut Link, count: usize) -> Vec<(i32, Option<u64>)> {
     (0..count).map(next).collect()
 }
 
+/// A consumer at an address of this process's own. Those of other programs that were at a port of 127.0.0.1 before may be called there yet.
+fn apart() -> Bare {
+    Bare { listener: TcpListener::bind((own_loopback(), 0)).unwrap() }
+}
+
+/// Where such a consumer is.
+fn reference_of(bare: &Bare) -> Ior {
+    bare.reference(&bare.listener.local_addr().unwrap().ip().to_string())
+}
+
 /// The same on a consumer's only connection.
 fn take_all(bare: &Bare, count: usize) -> Vec<(i32, Option<u64>)> {
     take(&mut bare.accept(), count)
@@ -81,7 +93,7 @@ fn time_now() -> u64 {
 
 /// Subscribes from a place on to what fits a constraint.
 fn filtered(service: &Service, id: i32, constraint: &str, place: &str) -> Bare {
-    let bare = Bare::new();
+    let bare = apart();
     let channel = crate::persistent::channel(service, id);
     let filter = channel.default_filter_factory().unwrap().unwrap().create_filter("EXTENDED_TCL").unwrap();
     filter.add_constraints(&[ConstraintExp::new(constraint)]).unwrap();
@@ -90,7 +102,7 @@ fn filtered(service: &Service, id: i32, constraint: &str, place: &str) -> Bare {
     proxy.set_qos(&[start_from(place)]).unwrap();
     proxy.add_filter(&filter).unwrap();
     StructuredProxyPushSupplier::unchecked(proxy.object().clone())
-        .connect_structured_push_consumer(&Orb::new(OrbOptions::default()).object(bare.reference("127.0.0.1")))
+        .connect_structured_push_consumer(&Orb::new(OrbOptions::default()).object(reference_of(&bare)))
         .unwrap();
     bare
 }
@@ -171,8 +183,8 @@ fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
         let ahead: Vec<Bare> = [start_from("number:15"), Property::new("StartFrom", 15_u64)]
             .into_iter()
             .map(|start| {
-                let bare = Bare::new();
-                subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start]);
+                let bare = apart();
+                subscribe_to(&service, Some(id), reference_of(&bare), &[start]);
                 bare
             })
             .collect();
@@ -186,8 +198,8 @@ fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
         let typed = SimpleConsumer::connect(&url, Some(id), options, take).unwrap();
         // Of what it begins with it wants some.
         let filtered = filtered(&service, id, "$number >= 17 or $number < 13", "number:15");
-        let in_order = Bare::new();
-        subscribe_to(&service, Some(id), in_order.reference("127.0.0.1"), &[start_from("first")]);
+        let in_order = apart();
+        subscribe_to(&service, Some(id), reference_of(&in_order), &[start_from("first")]);
         (kept..20).for_each(push);
         // When this one has all, the others have had their turns.
         assert_eq!(take_all(&in_order, 20), expected(0..20));
@@ -211,14 +223,14 @@ fn who_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
     let id = channel(&service, &[events(100_000)]);
     (0..10).for_each(|says| supplier(&service, id).push_structured_event(&numbered(says)).unwrap());
     let at = time_now() + 15_000_000;
-    let (by_number, by_time, never) = (Bare::new(), Bare::new(), Bare::new());
+    let (by_number, by_time, never) = (apart(), apart(), apart());
     let starts = [
         (&by_number, "number:15".to_owned()),
         (&by_time, format!("time:{at}")),
         (&never, format!("time:{}", at + HOUR)),
     ];
     for (bare, start) in &starts {
-        subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start_from(start)]);
+        subscribe_to(&service, Some(id), reference_of(bare), &[start_from(start)]);
     }
     service = folder.start(&config, Some(service));
     let from = supplier(&service, id);
@@ -232,8 +244,8 @@ fn who_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
     let count = push();
     assert_eq!(take_all(&by_number, usize::try_from(count - 14).unwrap()), expected(14..count));
     // What came before that time is known by one that gets all.
-    let all = Bare::new();
-    subscribe_to(&service, Some(id), all.reference("127.0.0.1"), &[start_from("first")]);
+    let all = apart();
+    subscribe_to(&service, Some(id), reference_of(&all), &[start_from("first")]);
     let mut all = all.accept();
     let came: Vec<u64> = (0..count).map(|_| event_time(&all.accept_push())).collect();
     let first = i32::try_from(came.iter().filter(|came| **came < at).count()).unwrap();
