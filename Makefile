@@ -116,10 +116,12 @@ WITH_DDS := --features campanile-cli/dds
 test: install-test-tools check
 	$(CARGO) test --locked --workspace $(WITH_DDS)
 
-# Formatting and lints, the same here and in CI.
+# Formatting, lints, and bounds of size and language (lab/house.py), the same here and in CI. Needs Python 3.
 check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --locked --workspace --all-targets $(WITH_DDS) -- -D warnings
+	lab/house.py --check
+	python3 -m unittest discover -q -s lab
 
 install-test-tools:
 	interop/install.sh

@@ -1,0 +1,100 @@
+"""Tests of house.py: python3 -m unittest discover -s lab"""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+import house
+
+SOURCE = '''//! A guest is somebody who was told.
+//! Nothing else.
+use std::collections::HashMap;
+
+/// Whose turn it is.
+pub(crate) struct GuestBook {
+    /// Letters kept.
+    pub(crate) letters: HashMap<u32, String>,
+    limit: usize,
+}
+
+struct Empty;
+
+enum Kind {
+    Doors = "doors_open",
+    LetGo { after: u32 },
+    Plain(u32),
+}
+
+impl GuestBook {
+    fn put_off(&mut self) {
+        let held = "campanile_doors_open and {";
+        let _ = held;
+    }
+}
+
+impl<T> Other<T> {
+    fn whatever() {}
+}
+
+#[test]
+#[cfg(unix)]
+fn a_guest_is_told() {}
+
+impl Clone for Kind {
+    fn clone(&self) -> Self { todo!() }
+}
+'''
+
+
+class Words(unittest.TestCase):
+    def test_names_are_compared_word_by_word(self):
+        self.assertEqual(house.private_in("GuestBook"), ["guest"])
+        self.assertEqual(house.private_in("put_off_later"), ["put off"])
+        self.assertEqual(house.private_in("LetGo"), ["let go"])
+        self.assertEqual(house.private_in("indoor_returned_postfix"), [])
+
+    def test_declared_names_are_found_and_used_ones_are_not(self):
+        names = [name for _, name in house.declared_in(SOURCE)]
+        self.assertEqual(
+            names,
+            ["GuestBook", "letters", "limit", "Empty", "Kind", "doors_open", "LetGo", "Plain", "put_off", "whatever", "clone"],
+        )
+
+    def test_comments_are_counted_without_code(self):
+        self.assertEqual(len(house.comments_in(SOURCE)), 4)
+
+
+class Structs(unittest.TestCase):
+    def test_fields_and_inherent_implementations_are_counted(self):
+        self.assertEqual(list(house.fields_in(SOURCE)), [("GuestBook", 2)])
+        self.assertEqual(house.impls_in(SOURCE), {"GuestBook", "Other"})
+
+
+class Tree(unittest.TestCase):
+    def test_a_tree_is_measured_and_only_what_git_tracks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "crates/a/src").mkdir(parents=True)
+            (root / "bench/src").mkdir(parents=True)
+            (root / "crates/a/src/roster.rs").write_text(SOURCE)
+            (root / "bench/src/main.rs").write_text("fn main() {}\n")
+            subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+            subprocess.run(["git", "add", "."], cwd=root, check=True)
+            (root / "crates/a/src/untracked.rs").write_text(SOURCE)
+            figures, words, places = house.measure(root)
+            self.assertEqual(figures["rust_lines"], SOURCE.count("\n") + 1)
+            self.assertEqual(figures["lab_lines"], 1)
+            self.assertEqual(figures["pronouns_per_1000"], 1000.0)
+            self.assertEqual(figures["private_words"], 6)
+            self.assertEqual(dict(words), {"guest": 1, "letters": 1, "let go": 1, "put off": 1, "doors": 1, "roster": 1})
+            self.assertEqual(places["roster"], ["crates/a/src/roster.rs: module"])
+            self.assertEqual((figures["fields_max"], figures["fields_of"]), (2, "a::GuestBook"))
+            self.assertEqual(house.property_files("GuestBook", root), 1)
+
+    def test_a_figure_above_its_bound_is_named(self):
+        self.assertEqual(house.exceeded({"a": 3, "b": 1}, {"a": 2, "b": 1}), ["a is 3, at most 2 is allowed"])
+
+
+if __name__ == "__main__":
+    unittest.main()
