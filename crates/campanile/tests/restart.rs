@@ -79,7 +79,7 @@ fn an_event_that_is_published_while_the_service_restarts_arrives_once_it_is_back
     let (_consumer, counts) = counts("Weather", &settings);
     let (sender, events) = channel();
     let consumer = Consumer::new("Weather").settings(settings.clone());
-    let _typed = consumer.on(move |rain: Rain| drop(sender.send(rain.mm))).unwrap().ready().unwrap();
+    let _typed = consumer.on(move |rain: Rain| _ = sender.send(rain.mm)).unwrap().ready().unwrap();
     tell.send(()).unwrap();
     publishing.end_in_time().unwrap();
     supplier.publish(&declared, &2_u32.to_ne_bytes()).unwrap();
@@ -159,9 +159,9 @@ impl Relay {
 fn hand_on(mut from: TcpStream, mut to: TcpStream, cuts: impl Fn() -> bool) {
     let mut buffer = [0; 4096];
     while let Ok(count) = from.read(&mut buffer)
-        && count > 0
+        && let Some(octets) = buffer.get(..count).filter(|octets| !octets.is_empty())
         && !cuts()
-        && to.write_all(&buffer[..count]).is_ok()
+        && to.write_all(octets).is_ok()
     {}
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
@@ -177,7 +177,7 @@ fn an_event_that_may_have_been_taken_is_not_published_again() {
     let settings = Settings { server: outside.to_string(), wait_for_restart: PATIENCE, ..Settings::default() };
     let (sender, events) = channel();
     let consumer = Consumer::new("Weather").settings(settings.clone());
-    let _consumer = consumer.on(move |rain: Rain| drop(sender.send(rain.mm))).unwrap().ready().unwrap();
+    let _consumer = consumer.on(move |rain: Rain| _ = sender.send(rain.mm)).unwrap().ready().unwrap();
     let supplier = Supplier::with("Weather", &settings).unwrap();
     supplier.publish(&Rain { mm: 0 }).unwrap();
     relay.cuts_replies.store(true, Ordering::SeqCst);
