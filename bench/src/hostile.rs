@@ -477,6 +477,15 @@ fn write_table(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> 
 The flood was held to {rate:.0} events/s, 0.8 of what the service took."
         )?;
     }
+    write_answers_beside(report, out)?;
+    if let Some(percent) = report.cpu_percent_at_rest {
+        writeln!(out, "\nAfter its rest, the service takes {percent:.2} % of a core.")?;
+    }
+    Ok(())
+}
+
+/// Says how answers were beside those of a service that nobody attacked.
+fn write_answers_beside(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
     for row in &report.attacks {
         let (Some(here), Some(beside)) = (row.administration, row.administration_beside) else { continue };
         let Some((median, p99)) = row.administration_ratios else { continue };
@@ -489,9 +498,6 @@ The flood was held to {rate:.0} events/s, 0.8 of what the service took."
             beside.median / 1e3,
             beside.p99 / 1e3,
         )?;
-    }
-    if let Some(percent) = report.cpu_percent_at_rest {
-        writeln!(out, "\nAfter its rest, the service takes {percent:.2} % of a core.")?;
     }
     Ok(())
 }

@@ -179,7 +179,7 @@ impl Administration {
         self.carry_out_effects();
         self.answer_kept();
         self.answer_misses();
-        // What follows from a batch is as much each request's of it.
+        // What follows from a batch is its requests'.
         self.requests.charge_all(&served, time::since(since));
         !stopping
     }
@@ -314,8 +314,8 @@ impl Administration {
         }
     }
 
-    /// Serves some requests, whose effects are then published together. The address that is charged for each.
-    fn serve_requests(&mut self, answers: &mut Answers) -> Vec<IpAddr> {
+    /// Serves some requests, whose effects are then published together. The address that is charged for each, and how long it took.
+    fn serve_requests(&mut self, answers: &mut Answers) -> Vec<(IpAddr, Duration)> {
         let (begun, mut served) = (time::now(), Vec::new());
         for _ in 0..BATCH {
             let Some((by, letter)) = self.requests.pop() else { break };
@@ -324,8 +324,9 @@ impl Administration {
                 ToAdministration::Request(request) => self.serve_request(request, answers),
                 letter => self.serve(LaneThread::MAIN, letter, answers),
             }
-            self.requests.charge(by, time::since(since));
-            served.push(by);
+            let took = time::since(since);
+            self.requests.charge(by, took);
+            served.push((by, took));
             if time::since(begun) >= BATCH_FOR {
                 break;
             }

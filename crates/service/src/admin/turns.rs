@@ -204,11 +204,14 @@ impl<T> Turns<T> {
         }
     }
 
-    /// What was done for all of these together, an address once for each thing of its, has taken so long.
-    pub(super) fn charge_all(&mut self, addresses: &[IpAddr], took: Duration) {
-        let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
-        let Some(each) = took.checked_div(count) else { return };
-        addresses.iter().for_each(|address| self.charge(*address, each));
+    /// What was done for all of these together has taken so long, of which each bears as much as its own things took: who only asks bears next
+    /// to nothing of what follows from others' changes.
+    pub(super) fn charge_all(&mut self, addresses: &[(IpAddr, Duration)], took: Duration) {
+        let all: u128 = addresses.iter().map(|(_, own)| own.as_nanos()).sum();
+        for (address, own) in addresses {
+            let part = (took.as_nanos() * own.as_nanos()).checked_div(all).unwrap_or_default();
+            self.charge(*address, Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX)));
+        }
     }
 
     /// Has an address wait for its turn, if something of it does.
@@ -445,13 +448,37 @@ mod tests {
             let (by, who) = turns.pop().unwrap();
             served[who] += 1;
             if who == 0 {
-                turns.charge_all(&[by], Duration::from_millis(3));
+                turns.charge_all(&[(by, Duration::from_micros(1))], Duration::from_millis(3));
             } else {
                 turns.charge(by, Duration::from_millis(1));
             }
         }
         assert!((74..=76).contains(&served[1]), "{served:?}");
         turns.charge_all(&[], Duration::from_millis(3));
+    }
+
+    /// Divided by the number of requests, an address that asked a little question in the batch of another one's long changes bore half of what
+    /// publishing these took, and waited for its next answer many times as long.
+    #[test]
+    fn who_only_asks_bears_little_of_what_follows_from_others_changes() {
+        let mut turns = Turns::default();
+        for number in 0..20 {
+            turns.push(client(1, number), 0);
+            turns.push(client(2, number), 1);
+        }
+        let mut changes = 0;
+        for _ in 0..10 {
+            let mut batch = Vec::new();
+            for _ in 0..2 {
+                let (by, who) = turns.pop().unwrap();
+                let took = if who == 0 { Duration::from_millis(5) } else { Duration::from_micros(5) };
+                turns.charge(by, took);
+                batch.push((by, took));
+                changes += usize::from(who == 0);
+            }
+            turns.charge_all(&batch, Duration::from_millis(50));
+        }
+        assert!(changes <= 2, "{changes}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! How consumers and channels stand, which the lanes are asked for; and what is left when the service ends.
 
-use std::net::IpAddr;
+use core::time::Duration;
 
 use engine::{ChannelId, OutboxStats, Undelivered};
 
@@ -34,7 +34,9 @@ impl Administration {
     /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
     pub(super) fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
         let Some((survey, waiting)) = self.inquiry.told(from) else { return };
-        let asked: Vec<IpAddr> = waiting.iter().map(|(_, waiting)| charged_to(&waiting.principal())).collect();
+        // Each as much as another.
+        let each = |(_, waiting): &(Query, Waiting)| (charged_to(&waiting.principal()), Duration::from_nanos(1));
+        let asked: Vec<_> = waiting.iter().map(each).collect();
         let since = time::now();
         self.answer_surveyed(survey, waiting, answers);
         self.requests.charge_all(&asked, time::since(since));
