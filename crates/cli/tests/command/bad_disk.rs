@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::TcpStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 use testing::{EndInTime, output_in_time, own_loopback, wait_until};
@@ -226,6 +226,13 @@ fn while_a_synchronisation_takes_long_only_those_wait_who_want_to_be_kept() {
     assert_eq!((count(&serve, "store_failures"), count(&serve, "events_not_kept")), (0, 0));
 }
 
+/// Whether a process has a file open. To look at the store itself would lock it, and the service would end.
+fn is_open(file: &Path) -> bool {
+    let files = |process: PathBuf| fs::read_dir(process.join("fd")).into_iter().flatten().flatten();
+    let mut open = fs::read_dir("/proc").unwrap().flatten().flat_map(|process| files(process.path()));
+    open.any(|opened| fs::read_link(opened.path()).is_ok_and(|found| found == file))
+}
+
 /// The ports were open before the store was looked at: clients connected to a service that then said that its store is damaged, and ended;
 /// and those of a large store waited for as long as looking through it took.
 #[test]
@@ -237,7 +244,7 @@ fn a_port_refuses_connections_until_the_store_was_found_good_and_for_ever_where_
     shim.say("campanile.redb sync hold 0\n");
     thread::scope(|scope| {
         let starting = scope.spawn(|| shim.serve(&store, &address));
-        wait_until("the service to open its store", || store.store("show", &[]).1.contains("is in use"));
+        wait_until("the service to open its store", || is_open(&store.folder().join("campanile.redb")));
         for _ in 0..20 {
             assert_eq!(TcpStream::connect(&address).unwrap_err().kind(), ErrorKind::ConnectionRefused);
         }
