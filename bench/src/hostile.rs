@@ -6,8 +6,8 @@
 //! in each round. An onlooker asks administration of the service that is attacked something 50 times a second, and reads the memory
 //! that it has.
 //!
-//! With `--together` all attacks are made at once on the one service; a minute after their end it must be at rest. Meanwhile a second service,
-//! which nobody attacks, is asked as often, and what counts is how much longer answers take than there.
+//! With `--together` all attacks are made at once on the one service; a minute after their end it must be at rest. Meanwhile a second
+//! service, which nobody attacks, is asked as often, and what counts is how much longer answers take than there.
 
 mod attacks;
 mod contention;

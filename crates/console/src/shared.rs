@@ -144,8 +144,8 @@ impl Shared {
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// How everything stands: as it was half a second ago at most, and asked for once for all who ask meanwhile. So it is asked for nobody's
-    /// account: whoever waits for it would wait for the turns of whoever came first.
+    /// How everything stands: as it was half a second ago at most, and asked for once for all who ask meanwhile. So it is asked for
+    /// nobody's account: whoever waits for it would wait for the turns of whoever came first.
     pub(crate) async fn standing(&self) -> Result<Arc<Standing>, Declined> {
         let mut standing = self.standing.lock().await;
         if let Some(known) = standing.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {

@@ -144,8 +144,8 @@ impl Door {
         Ok((granted != above).then(|| objection(level, HOLD_GRANTED, code, Some((only(), only())), why)))
     }
 
-    /// Refuses what would have consumers cost others more than their channel says, where whoever asks does not administer the channel: whoever
-    /// may subscribe may make an admin. What is so already may be said once more.
+    /// Refuses what would have consumers cost others more than their channel says, where whoever asks does not administer the channel:
+    /// whoever may subscribe may make an admin. What is so already may be said once more.
     pub(crate) fn authorize_costs(&mut self, level: Level, wanted: &Wanted) -> Result<(), Raised> {
         let Level::Admin(AdminKey { channel, side: Side::Consumers, .. }) = level else { return Ok(()) };
         let (now, then) = (self.wanted(level)?.patch, wanted.patch);

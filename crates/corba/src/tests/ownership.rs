@@ -315,8 +315,8 @@ fn owners_are_kept_with_what_they_own_also_where_there_were_no_rules() {
     }
 }
 
-/// With the right to subscribe a client could make an admin and grant its consumers there what only the channel's administrators are to grant:
-/// to have suppliers wait for as long as they like.
+/// With the right to subscribe a client could make an admin and grant its consumers there what only the channel's administrators are to
+/// grant: to have suppliers wait for as long as they like.
 #[test]
 fn an_admins_owner_grants_its_consumers_nothing_that_others_pay_for() {
     let accounts = Accounts::new(Ceilings::new(100));

@@ -254,8 +254,8 @@ fn threads_that_were_granted_stay_when_there_may_be_fewer() {
     assert_eq!((after.door.hierarchy().lane_threads_left(), after.door.hierarchy().lane_threads_max()), (0, 2));
 }
 
-/// A channel that was granted constraints of 1 MiB before a restart could be given more of them although the service grants 64 KiB by now, each
-/// of which keeps everybody who asks administration waiting.
+/// A channel that was granted constraints of 1 MiB before a restart could be given more of them although the service grants 64 KiB by now,
+/// each of which keeps everybody who asks administration waiting.
 #[test]
 fn constraints_that_were_granted_stay_and_those_that_come_are_no_longer_than_the_service_takes() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));

@@ -294,8 +294,8 @@ impl Administration {
         found
     }
 
-    /// Has a letter wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked stays: of
-    /// one address no more than there are such threads.
+    /// Has a letter wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked stays:
+    /// of one address no more than there are such threads.
     fn line_up(&mut self, client: Client, letter: ToAdministration, answers: &mut Answers) {
         if !client.is_over_http() || self.requests.waiting(client) < program::LETTERS {
             return self.requests.push(client, letter);

@@ -3,8 +3,8 @@
 //! them, and however long they take, the other has as much of the time.
 //!
 //! Every way to administration leads through here: requests of CORBA's clients, proxies of JSON's, Tempo's and DDS's, what is asked over
-//! HTTP, and what follows when a client is gone. [`Client::of`] says whom each is charged to. What is done for several together (publishing,
-//! keeping, a survey of the lanes) is [divided](Turns::charge_all) among them.
+//! HTTP, and what follows when a client is gone. [`Client::of`] says whom each is charged to. What is done for several together
+//! (publishing, keeping, a survey of the lanes) is [divided](Turns::charge_all) among them.
 //!
 //! Fair shares in virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996). How long a request takes is known when it is done.
 
@@ -83,8 +83,8 @@ impl Client {
     }
 }
 
-/// The address that is charged for what somebody asks. The service itself, and the program that it is part of, have one that is no client's:
-/// so has what is asked over HTTP for all who look, twice in a second at most.
+/// The address that is charged for what somebody asks. The service itself, and the program that it is part of, have one that is no
+/// client's: so has what is asked over HTTP for all who look, twice in a second at most.
 pub(super) fn charged_to(by: &Principal) -> IpAddr {
     by.ip().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
 }
@@ -194,18 +194,23 @@ impl<T> Turns<T> {
     /// What an address asked for has taken so long, beside what each request is taken to.
     pub(super) fn charge(&mut self, address: IpAddr, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(MOST_NS);
-        let waiting = u64::try_from(self.order.len()).unwrap_or(u64::MAX).max(1);
-        self.now = self.now.saturating_add((took + LEAST_NS) / waiting);
+        if let Some(queue) = self.addresses.get_mut(&address) {
+            queue.next = queue.next.saturating_add(took);
+        }
+        // Also those count of which nothing waits at the moment and that are ahead: a client that sends its next request when it has the
+        // answer to the last one is as busy as one that sends all at once.
+        let is_busy = |queue: &&Queue<T>| queue.place.is_some() || queue.next > self.now;
+        let busy = u64::try_from(self.addresses.values().filter(is_busy).count()).unwrap_or(u64::MAX).max(1);
+        self.now = self.now.saturating_add((took + LEAST_NS) / busy);
         let Some(queue) = self.addresses.get_mut(&address) else { return };
-        queue.next = queue.next.saturating_add(took);
         if let Some((begins, serial)) = queue.place.take() {
             self.order.remove(&(begins, serial, address));
             self.place(address);
         }
     }
 
-    /// What was done for all of these together has taken so long, of which each bears as much as its own things took: who only asks bears next
-    /// to nothing of what follows from others' changes.
+    /// What was done for all of these together has taken so long, of which each bears as much as its own things took: who only asks bears
+    /// next to nothing of what follows from others' changes.
     pub(super) fn charge_all(&mut self, addresses: &[(IpAddr, Duration)], took: Duration) {
         let all: u128 = addresses.iter().map(|(_, own)| own.as_nanos()).sum();
         for (address, own) in addresses {
@@ -294,6 +299,39 @@ mod tests {
             assert_eq!(turns.pop(), Some((client(1, 1).address, 0)));
             turns.charge(client(1, 1).address, Duration::from_millis(100));
         }
+    }
+
+    /// Virtual time went on by the number of those that waited at that moment. Where clients send one request at a time it overtook what
+    /// they had used, so that all were served as they came: who asked for little waited for each of them.
+    #[test]
+    fn who_asks_for_little_waits_for_few_requests_of_many_that_each_send_one_at_a_time() {
+        const HEAVY: u8 = 25;
+        let mut turns = Turns::default();
+        let (mut idle, mut waited, mut since) = ((1..=HEAVY).collect::<VecDeque<u8>>(), Vec::new(), None);
+        for number in 0..2_000 {
+            // A third of them has its answer and is thinking.
+            while idle.len() > usize::from(HEAVY / 3) {
+                let who = idle.pop_front().unwrap();
+                turns.push(client(who, 0), who);
+            }
+            if number % 5 == 0 && since.is_none() {
+                since = Some(number);
+                turns.push(client(100, 0), 100);
+            }
+            let (by, who) = turns.pop().unwrap();
+            let took = if who == 100 { Duration::from_micros(20) } else { Duration::from_millis(20) };
+            turns.charge(by, took);
+            match since {
+                Some(asked) if who == 100 => {
+                    waited.push(number - asked);
+                    since = None;
+                }
+                _ => idle.push_back(who),
+            }
+        }
+        waited.sort_unstable();
+        // It was 17 each time: all that waited.
+        assert!(waited.len() > 150 && waited[waited.len() / 2] <= 5, "{waited:?}");
     }
 
     /// However many come that are new, whoever is there has its turn.
@@ -389,8 +427,8 @@ mod tests {
         by_each_way(&Accounts::new(Ceilings::new(75)).account_of([10, 0, 0, 1].into()), 0).len()
     }
 
-    /// What was asked over HTTP, and what was done because of consumers that were gone, was done as soon as it came, before anything that had
-    /// waited: one address had as much of administration's time as it wanted.
+    /// What was asked over HTTP, and what was done because of consumers that were gone, was done as soon as it came, before anything that
+    /// had waited: one address had as much of administration's time as it wanted.
     #[test]
     fn a_flood_by_any_way_has_one_turn_before_that_of_another_address_by_any_other() {
         let accounts = Accounts::new(Ceilings::new(75));
@@ -434,8 +472,8 @@ mod tests {
         assert!(Client::of(&restored, owner).is_none(), "nobody's");
     }
 
-    /// A batch is published once, whoever's its requests are: an address whose requests each cost 3 ms to publish and nothing to execute had
-    /// more of the time than one whose requests take 1 ms.
+    /// A batch is published once, whoever's its requests are: an address whose requests each cost 3 ms to publish and nothing to execute
+    /// had more of the time than one whose requests take 1 ms.
     #[test]
     fn what_follows_from_a_batch_is_charged_to_those_of_whom_it_was() {
         let mut turns = Turns::default();
@@ -457,8 +495,8 @@ mod tests {
         turns.charge_all(&[], Duration::from_millis(3));
     }
 
-    /// Divided by the number of requests, an address that asked a little question in the batch of another one's long changes bore half of what
-    /// publishing these took, and waited for its next answer many times as long.
+    /// Divided by the number of requests, an address that asked a little question in the batch of another one's long changes bore half of
+    /// what publishing these took, and waited for its next answer many times as long.
     #[test]
     fn who_only_asks_bears_little_of_what_follows_from_others_changes() {
         let mut turns = Turns::default();
@@ -476,7 +514,8 @@ mod tests {
                 batch.push((by, took));
                 changes += usize::from(who == 0);
             }
-            turns.charge_all(&batch, Duration::from_millis(50));
+            let has_changed = batch.iter().any(|(by, _)| *by == client(1, 0).address);
+            turns.charge_all(&batch, if has_changed { Duration::from_millis(50) } else { Duration::from_micros(5) });
         }
         assert!(changes <= 2, "{changes}");
     }
