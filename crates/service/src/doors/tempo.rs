@@ -189,6 +189,16 @@ impl Door {
         self.proxies.values().any(|proxy| proxy.key.is_some() && proxy.blocked.is_some())
     }
 
+    /// Whether a subscriber waits for room on the socket for datagrams that there is, and is not among those that are told.
+    #[cfg(test)]
+    pub(crate) fn has_forgotten_somebody_blocked(&self) -> bool {
+        let blocked = self.proxies.values().filter(|proxy| proxy.key.is_some() && proxy.blocked.is_some());
+        let mut sessions = blocked.filter_map(|proxy| self.sessions.get(proxy.session));
+        sessions.any(|session| {
+            matches!(session.place, sessions::Place::Datagram(_)) && !session.is_due && self.out.has_room(session)
+        })
+    }
+
     /// A handle for a proxy, which nobody has had before.
     fn new_peer(&mut self) -> Peer {
         let peer = self.next_peer;

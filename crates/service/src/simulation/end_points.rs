@@ -77,7 +77,7 @@ pub(super) struct EndPoint {
     pause: Duration,
     reads_at: Duration,
     vanishes_at: Duration,
-    /// When something came last.
+    /// When the datagram arrived that brought the last message. A slow end point reads it much later.
     came_at: Duration,
     is_leaving: bool,
     is_gone: bool,
@@ -251,8 +251,12 @@ impl EndPoint {
             Some(Line::Datagrams(socket)) => {
                 let most = if is_slow { 1 } else { usize::MAX };
                 for _ in 0..most {
-                    let Some((from, datagram)) = net(|net| net.receive_datagram(*socket)) else { break };
+                    let Some((arrived, from, datagram)) = net(|net| net.receive_datagram(*socket)) else { break };
+                    let before = came.events.len();
                     self.machine.handle(nanos(now), Place::Datagram(from), &datagram, came);
+                    if came.events.len() > before {
+                        self.came_at = arrived;
+                    }
                 }
             }
             Some(Line::Connection(wire)) => {
@@ -289,7 +293,6 @@ impl EndPoint {
                 self.taken.since = Some(now);
             }
             self.messages += 1;
-            self.came_at = now;
             self.taken.add_next(&name)?;
         }
         Ok(())
@@ -323,7 +326,7 @@ impl EndPoint {
             let octets = &out[..transmit.octets];
             match (&mut self.line, transmit.to) {
                 (Some(Line::Datagrams(socket)), To::Place(Place::Datagram(to))) => {
-                    while net(|net| net.send_datagram(*socket, to, octets)).is_err() {}
+                    net(|net| net.send_datagram(*socket, to, octets));
                 }
                 (Some(Line::Connection(wire)), To::Place(Place::Stream(_))) => {
                     wire.write(|bytes| bytes.extend_from_slice(octets));

@@ -75,6 +75,9 @@ pub(crate) struct Weather {
     pub(crate) lost: u16,
     pub(crate) doubled: u16,
     pub(crate) delayed: u16,
+    /// How often a socket for datagrams is found full, of 1,000, and for how long it stays so at most.
+    pub(crate) full: u16,
+    pub(crate) full_for: Duration,
 }
 
 impl Weather {
@@ -88,6 +91,8 @@ impl Weather {
         lost: 0,
         doubled: 0,
         delayed: 0,
+        full: 0,
+        full_for: Duration::ZERO,
     };
 
     /// By how much datagrams come late at most that come behind later ones.
@@ -204,14 +209,16 @@ impl Net {
         for socket in self.bound.values_mut() {
             let mut due: Vec<_> = socket.under_way.extract_if(.., |(due, ..)| *due <= now).collect();
             due.sort_by_key(|(due, ..)| *due);
-            socket.arrived.extend(due.into_iter().map(|(_, from, datagram)| (from, datagram)));
+            socket.arrived.extend(due);
         }
     }
 
-    /// When the next arrives of what is under way.
+    /// When the next arrives of what is under way, or a socket that is full has room again.
     pub(crate) fn next_arrival(&self) -> Option<Duration> {
         let of_ends = self.ends.values().filter_map(|end| end.under_way.front()).map(|(due, _)| *due);
-        of_ends.chain(self.bound.values().flat_map(|socket| &socket.under_way).map(|(due, ..)| *due)).min()
+        let of_sockets = self.bound.values().flat_map(|socket| &socket.under_way).map(|(due, ..)| *due);
+        let room = self.bound.values().filter(|socket| socket.is_full(self.now)).map(|socket| socket.full_until);
+        of_ends.chain(of_sockets).chain(room).min()
     }
 
     fn id(&mut self) -> Id {
@@ -497,7 +504,8 @@ impl Net {
             return (interest.read && self.has_callers(what)).then_some(Ready { readable: true, ..silent });
         }
         if let Some(bound) = self.bound.get(&what) {
-            let (readable, writable) = (interest.read && !bound.arrived.is_empty(), interest.write);
+            let readable = interest.read && !bound.arrived.is_empty();
+            let writable = interest.write && !bound.is_full(self.now);
             return (readable || writable).then_some(Ready { readable, writable, ..silent });
         }
         let end = self.ends.get(&what)?;

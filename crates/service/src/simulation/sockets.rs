@@ -143,7 +143,7 @@ impl Datagrams {
             Self::System(socket) => socket.receive(into),
             Self::Simulated(socket) => {
                 let arrived = core::iter::from_fn(|| network::with(|net| net.receive_datagram(socket.id)).flatten());
-                match into.fill(arrived) {
+                match into.fill(arrived.map(|(_, from, datagram)| (from, datagram))) {
                     0 => Err(ErrorKind::WouldBlock.into()),
                     _ => Ok(network::with(|net| net.has_datagrams(socket.id)).unwrap_or(false)),
                 }
@@ -156,13 +156,11 @@ impl Datagrams {
         match self {
             Self::System(socket) => socket.send(to, octets, size),
             Self::Simulated(socket) => {
-                let mut datagrams = octets.chunks(size.max(1));
-                let first = datagrams.next().unwrap_or_default();
-                within(|net| net.send_datagram(socket.id, to, first))?;
-                for datagram in datagrams {
-                    while within(|net| net.send_datagram(socket.id, to, datagram)).is_err() {}
-                }
-                Ok(())
+                within(|net| net.claim_datagram_room(socket.id))?;
+                let send = |net: &mut Net| {
+                    octets.chunks(size.max(1)).for_each(|datagram| net.send_datagram(socket.id, to, datagram));
+                };
+                network::with(send).ok_or_else(is_over)
             }
         }
     }

@@ -138,6 +138,8 @@ fn weather(rng: &mut Rng) -> Weather {
 /// In one run of three there are end points of Tempo. What is decided for them has numbers of its own: what else the seed decides is the same.
 struct OfTempo {
     rng: Rng,
+    /// Decides how full the socket for datagrams is.
+    room: Rng,
     end_points: usize,
 }
 
@@ -145,11 +147,14 @@ impl OfTempo {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed ^ 0x7E4D_0001);
         let end_points = if seed % 3 == 1 { rng.usize(1..6) } else { 0 };
-        Self { rng, end_points }
+        Self { rng, room: Rng::with_seed(seed ^ 0x7E4D_0002), end_points }
     }
 
-    /// What becomes of datagrams. In half of the runs each arrives.
+    /// What becomes of datagrams. In half of the runs each arrives. The socket is full for long enough that events come meanwhile for sessions
+    /// that nothing else is sent to.
     fn weather(&mut self, weather: Weather) -> Weather {
+        let (full, full_for) = (self.room.u16(0..400), Duration::from_micros(self.room.u64(0..4_000)));
+        let weather = Weather { full, full_for, ..weather };
         if self.rng.bool() {
             return weather;
         }
@@ -385,7 +390,10 @@ impl World {
 
     fn turn(&mut self, who: Who) -> Result<(), String> {
         match who {
-            Who::Lane(at) => _ = run_lane(at),
+            Who::Lane(at) => {
+                run_lane(at);
+                self.check_nobody_is_forgotten()?;
+            }
             Who::Administration => self.administer(),
             Who::Resolver => self.resolve(),
             Who::Supplier(at) => self.suppliers[at].step(&mut self.rng)?,
@@ -451,6 +459,16 @@ impl World {
         let talkers = talkers.filter(|talker| talker.is_there()).map(|talker| &talker.taken);
         let mut all = healthy.map(|consumer| &consumer.taken).chain(pullers).chain(talkers);
         all.try_for_each(|taken| taken.check(self.pushed(), (Some(0), self.lost())))
+    }
+
+    /// Whenever a lane has had its turn: who waits for room is told when there is some. By the time all are at rest something else may have
+    /// had it go on.
+    fn check_nobody_is_forgotten(&self) -> Result<(), String> {
+        let forgets = |lane: &Worker| lane.core.doors.tempo.has_forgotten_somebody_blocked();
+        if !self.end_points.is_empty() && LANES.with_borrow(|lanes| lanes.iter().flatten().any(forgets)) {
+            return Err("a subscriber of Tempo is not told of room on the socket for datagrams".into());
+        }
+        Ok(())
     }
 
     /// Where all are at rest, and it is not only that the time is over: nobody waits for room that there is.

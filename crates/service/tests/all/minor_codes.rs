@@ -105,12 +105,10 @@ fn an_answer_with_a_character_that_the_client_s_code_set_lacks_is_data_conversio
     cities.bind(&parse_name("東京").unwrap(), &factory).unwrap();
     let cities = cities.object().ior().iiop().unwrap().key.clone();
     let mut stream = TcpStream::connect(service.address()).unwrap();
-    let list = |w: &mut Writer<'_>| w.u32(100);
-    let none = |_: &mut Writer<'_>| ();
-    let asked: [(&[u8], &str, &dyn Fn(&mut Writer<'_>)); 2] =
-        [(&filter, "get_all_constraints", &none), (&cities, "list", &list)];
-    for (key, operation, write) in asked {
-        stream.write_all(&request(Version::V1_2, key, operation, write)).unwrap();
+    let asked: [(&[u8], &str, Option<u32>); 2] = [(&filter, "get_all_constraints", None), (&cities, "list", Some(100))];
+    let write = |w: &mut Writer<'_>, number: Option<u32>| number.into_iter().for_each(|number| w.u32(number));
+    for (key, operation, number) in asked {
+        stream.write_all(&request(Version::V1_2, key, operation, |w| write(w, number))).unwrap();
         let lacking = SystemException { kind: Kind::DataConversion, minor: OMG_MINOR | 1, completed: Completed::Yes };
         assert_eq!(next_exception(&mut stream), Some(lacking), "{operation}");
     }
@@ -119,10 +117,10 @@ fn an_answer_with_a_character_that_the_client_s_code_set_lacks_is_data_conversio
     assert_eq!(next_exception(&mut stream), None);
     let context = codeset::context(CharSet::Utf8, Endian::Little);
     let mut stream = TcpStream::connect(service.address()).unwrap();
-    for (key, operation, write) in asked {
+    for (key, operation, number) in asked {
         let contexts: &[(u32, &[u8])] = &[(ServiceContexts::CODE_SETS, &context)];
         let head = RequestHead { key, operation: operation.as_bytes(), contexts, ..REQUEST };
-        stream.write_all(&request_with(&head, CharSet::Utf8, write)).unwrap();
+        stream.write_all(&request_with(&head, CharSet::Utf8, |w| write(w, number))).unwrap();
         assert_eq!(next_exception(&mut stream), None, "{operation}");
     }
 }

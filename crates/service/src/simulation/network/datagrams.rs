@@ -10,18 +10,34 @@ use crate::simulation::network::{Id, Net, Trouble, Weather};
 #[derive(Debug)]
 pub(super) struct Bound {
     pub(super) address: SocketAddr,
-    pub(super) arrived: VecDeque<(SocketAddr, Vec<u8>)>,
+    /// With the time at which each arrived.
+    pub(super) arrived: VecDeque<(Duration, SocketAddr, Vec<u8>)>,
     /// With the time at which each arrives, in any order.
     pub(super) under_way: Vec<(Duration, SocketAddr, Vec<u8>)>,
     /// Those that were lost, and when they would have arrived.
     pub(super) lost: Vec<(Duration, Vec<u8>)>,
+    /// The time from which there is room for what is sent.
+    pub(super) full_until: Duration,
+}
+
+impl Bound {
+    /// Whether there is no room for what is sent.
+    pub(super) fn is_full(&self, now: Duration) -> bool {
+        self.full_until > now
+    }
 }
 
 impl Net {
     /// Takes datagrams at an address.
     pub(crate) fn bind(&mut self, address: SocketAddr) -> Id {
         let id = self.id();
-        let socket = Bound { address, arrived: VecDeque::new(), under_way: Vec::new(), lost: Vec::new() };
+        let socket = Bound {
+            address,
+            arrived: VecDeque::new(),
+            under_way: Vec::new(),
+            lost: Vec::new(),
+            full_until: Duration::ZERO,
+        };
         self.bound.insert(id, socket);
         id
     }
@@ -30,12 +46,22 @@ impl Net {
         self.bound.remove(&socket);
     }
 
-    /// Sends a datagram, which may be lost, come twice, or come behind later ones. Now and then there is no room for it.
-    pub(crate) fn send_datagram(&mut self, socket: Id, to: SocketAddr, datagram: &[u8]) -> Result<(), Trouble> {
-        let from = self.bound.get(&socket).ok_or(Trouble::Reset)?.address;
-        if self.happens(u16::from(self.weather.short_percent)) {
+    /// Asks whether a socket has room for what is to be sent. Now and then it has none, and none for a while.
+    pub(crate) fn claim_datagram_room(&mut self, socket: Id) -> Result<(), Trouble> {
+        if self.happens(self.weather.full) {
+            let lasts = self.rng.u64(0..=u64::try_from(self.weather.full_for.as_nanos()).unwrap_or(0));
+            let until = self.now + Duration::from_nanos(lasts);
+            let bound = self.bound.get_mut(&socket).ok_or(Trouble::Reset)?;
+            bound.full_until = bound.full_until.max(until);
             return Err(Trouble::WouldBlock);
         }
+        let bound = self.bound.get(&socket).ok_or(Trouble::Reset)?;
+        if bound.is_full(self.now) { Err(Trouble::WouldBlock) } else { Ok(()) }
+    }
+
+    /// Sends a datagram, which may be lost, come twice, or come behind later ones.
+    pub(crate) fn send_datagram(&mut self, socket: Id, to: SocketAddr, datagram: &[u8]) {
+        let Some(from) = self.bound.get(&socket).map(|socket| socket.address) else { return };
         let copies = 1 + u8::from(self.happens(self.weather.doubled));
         for _ in 0..copies {
             let jitter = self.rng.u64(0..=u64::try_from(self.weather.jitter.as_nanos()).unwrap_or(0) / 100);
@@ -53,7 +79,6 @@ impl Net {
                 receiver.under_way.push((due, from, datagram.to_vec()));
             }
         }
-        Ok(())
     }
 
     /// Whether something happens that does so often, of 1,000.
@@ -61,8 +86,8 @@ impl Net {
         of_1000 > 0 && self.rng.u16(0..1_000) < of_1000
     }
 
-    /// The next datagram that has arrived, and its sender.
-    pub(crate) fn receive_datagram(&mut self, socket: Id) -> Option<(SocketAddr, Vec<u8>)> {
+    /// The next datagram that has arrived, when it did, and its sender.
+    pub(crate) fn receive_datagram(&mut self, socket: Id) -> Option<(Duration, SocketAddr, Vec<u8>)> {
         self.bound.get_mut(&socket)?.arrived.pop_front()
     }
 

@@ -75,12 +75,12 @@ fn datagrams_are_lost_doubled_and_overtaken_each_as_a_whole() {
     let (ours, theirs) = (net.bind(at(1)), net.bind(at(2)));
     let mut sent = 0..1_000_u16;
     for number in sent.by_ref() {
-        net.send_datagram(ours, at(2), &number.to_le_bytes()).unwrap();
+        net.send_datagram(ours, at(2), &number.to_le_bytes());
         net.go_to(net.time() + Duration::from_micros(100));
     }
     net.go_to(net.time() + Weather::DELAYED_BY * 2);
     let mut came = Vec::new();
-    while let Some((from, datagram)) = net.receive_datagram(theirs) {
+    while let Some((_, from, datagram)) = net.receive_datagram(theirs) {
         assert_eq!(from, at(1));
         came.push(u16::from_le_bytes(datagram.try_into().unwrap()));
     }
@@ -89,6 +89,21 @@ fn datagrams_are_lost_doubled_and_overtaken_each_as_a_whole() {
     let distinct: std::collections::BTreeSet<u16> = came.iter().copied().collect();
     assert_eq!(distinct.len() + lost, 1_000);
     assert!(lost > 50 && overtaken > 50 && came.len() > distinct.len() + 50, "{lost} {overtaken} {}", came.len());
+}
+
+#[test]
+fn a_socket_for_datagrams_that_is_full_stays_so_for_a_while_and_its_poll_tells_when_there_is_room() {
+    // It was full for one attempt only: whoever found it so was told of room before anybody else had tried to send.
+    let mut net = Net::new(1, Weather { full: 500, full_for: MILLI, ..Weather::FAIR });
+    let (ours, poll) = (net.bind(at(1)), net.new_poll());
+    let socket = Socket::Datagrams(crate::doors::Tag::Tempo);
+    net.register(poll, ours, socket, Interest { write: true, ..Interest::READ });
+    while net.claim_datagram_room(ours).is_ok() {}
+    assert_eq!((net.is_ready(poll), net.claim_datagram_room(ours)), (false, Err(Trouble::WouldBlock)));
+    let room = net.next_arrival().unwrap();
+    assert!(room > net.time() && room <= net.time() + MILLI);
+    net.go_to(room);
+    assert!(net.is_ready(poll) && net.next_arrival().is_none());
 }
 
 #[test]
