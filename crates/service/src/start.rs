@@ -259,7 +259,7 @@ fn not_written(announcement: &Announcement, error: io::Error) -> StartError {
 /// Starts the administration thread.
 fn begin(administrator: Administration) -> io::Result<JoinHandle<Undone>> {
     Builder::new().name("administration".into()).spawn(move || {
-        lower_priority();
+        scheduling::give_way(scheduling::BEHIND_LANES);
         administrator.run()
     })
 }
@@ -484,7 +484,7 @@ fn start_handshakes(
     let limit = Duration::from_millis(config.tls.handshake_ms.into());
     let (for_thread, ends, counters) = (Arc::clone(&bell), Arc::clone(ends), counters.of_handshakes());
     Builder::new().name("handshakes".into()).spawn(move || {
-        lower_priority();
+        scheduling::give_way(scheduling::BEHIND_LANES);
         // A poll is made by the thread that has it.
         match Handshakes::new(for_thread, introduced, ends, limit, counters) {
             Ok(handshakes) => handshakes.run(),
@@ -747,12 +747,6 @@ fn naming_context(url: &str) -> Result<giop::ior::Ior, StartError> {
         giop::url::Url::Corbaloc(location) => Ok(location.to_ior("IDL:omg.org/CosNaming/NamingContext:1.0")),
         _ => Err(bad("a naming service is given by corbaloc: or IOR:".into())),
     }
-}
-
-/// Administration runs at the lowest ordinary priority, so that it takes a processor only when no event needs it (R5).
-fn lower_priority() {
-    // On Linux the nice value belongs to the thread.
-    let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), 19);
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::thread::Builder;
 use super::turns::{Client, Turns};
 use crate::doors::{Answered, Request};
 use crate::lane::io::net::Bell;
+use crate::lane::scheduling;
 use accounts::{Charge, Resource, Spent};
 
 /// An analysis that was asked for.
@@ -98,6 +99,7 @@ impl Analyses {
         let (orders, ordered) = channel::<Wanted>();
         let (to_done, bell) = (self.to_done.clone(), Arc::clone(&self.bell));
         Builder::new().name("analysis".into()).spawn(move || {
+            scheduling::give_way(scheduling::BEHIND_ALL);
             while let Ok(wanted) = ordered.recv() {
                 if to_done.send(done(wanted)).is_err() {
                     return;

@@ -48,7 +48,7 @@ use accounts::{Principal, Refused};
 
 /// Requests served before their effects are published, and how long they may take: answers are posted only then.
 const BATCH: usize = 64;
-const BATCH_FOR: Duration = Duration::from_millis(5);
+const BATCH_FOR: Duration = Duration::from_millis(1);
 /// Lines that were left out are summed up so much later, where nothing else is to be done.
 const SUMS_UP_IN: Duration = Duration::from_secs(1);
 /// Letters taken before requests are served.
@@ -314,7 +314,8 @@ impl Administration {
         }
     }
 
-    /// Serves some requests, whose effects are then published together. The address that is charged for each, and how long it took.
+    /// Serves some requests, whose effects are then published together. The address that is charged for each, and how long it took. What may
+    /// take long begins a batch of its own: answers to what takes little do not wait for it.
     fn serve_requests(&mut self, answers: &mut Answers) -> Vec<(IpAddr, Duration)> {
         let (begun, mut served) = (time::now(), Vec::new());
         for _ in 0..BATCH {
@@ -325,9 +326,9 @@ impl Administration {
                 letter => self.serve(LaneThread::MAIN, letter, answers),
             }
             let took = time::since(since);
-            self.requests.charge(by, took);
+            self.requests.note_served(by, took);
             served.push((by, took));
-            if time::since(begun) >= BATCH_FOR {
+            if time::since(begun) + self.requests.next_may_take() >= BATCH_FOR {
                 break;
             }
         }
@@ -345,6 +346,9 @@ impl Administration {
                 ToAdministration::Request(request) if in_time => self.serve_request(request, answers),
                 ToAdministration::Request(request) => {
                     answers.push(self.answered(Waiting::Client(request), Err(Declined::Stopping)));
+                }
+                ToAdministration::Surveyed(surveyed) if !in_time => {
+                    answers.push(self.answered(surveyed.waiting, Err(Declined::Stopping)));
                 }
                 // Threads of the process find out for themselves that nobody answers any more.
                 letter if in_time => self.serve(LaneThread::MAIN, letter, answers),
@@ -538,6 +542,7 @@ impl Administration {
                     self.surveyed(from, answers);
                 }
             }
+            ToAdministration::Surveyed(surveyed) => self.answer_one_surveyed(*surveyed, answers),
             ToAdministration::Query(query, to, by) => self.answer_query(query, Waiting::Program(to, by), answers),
             ToAdministration::Command(command, to, by) => self.obey(&command, Waiting::Program(to, by)),
             ToAdministration::Visit(visit) => self.receive_visit(*visit, answers),

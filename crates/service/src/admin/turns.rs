@@ -18,6 +18,7 @@ use hashbrown::HashMap;
 use engine::{Notice, ProxyKey};
 
 use crate::admin::values::Query;
+use crate::admin::waiting::Waiting;
 use crate::doors::Request;
 use crate::lane::links::mail::{SupplierNews, ToAdministration};
 use accounts::Principal;
@@ -48,6 +49,13 @@ impl Client {
         Self { address: request.account().ip(), connection: request.connection() }
     }
 
+    fn of_waiting(waiting: &Waiting) -> Self {
+        match waiting {
+            Waiting::Client(request) => Self::of_request(request),
+            Waiting::Program(_, by) => Self { address: charged_to(by), connection: OVER_HTTP },
+        }
+    }
+
     /// Whether it is what comes over HTTP from its address.
     pub(super) fn is_over_http(self) -> bool {
         self.connection == OVER_HTTP
@@ -64,6 +72,7 @@ impl Client {
             ToAdministration::Query(_, _, by)
             | ToAdministration::Command(_, _, by)
             | ToAdministration::RefusedAct { by, .. } => (charged_to(by), OVER_HTTP),
+            ToAdministration::Surveyed(surveyed) => return Some(Self::of_waiting(&surveyed.waiting)),
             ToAdministration::Visit(visit) => (visit.visitor.account.ip(), OVER_HTTP),
             ToAdministration::Notice(Notice::ConsumerDisconnected { key, .. }, _)
             | ToAdministration::Supplier { key, news: SupplierNews::Disconnected(_) } => (owner(*key)?, GONE),
@@ -106,6 +115,8 @@ struct Queue<T> {
     connections: Ring<Connection, VecDeque<T>>,
     /// Where in virtual time its next request begins: behind what its former ones have taken.
     next: u64,
+    /// How long its last request took.
+    last: Duration,
     /// Its place in the order, if something waits.
     place: Option<(u64, u64)>,
 }
@@ -165,6 +176,7 @@ impl<T> Turns<T> {
         let queue = self.addresses.entry(client.address).or_insert_with(|| Queue {
             connections: Ring::default(),
             next: now,
+            last: Duration::ZERO,
             place: None,
         });
         queue.connections.at(client.connection).push_back(it);
@@ -189,6 +201,20 @@ impl<T> Turns<T> {
         let next = queue.connections.turn(of_connection).flatten();
         self.place(address);
         next.map(|next| (address, next))
+    }
+
+    /// The time that the next request will take, as far as the last one of its address tells.
+    pub(super) fn next_may_take(&self) -> Duration {
+        let first = self.order.first().and_then(|(.., address)| self.addresses.get(address));
+        first.map_or(Duration::ZERO, |queue| queue.last)
+    }
+
+    /// A request that was served has taken so long.
+    pub(super) fn note_served(&mut self, address: IpAddr, took: Duration) {
+        if let Some(queue) = self.addresses.get_mut(&address) {
+            queue.last = took;
+        }
+        self.charge(address, took);
     }
 
     /// What an address asked for has taken so long, beside what each request is taken to.

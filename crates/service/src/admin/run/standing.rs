@@ -1,16 +1,17 @@
 //! How consumers and channels stand, which the lanes are asked for; and what is left when the service ends.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use engine::{ChannelId, OutboxStats, Undelivered};
 
 use crate::admin::run::{Administration, Answers};
 use crate::admin::statistics::{self, OfClient};
-use crate::admin::turns::charged_to;
+use crate::admin::turns::{Client, charged_to};
 use crate::admin::values::{Answer, ChannelStanding, Figures, Query};
 use crate::admin::waiting::Waiting;
 use crate::lane::draining::LookedAt;
-use crate::lane::links::mail::{LaneThread, Survey, ToLane};
+use crate::lane::links::mail::{LaneThread, Standing, Survey, Surveyed, ToAdministration, ToLane};
 use crate::time;
 
 impl Administration {
@@ -61,17 +62,34 @@ impl Administration {
             unreachable_for: self.objects.unreachable_for(key),
             duplicate_of: self.objects.duplicate_of(key),
         };
-        let consumers = statistics::consumers(survey.outboxes, self.now(), |key| self.name(key), of_client);
-        let drops = statistics::drops(survey.drops, |key| self.name(key));
-        let beyond = survey.drops_beyond;
+        let standing = Arc::new(Standing {
+            consumers: statistics::consumers(survey.outboxes, self.now(), |key| self.name(key), of_client),
+            drops: statistics::drops(survey.drops, |key| self.name(key)),
+            beyond: survey.drops_beyond,
+        });
         for (query, waiting) in waiting {
-            let answer = match query {
-                Query::Drops => Answer::Drops { drops: drops.clone(), beyond },
-                Query::Progress => Answer::Progress,
-                _ => Answer::Consumers(consumers.clone()),
-            };
-            answers.push(self.answered(waiting, Ok(answer)));
+            let surveyed = Surveyed { query, waiting, standing: Arc::clone(&standing) };
+            if surveyed.query == Query::Progress {
+                // A watchdog waits for it.
+                self.answer_one_surveyed(surveyed, answers);
+                continue;
+            }
+            let letter = ToAdministration::Surveyed(Box::new(surveyed));
+            if let Some(client) = Client::of(&letter, |_| None) {
+                self.requests.push(client, letter);
+            }
         }
+    }
+
+    /// Answers one of those who asked: very many may ask at the same time, and each answer is written for itself.
+    pub(super) fn answer_one_surveyed(&self, surveyed: Surveyed, answers: &mut Answers) {
+        let Surveyed { query, waiting, standing } = surveyed;
+        let answer = match query {
+            Query::Drops => Answer::Drops { drops: standing.drops.clone(), beyond: standing.beyond },
+            Query::Progress => Answer::Progress,
+            _ => Answer::Consumers(standing.consumers.clone()),
+        };
+        answers.push(self.answered(waiting, Ok(answer)));
     }
 
     /// Passes on what the lanes have told, without looking at it.

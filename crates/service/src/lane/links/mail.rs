@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use engine::{ChannelId, ChannelStats, DisconnectReason, Notice, OutboxStats, ProxyKey, TypeDrops, Undelivered};
 
-use crate::admin::values::{Answer, Command, Declined, Query};
+use crate::admin::values::{Answer, Command, ConsumerStanding, Declined, Dropped, Query};
+use crate::admin::waiting::Waiting;
 use crate::doors::{Call, Denied, Request, Returned, ToDoor};
 use crate::lane::draining::LookedAt;
 use crate::lane::io::entrance::Visitor;
@@ -57,6 +58,8 @@ pub(crate) enum ToAdministration {
     },
     /// A connection to clients at this host and port has ended as that of a process which dies.
     Died(String, u16),
+    /// The lanes' answer to a client's question, which administration passes on in the client's turn.
+    Surveyed(Box<Surveyed>),
     /// Whether the lane of that name ever waits.
     Pulse(Arc<str>, Finding),
     /// Something to log, which a lane does not do itself because a log can block.
@@ -85,6 +88,23 @@ pub(crate) struct Visit {
     pub(crate) visitor: Visitor,
     pub(crate) channel: ChannelId,
     pub(crate) to: SyncSender<Result<Answer, Declined>>,
+}
+
+/// See [`ToAdministration::Surveyed`].
+#[derive(Debug)]
+pub(crate) struct Surveyed {
+    pub(crate) query: Query,
+    pub(crate) waiting: Waiting,
+    pub(crate) standing: Arc<Standing>,
+}
+
+/// What consumers and drops the lanes have named, for all who asked at the same time.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    pub(crate) consumers: Vec<ConsumerStanding>,
+    pub(crate) drops: Vec<Dropped>,
+    /// Events that were dropped beyond those in `drops`.
+    pub(crate) beyond: u64,
 }
 
 /// How things stand on a lane, or on all of them.
