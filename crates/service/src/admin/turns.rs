@@ -197,6 +197,8 @@ impl<T> Turns<T> {
         let queue = self.addresses.get_mut(&address)?;
         queue.place = None;
         queue.next = begins.saturating_add(LEAST_NS);
+        self.go_on(LEAST_NS);
+        let queue = self.addresses.get_mut(&address)?;
         let of_connection = |queue: &mut VecDeque<T>| (queue.pop_front(), !queue.is_empty());
         let next = queue.connections.turn(of_connection).flatten();
         self.place(address);
@@ -220,14 +222,9 @@ impl<T> Turns<T> {
     /// What an address asked for has taken so long, beside what each request is taken to.
     pub(super) fn charge(&mut self, address: IpAddr, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(MOST_NS);
-        if let Some(queue) = self.addresses.get_mut(&address) {
-            queue.next = queue.next.saturating_add(took);
-        }
-        // Also those count of which nothing waits at the moment and that are ahead: a client that sends its next request when it has the
-        // answer to the last one is as busy as one that sends all at once.
-        let is_busy = |queue: &&Queue<T>| queue.place.is_some() || queue.next > self.now;
-        let busy = u64::try_from(self.addresses.values().filter(is_busy).count()).unwrap_or(u64::MAX).max(1);
-        self.now = self.now.saturating_add((took + LEAST_NS) / busy);
+        let Some(queue) = self.addresses.get_mut(&address) else { return };
+        queue.next = queue.next.saturating_add(took);
+        self.go_on(took);
         let Some(queue) = self.addresses.get_mut(&address) else { return };
         if let Some((begins, serial)) = queue.place.take() {
             self.order.remove(&(begins, serial, address));
@@ -243,6 +240,16 @@ impl<T> Turns<T> {
             let part = (took.as_nanos() * own.as_nanos()).checked_div(all).unwrap_or_default();
             self.charge(*address, Duration::from_nanos(u64::try_from(part).unwrap_or(u64::MAX)));
         }
+    }
+
+    /// Virtual time goes on: by as much in all as an address is charged, or it would run ahead of those that wait, and who comes would wait
+    /// for all of them.
+    fn go_on(&mut self, charged: u64) {
+        // Also those count of which nothing waits at the moment and that are ahead: a client that sends its next request when it has the
+        // answer to the last one is as busy as one that sends all at once.
+        let is_busy = |queue: &&Queue<T>| queue.place.is_some() || queue.next > self.now;
+        let busy = u64::try_from(self.addresses.values().filter(is_busy).count()).unwrap_or(u64::MAX).max(1);
+        self.now = self.now.saturating_add(charged / busy);
     }
 
     /// Has an address wait for its turn, if something of it does.
@@ -441,6 +448,40 @@ mod tests {
         let restored =
             ToAdministration::Supplier { key: KEY, news: SupplierNews::Disconnected(DisconnectReason::Gone) };
         assert!(Client::of(&restored, owner).is_none(), "nobody's");
+    }
+
+    /// Virtual time went on by a microsecond more for each part of a batch than was charged. Beside clients that always wait it ran ahead
+    /// of them, by more the longer the service was busy, and who asked for little waited for all of them, for 31 ms in the median after half
+    /// a minute and 68 ms after two.
+    #[test]
+    fn who_asks_for_little_waits_for_few_requests_however_long_others_have_kept_it_busy() {
+        const HEAVY: u8 = 20;
+        let (mut turns, mut waited) = (Turns::default(), Vec::new());
+        for who in 1..=HEAVY {
+            (0..40).for_each(|_| turns.push(client(who, 0), who));
+        }
+        for batch in 0..4_000 {
+            let is_asking = batch % 10 == 9;
+            if is_asking {
+                turns.push(client(100, 0), 100);
+            }
+            let mut served = Vec::new();
+            while served.len() < 35 {
+                let (by, who) = turns.pop().unwrap();
+                if who == 100 {
+                    waited.push(served.len());
+                } else {
+                    turns.push(client(who, 0), who);
+                }
+                let took = Duration::from_micros(8);
+                turns.note_served(by, took);
+                served.push((by, took));
+            }
+            turns.charge_all(&served, Duration::from_micros(300));
+            assert!(!is_asking || waited.len() == (batch + 1) / 10, "it waits for more than a batch, the {batch}th");
+        }
+        waited.sort_unstable();
+        assert!(waited[waited.len() / 2] < usize::from(HEAVY) / 2, "{waited:?}");
     }
 
     /// A batch is published once, whoever's its requests are: an address whose requests each cost 3 ms to publish and nothing to execute
