@@ -347,9 +347,7 @@ fn what_only_a_store_can_do_is_taken_without_one_where_that_is_asked_for() {
         let channel = Ior::read(&mut made.unwrap().reader()).unwrap();
         let told = |d: &mut Dialogue| {
             let properties = d.get(&channel, "get_qos").read(|r| {
-                let read = |r: &mut Reader<'_>| {
-                    (r.text().unwrap(), AnyValue::read(r, &mut Work::default()).unwrap())
-                };
+                let read = |r: &mut Reader<'_>| (r.text().unwrap(), AnyValue::read(r, &mut Work::default()).unwrap());
                 (0..r.u32().unwrap()).map(|_| read(r)).collect::<Vec<_>>()
             });
             let mut of: Vec<_> = properties.into_iter().filter(|(name, _)| name.ends_with("Reliability")).collect();

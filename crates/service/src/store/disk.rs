@@ -232,6 +232,15 @@ impl Disk {
         told
     }
 
+    /// What is kept of one event; nothing if it is not there.
+    pub(super) fn event<R>(&mut self, number: u64, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
+        let told = event(self.database()?, number, read);
+        if told.is_err() {
+            self.database = None;
+        }
+        told
+    }
+
     /// Makes the file as small as what is in it.
     pub(super) fn compact(&mut self) -> Result<(), StoreError> {
         self.database()?;
@@ -394,6 +403,11 @@ fn each_event(
         }
     }
     Ok(())
+}
+
+fn event<R>(database: &Database, number: u64, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
+    let events = database.begin_read()?.open_table(EVENTS)?;
+    Ok(events.get(number)?.map(|record| read(record.value())))
 }
 
 fn begin(database: &Database, phases: Phases) -> Result<redb::WriteTransaction, StoreError> {

@@ -2,7 +2,7 @@
 //!
 //! A lane posts an event, and has it back when it is on the medium; only then does anybody get it, and only then is its supplier
 //! answered. What the lane is told of it from then on (for whom it is, who has it, that all have) it posts, too. An event goes from
-//! the medium when all have it. Who is yet to confirm one that stays is written some time later: a process that ends before has it
+//! the medium when all have it, and it is kept aside for nobody ([`dead_letters`](super::dead_letters)). Who is yet to confirm one that stays is written some time later: a process that ends before has it
 //! go to whoever wants it then.
 
 use core::num::NonZeroU64;
@@ -11,13 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use engine::{Draft, Event, ProxyId, ProxyKey, Settled};
+use engine::{ChannelId, Draft, Event, ProxyId, ProxyKey, Settled, Settlement};
 
 use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
 use crate::store::Reception;
-use crate::store::record::read_consumers;
+use crate::store::dead_letters::{DeadLetterLimits, DeadLetters, LetterId};
+use crate::store::record::{consumers_of, count_consumers, read_aside, read_consumers};
+use crate::time;
 
 /// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
 pub(crate) const EVENTS_MAX: usize = 4_096;
@@ -41,6 +43,8 @@ pub(crate) enum ToStore {
     Event(Posting),
     /// What became of one.
     Settled(Settled),
+    /// One was undeliverable for a consumer, and its channel names none to which such events go.
+    Undeliverable(NonZeroU64, ProxyKey),
 }
 
 /// An event to be kept.
@@ -62,6 +66,17 @@ pub(crate) enum FromStore {
     NotKept(Draft, u64, Unkept),
     /// All have one that was kept, of which that was to be told.
     Settled(NonZeroU64),
+    /// One that was kept aside is to be delivered once more.
+    Again(Box<Again>),
+}
+
+/// An event that was kept aside for a consumer, and is to be delivered once more.
+#[derive(Debug)]
+pub(crate) struct Again {
+    /// The number that it has from now on.
+    pub(crate) number: u64,
+    pub(crate) consumer: ProxyKey,
+    pub(crate) record: Vec<u8>,
 }
 
 /// Why an event is not kept.
@@ -134,7 +149,7 @@ impl Piece {
 
     /// `consumers`: who is yet to confirm it, as it is kept, if it is.
     pub(crate) fn push(&mut self, number: u64, consumers: Option<&[u8]>, record: &[u8]) {
-        let list = consumers.map(|octets| {
+        let list = consumers.map(consumers_of).map(|octets| {
             if self.lists.is_empty() || self.last_list != octets {
                 self.lists.push(read_consumers(octets).into());
                 self.list_bytes += octets.len();
@@ -229,6 +244,8 @@ struct Pending {
     /// Numbers of events that were refused since they could not be written. They may be there all the same, and have to go then: of each
     /// batch that was tried the first and the last.
     unsure: Vec<(u64, u64)>,
+    /// Those that are to be delivered once more.
+    again: Vec<Again>,
 }
 
 /// An event that is to go.
@@ -271,24 +288,65 @@ pub(crate) struct Journal {
     bytes: u64,
     bytes_max: u64,
     pending: Pending,
+    dead: DeadLetters,
+    /// Those that were kept aside and had to go, which was not counted yet.
+    dead_dropped: u64,
     /// Events among those to be written that were posted before the last answers were.
     posted_before_answers: usize,
 }
 
 impl Journal {
     /// One without events, to which lanes are introduced. The next event has this number.
-    pub(crate) fn new(introductions: Inbox<Seat>, next: u64, bytes_max: u64) -> Self {
-        let (seats, open, pending) = (Vec::new(), BTreeMap::new(), Pending::default());
-        Self { introductions, seats, next, open, bytes: 0, bytes_max, pending, posted_before_answers: 0 }
+    pub(crate) fn new(
+        introductions: Inbox<Seat>,
+        next: u64,
+        (bytes_max, dead_letters): (u64, DeadLetterLimits),
+    ) -> Self {
+        Self {
+            introductions,
+            seats: Vec::new(),
+            next,
+            open: BTreeMap::new(),
+            bytes: 0,
+            bytes_max,
+            pending: Pending::default(),
+            dead: DeadLetters::new(dead_letters),
+            dead_dropped: 0,
+            posted_before_answers: 0,
+        }
     }
 
-    /// Has an event that was kept when the process began, of so many octets. `consumers`: how many were yet to confirm it, if that was
-    /// written.
-    pub(crate) fn restore(&mut self, number: u64, octets: usize, consumers: Option<usize>) {
+    /// Has an event that was kept when the process began, of so many octets. `list`: who was yet to confirm it, and for whom it was kept
+    /// aside, if that was written. Says whether a lane is to have it: not if all have it, but those for whom it is kept aside.
+    pub(crate) fn restore(
+        &mut self,
+        number: u64,
+        octets: usize,
+        list: Option<&[u8]>,
+        channel: Option<ChannelId>,
+    ) -> bool {
         let bytes = size_of(octets);
         self.bytes += bytes;
-        let (home, is_listed, listed_before) = (LaneThread::MAIN.0, consumers.is_some(), consumers.unwrap_or(0));
-        self.open.insert(number, Open { bytes, home, is_listed, listed_before, ..Open::default() });
+        let listed_before = list.map_or(0, count_consumers);
+        let mut open =
+            Open { bytes, home: LaneThread::MAIN.0, is_listed: list.is_some(), listed_before, ..Open::default() };
+        for ((proxy, since), channel) in list.into_iter().flat_map(read_aside).zip(channel.into_iter().cycle()) {
+            self.dead.add((number, ProxyKey { channel, proxy }), since, bytes);
+        }
+        let is_only_aside = self.dead.has(number) && listed_before == 0;
+        if is_only_aside {
+            (open.begun, open.done, open.is_done_at_home) = (1, 1, true);
+        }
+        self.open.insert(number, open);
+        !is_only_aside
+    }
+
+    /// Has what is kept aside as the limits have it now, when all that there was is restored: of a channel that is gone nothing.
+    pub(crate) fn trim_dead_letters(&mut self, is_there: impl Fn(ChannelId) -> bool) {
+        let channels: Vec<ChannelId> = self.dead.channels().collect();
+        for channel in channels {
+            if is_there(channel) { self.drop_beyond(channel) } else { self.drop_dead_letters(channel) }
+        }
     }
 
     /// Octets of events that may be kept from now on.
@@ -323,6 +381,7 @@ impl Journal {
                 match letter {
                     None => break,
                     Some(ToStore::Settled(settled)) => self.note(thread, settled),
+                    Some(ToStore::Undeliverable(watch, consumer)) => self.keep_aside(watch.get(), consumer),
                     Some(ToStore::Event(posting)) => {
                         bytes += posting.draft.bytes.len();
                         events += 1;
@@ -377,23 +436,33 @@ impl Journal {
                     self.pending.note_changed(number, open);
                 }
             }
-            Settled::ForConsumer { consumer, .. } => {
-                if open.remove(consumer) {
+            Settled::ForConsumer { consumer, how, .. } => {
+                // It may have come back to one for whom it was kept aside, if the process ended before it was written who is to have it.
+                let is_had = how == Settlement::Delivered && self.dead.remove((number, consumer));
+                if open.remove(consumer) || is_had {
                     self.pending.note_changed(number, open);
                 }
-                if open.is_settled() {
-                    self.forget(number);
-                }
+                self.settle(number);
             }
             Settled::Gone { .. } => {}
             Settled::TakenOver { .. } => open.taken_over = open.taken_over.saturating_add(1),
             Settled::ForAll { .. } => {
                 open.done = open.done.saturating_add(1);
                 open.is_done_at_home |= open.home == thread.0;
-                if open.is_settled() {
-                    self.forget(number);
-                }
+                self.settle(number);
             }
+        }
+    }
+
+    /// If all have an event, its lane is told, if that is awaited, and it goes, unless it is kept aside.
+    fn settle(&mut self, number: u64) {
+        let Some(open) = self.open.get_mut(&number).filter(|open| open.is_settled()) else { return };
+        let (home, is_awaited) = (open.home, core::mem::take(&mut open.is_awaited));
+        if let Some(watch) = NonZeroU64::new(number).filter(|_| is_awaited) {
+            self.answer(home, FromStore::Settled(watch));
+        }
+        if !self.dead.has(number) {
+            self.forget(number);
         }
     }
 
@@ -406,16 +475,72 @@ impl Journal {
                 settled.extend(open.is_settled().then_some(*number));
             }
         }
-        settled.into_iter().for_each(|number| self.forget(number));
+        settled.into_iter().for_each(|number| self.settle(number));
+    }
+
+    // ---- events that are kept aside ----
+
+    /// An event was undeliverable for a consumer: it is kept aside, if that may be.
+    fn keep_aside(&mut self, number: u64, consumer: ProxyKey) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        open.remove(consumer);
+        self.pending.note_changed(number, open);
+        if self.dead.may_be() {
+            self.dead.add((number, consumer), time::utc(), open.bytes);
+            self.drop_beyond(consumer.channel);
+        }
+        self.settle(number);
+    }
+
+    /// What is more than a channel may have goes, the first first.
+    fn drop_beyond(&mut self, channel: ChannelId) {
+        while let Some(letter) = self.dead.first_beyond(channel) {
+            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
+        }
+    }
+
+    /// A channel is gone: with it goes what was kept aside.
+    pub(crate) fn drop_dead_letters(&mut self, channel: ChannelId) {
+        while let Some(letter) = self.dead.first_of(channel) {
+            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
+        }
+    }
+
+    /// An event is not kept aside for a consumer any more. Says whether it was.
+    pub(crate) fn remove_dead_letter(&mut self, letter: LetterId) -> bool {
+        let is_removed = self.dead.remove(letter);
+        if let Some(open) = self.open.get_mut(&letter.0).filter(|_| is_removed) {
+            self.pending.note_changed(letter.0, open);
+            self.settle(letter.0);
+        }
+        is_removed
+    }
+
+    /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium.
+    pub(crate) fn replay(&mut self, letter: LetterId, record: Vec<u8>) {
+        let number = self.next;
+        self.next += 1;
+        let bytes = size_of(record.len());
+        self.bytes += bytes;
+        self.open.insert(number, Open { bytes, home: LaneThread::MAIN.0, ..Open::default() });
+        self.pending.again.push(Again { number, consumer: letter.1, record });
+        self.remove_dead_letter(letter);
+    }
+
+    /// All that is kept aside.
+    pub(crate) const fn dead_letters(&self) -> &DeadLetters {
+        &self.dead
+    }
+
+    /// How many that were kept aside had to go since this was last asked.
+    pub(crate) fn take_dead_dropped(&mut self) -> u64 {
+        core::mem::take(&mut self.dead_dropped)
     }
 
     fn forget(&mut self, number: u64) {
         if let Some(open) = self.open.remove(&number) {
             self.bytes -= open.bytes;
             self.pending.gone.push(Gone { number, is_listed: open.is_listed, bytes: open.bytes });
-            if let Some(watch) = NonZeroU64::new(number).filter(|_| open.is_awaited) {
-                self.answer(open.home, FromStore::Settled(watch));
-            }
             self.pending.gone_bytes += open.bytes;
         }
     }
@@ -445,8 +570,8 @@ impl Journal {
 
     /// Whether there is something to be written.
     pub(crate) fn has_some(&self) -> bool {
-        let Pending { changed, gone, unsure, .. } = &self.pending;
-        !(gone.is_empty() && changed.is_empty() && unsure.is_empty())
+        let Pending { changed, gone, unsure, again, .. } = &self.pending;
+        !(gone.is_empty() && changed.is_empty() && unsure.is_empty() && again.is_empty())
     }
 
     /// How long it is until the store should look again although nobody rings: nothing if there is no need.
@@ -459,6 +584,11 @@ impl Journal {
     pub(crate) fn events(&self) -> impl Iterator<Item = (u64, &Event)> {
         let is_to_be_kept = |event: &&Unwritten| event.number > 0;
         self.pending.events.iter().filter(is_to_be_kept).map(|event| (event.number, &*event.draft))
+    }
+
+    /// Those that are to be delivered once more. They are written with or before what says that they are kept aside no more.
+    pub(crate) fn again(&self) -> &[Again] {
+        &self.pending.again
     }
 
     /// Of which events, of so many, it is to be written who is yet to confirm them, and who those are.
@@ -486,6 +616,9 @@ impl Journal {
             }
         }
         self.pending.unsure.clear();
+        for again in core::mem::take(&mut self.pending.again) {
+            self.answer(LaneThread::MAIN.0, FromStore::Again(Box::new(again)));
+        }
     }
 
     /// Octets of the events that are to be kept, as they are written.
