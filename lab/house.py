@@ -92,7 +92,8 @@ def parts(name):
 def private_in(name):
     """The private words in one identifier."""
     words = parts(name)
-    found = [word for word in words if word in WORDS]
+    # What is undeliverable is a dead letter in every messaging system.
+    found = [word for word, before in zip(words, ["", *words]) if word in WORDS and not (before == "dead" and word in ("letter", "letters"))]
     found.extend(" ".join(pair) for pair in zip(words, words[1:]) if pair in PAIRS)
     return found
 

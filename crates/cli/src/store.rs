@@ -40,7 +40,8 @@ fn print(text: &str) -> Result<(), Failure> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+/// Prints one JSON object.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(Failure::message)?;
     print(&(text + "\n"))
 }

@@ -506,7 +506,8 @@ counters! {
     EventBytesKept = "event_bytes_kept",
     /// Events that were to be kept and were refused: the disk failed, or as much was kept as may be.
     EventsNotKept = "events_not_kept",
-    /// Events that are kept aside on disk now, each counted for each consumer for whom it was undeliverable: `campanile dead ls` shows them.
+    /// Events that are kept aside on disk now, each counted for each consumer for which it was undeliverable: `campanile dead ls` shows
+    /// them.
     DeadLettersKept = "dead_letters_kept",
     /// Those of them that had to go: a channel had `store.dead_letters_max` of them, or `store.dead_letter_bytes_max` octets, or was
     /// destroyed.

@@ -2,8 +2,8 @@
 //!
 //! A lane posts an event, and has it back when it is on the medium; only then does anybody get it, and only then is its supplier
 //! answered. What the lane is told of it from then on (for whom it is, who has it, that all have) it posts, too. An event goes from
-//! the medium when all have it, and it is kept aside for nobody ([`dead_letters`](super::dead_letters)). Who is yet to confirm one that stays is written some time later: a process that ends before has it
-//! go to whoever wants it then.
+//! the medium when all have it and it is kept aside for none ([`dead_letters`](super::dead_letters)). Who is yet to confirm one that stays
+//! is written some time later: a process that ends before has it go to whoever wants it then.
 
 use core::num::NonZeroU64;
 use core::time::Duration;

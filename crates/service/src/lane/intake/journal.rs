@@ -140,8 +140,8 @@ impl Journal {
         self.link.as_ref().is_none_or(|link| link.letters.room() > EVENTS_MAX)
     }
 
-    /// Tells the store what became of an event, if it is one of its own. It looks from time to time. `goes_elsewhere`: what is undeliverable
-    /// for consumers of a channel goes to another one.
+    /// Tells the store what became of an event, if it is one of its own. It looks from time to time. `goes_elsewhere`: what is
+    /// undeliverable for consumers of a channel goes to another one.
     fn tell(&mut self, settled: Settled, goes_elsewhere: impl FnOnce(ChannelId) -> bool) -> bool {
         let is_its = settled.watch().is_none_or(|watch| !acknowledgements::is_of_lanes(watch));
         let Some(link) = self.link.as_mut().filter(|_| is_its) else { return false };

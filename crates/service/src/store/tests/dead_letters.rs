@@ -1,4 +1,4 @@
-//! Events that are kept aside, since each was undeliverable for a consumer: they were dropped, and an operator saw by a counter that some were.
+//! Events that are kept aside, since each was undeliverable for a consumer. They were dropped, and a counter was all that was left of them.
 
 use super::journal::Again;
 use super::requests::{DeadLetter, StoreReply, StoreRequest};
