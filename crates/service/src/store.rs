@@ -339,7 +339,7 @@ impl Writer {
         loop {
             self.journal.look();
             let has_ended = self.receive() && self.journal.has_ended();
-            self.serve_requests();
+            self.serve_request();
             self.look_for_room();
             if self.has_just_failed() || self.fullness.is_full() {
                 // To find out whether it works again takes looking through all that is kept.

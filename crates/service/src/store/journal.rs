@@ -195,6 +195,8 @@ struct Open {
     is_awaited: bool,
     /// How many the list had that was there when the process began; 0 if there was none.
     listed_before: usize,
+    /// Whether all have it, and it is only kept aside.
+    is_at_rest: bool,
 }
 
 impl Open {
@@ -289,6 +291,8 @@ pub(crate) struct Journal {
     bytes_max: u64,
     pending: Pending,
     dead: DeadLetters,
+    /// Events of which nothing more is told.
+    at_rest: usize,
     /// Those that were kept aside and had to go, which was not counted yet.
     dead_dropped: u64,
     /// Events among those to be written that were posted before the last answers were.
@@ -311,6 +315,7 @@ impl Journal {
             bytes_max,
             pending: Pending::default(),
             dead: DeadLetters::new(dead_letters),
+            at_rest: 0,
             dead_dropped: 0,
             posted_before_answers: 0,
         }
@@ -335,7 +340,8 @@ impl Journal {
         }
         let is_only_aside = self.dead.has(number) && listed_before == 0;
         if is_only_aside {
-            (open.begun, open.done, open.is_done_at_home) = (1, 1, true);
+            (open.begun, open.done, open.is_done_at_home, open.is_at_rest) = (1, 1, true, true);
+            self.at_rest += 1;
         }
         self.open.insert(number, open);
         !is_only_aside
@@ -458,6 +464,8 @@ impl Journal {
     fn settle(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number).filter(|open| open.is_settled()) else { return };
         let (home, is_awaited) = (open.home, core::mem::take(&mut open.is_awaited));
+        let was_at_rest = core::mem::replace(&mut open.is_at_rest, true);
+        self.at_rest += usize::from(!was_at_rest);
         if let Some(watch) = NonZeroU64::new(number).filter(|_| is_awaited) {
             self.answer(home, FromStore::Settled(watch));
         }
@@ -540,6 +548,7 @@ impl Journal {
     fn forget(&mut self, number: u64) {
         if let Some(open) = self.open.remove(&number) {
             self.bytes -= open.bytes;
+            self.at_rest -= usize::from(open.is_at_rest);
             self.pending.gone.push(Gone { number, is_listed: open.is_listed, bytes: open.bytes });
             self.pending.gone_bytes += open.bytes;
         }
@@ -577,7 +586,7 @@ impl Journal {
     /// How long it is until the store should look again although nobody rings: nothing if there is no need.
     pub(crate) fn look_again_in(&self) -> Option<Duration> {
         // What became of events is posted without a ring.
-        (!self.open.is_empty() || self.has_some()).then_some(LATER)
+        (self.open.len() > self.at_rest || self.has_some()).then_some(LATER)
     }
 
     /// The events that are to be kept, with their numbers.

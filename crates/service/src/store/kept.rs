@@ -47,7 +47,7 @@ pub struct KeptEvent {
     pub arrived: SystemTime,
     /// How many consumers are yet to confirm it. `None`: that was not on disk when the service ended, and whoever wants it then gets it.
     pub consumers: Option<u64>,
-    /// For how many consumers it is kept aside, since it was undeliverable.
+    /// For how many consumers it is kept aside, since each never took it.
     pub aside: u64,
 }
 

@@ -110,21 +110,22 @@ impl Counterpart {
 }
 
 impl Writer {
-    /// Takes in what administration asks.
-    pub(super) fn serve_requests(&mut self) {
-        while let Ok((number, request)) = self.desk.requests.try_recv() {
-            match request {
-                StoreRequest::List(behind) => {
-                    let reply = self.list_dead_letters(behind);
-                    self.reply(number, reply);
-                }
-                StoreRequest::Remove(letters) => {
-                    let there = letters.iter().filter(|letter| self.journal.remove_dead_letter(**letter)).count();
-                    self.reply_when_written(number, there, letters.len() - there);
-                }
-                StoreRequest::Replay(_) if self.fullness.is_full() => self.reply(number, StoreReply::Full),
-                StoreRequest::Replay(letters) => self.replay(number, letters),
+    /// Serves the next request of administration, if there is one.
+    pub(super) fn serve_request(&mut self) {
+        let Ok((number, request)) = self.desk.requests.try_recv() else { return };
+        // It may take long to read: what is to be written has its turn before the next.
+        self.bell.ring();
+        match request {
+            StoreRequest::List(behind) => {
+                let reply = self.list_dead_letters(behind);
+                self.reply(number, reply);
             }
+            StoreRequest::Remove(letters) => {
+                let there = letters.iter().filter(|letter| self.journal.remove_dead_letter(**letter)).count();
+                self.reply_when_written(number, there, letters.len() - there);
+            }
+            StoreRequest::Replay(_) if self.fullness.is_full() => self.reply(number, StoreReply::Full),
+            StoreRequest::Replay(letters) => self.replay(number, letters),
         }
     }
 
