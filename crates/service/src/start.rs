@@ -374,11 +374,10 @@ fn assemble(
         origin,
         log: Log::new(),
     };
-    let reference = factory.to_string();
     Ok(Assembled {
         administrator,
         administration,
-        reference,
+        reference: factory.to_string(),
         counters,
         remarks,
         announcement,

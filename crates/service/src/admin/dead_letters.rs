@@ -8,7 +8,9 @@ use crate::admin::audit::outcome_of;
 use crate::admin::run::Administration;
 use crate::admin::values::{Answer, DeadLetterAct, Declined};
 use crate::admin::waiting::{Sending, Waiting};
-use crate::store::requests::{StoreDesk, StoreReply, StoreRequest};
+use crate::counters::Counter;
+use crate::doors::ActOutcome;
+use crate::store::requests::{DeadLetter, StoreDesk, StoreReply, StoreRequest};
 
 /// Requests that the store may have yet to answer.
 const REQUESTS_MAX: usize = 256;
@@ -65,7 +67,7 @@ impl Administration {
     /// Somebody wants to know which events are kept aside. It is answered when the store has looked.
     pub(super) fn list_dead_letters(&mut self, behind: (u64, ProxyId), waiting: Waiting, answers: &mut Vec<Sending>) {
         if let Some((waiting, _, answer)) = self.dead_letters.ask(StoreRequest::List(behind), (waiting, None)) {
-            answers.push(self.answered(waiting, answer));
+            answers.push(self.dead_letters_answered(waiting, None, answer));
         }
     }
 
@@ -93,12 +95,12 @@ impl Administration {
         let (waiting, what, reply) = self.dead_letters.poll()?;
         let answer = match reply {
             StoreReply::Listed(letters) => {
-                let named = |letter: crate::store::requests::DeadLetter| (self.name(letter.consumer), letter);
+                let named = |letter: DeadLetter| (self.name(letter.consumer), letter);
                 Ok(Answer::DeadLetters(letters.into_iter().map(named).collect()))
             }
             StoreReply::Done { done, missing } => Ok(Answer::DeadLettersDone { done, missing }),
             StoreReply::Failed => Err(Declined::NotKept),
-            StoreReply::Full => Err(Declined::NoResources),
+            StoreReply::Full => Err(Declined::NotMade),
         };
         Some(self.dead_letters_answered(waiting, what.as_deref(), answer))
     }
@@ -109,10 +111,13 @@ impl Administration {
         what: Option<&str>,
         answer: Result<Answer, Declined>,
     ) -> Sending {
+        if answer.as_ref().is_err_and(|why| *why == Declined::NoResources) {
+            self.counters.add(Counter::AdministrationFull, 1);
+        }
         if let Some(what) = what {
             let outcome = match &answer {
                 Ok(answer) => outcome_of(answer),
-                Err(why) => crate::doors::ActOutcome::Failed(why.to_string()),
+                Err(why) => ActOutcome::Failed(why.to_string()),
             };
             self.audit(&waiting.principal(), what, &outcome);
         }

@@ -5,6 +5,8 @@
 //! the medium when all have it and it is kept aside for none ([`dead_letters`](super::dead_letters)). Who is yet to confirm one that stays
 //! is written some time later: a process that ends before has it go to whoever wants it then.
 
+mod aside;
+
 use core::num::NonZeroU64;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,9 +19,8 @@ use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
 use crate::store::Reception;
-use crate::store::dead_letters::{DeadLetterLimits, DeadLetters, LetterId};
+use crate::store::dead_letters::{DeadLetterLimits, DeadLetters};
 use crate::store::record::{consumers_of, count_consumers, read_aside, read_consumers};
-use crate::time;
 
 /// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
 pub(crate) const EVENTS_MAX: usize = 4_096;
@@ -347,14 +348,6 @@ impl Journal {
         !is_only_aside
     }
 
-    /// Has what is kept aside as the limits have it now, when all that there was is restored: of a channel that is gone nothing.
-    pub(crate) fn trim_dead_letters(&mut self, is_there: impl Fn(ChannelId) -> bool) {
-        let channels: Vec<ChannelId> = self.dead.channels().collect();
-        for channel in channels {
-            if is_there(channel) { self.drop_beyond(channel) } else { self.drop_dead_letters(channel) }
-        }
-    }
-
     /// Octets of events that may be kept from now on.
     pub(crate) const fn set_bytes_max(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
@@ -484,65 +477,6 @@ impl Journal {
             }
         }
         settled.into_iter().for_each(|number| self.settle(number));
-    }
-
-    // ---- events that are kept aside ----
-
-    /// An event was undeliverable for a consumer: it is kept aside, if that may be.
-    fn keep_aside(&mut self, number: u64, consumer: ProxyKey) {
-        let Some(open) = self.open.get_mut(&number) else { return };
-        open.remove(consumer);
-        self.pending.note_changed(number, open);
-        if self.dead.may_be() {
-            self.dead.add((number, consumer), time::utc(), open.bytes);
-            self.drop_beyond(consumer.channel);
-        }
-        self.settle(number);
-    }
-
-    /// What is more than a channel may have goes, the first first.
-    fn drop_beyond(&mut self, channel: ChannelId) {
-        while let Some(letter) = self.dead.first_beyond(channel) {
-            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
-        }
-    }
-
-    /// A channel is gone: with it goes what was kept aside.
-    pub(crate) fn drop_dead_letters(&mut self, channel: ChannelId) {
-        while let Some(letter) = self.dead.first_of(channel) {
-            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
-        }
-    }
-
-    /// An event is not kept aside for a consumer any more. Says whether it was.
-    pub(crate) fn remove_dead_letter(&mut self, letter: LetterId) -> bool {
-        let is_removed = self.dead.remove(letter);
-        if let Some(open) = self.open.get_mut(&letter.0).filter(|_| is_removed) {
-            self.pending.note_changed(letter.0, open);
-            self.settle(letter.0);
-        }
-        is_removed
-    }
-
-    /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium.
-    pub(crate) fn replay(&mut self, letter: LetterId, record: Vec<u8>) {
-        let number = self.next;
-        self.next += 1;
-        let bytes = size_of(record.len());
-        self.bytes += bytes;
-        self.open.insert(number, Open { bytes, home: LaneThread::MAIN.0, ..Open::default() });
-        self.pending.again.push(Again { number, consumer: letter.1, record });
-        self.remove_dead_letter(letter);
-    }
-
-    /// All that is kept aside.
-    pub(crate) const fn dead_letters(&self) -> &DeadLetters {
-        &self.dead
-    }
-
-    /// How many that were kept aside had to go since this was last asked.
-    pub(crate) fn take_dead_dropped(&mut self) -> u64 {
-        core::mem::take(&mut self.dead_dropped)
     }
 
     fn forget(&mut self, number: u64) {
