@@ -209,6 +209,7 @@ impl Writer {
 
     /// What was to be written is, or cannot be: the replies go that waited for that.
     pub(super) fn reply_written(&mut self, is_written: bool) {
+        self.count_dead_letters();
         for (number, reply) in core::mem::take(&mut self.desk.waiting) {
             self.reply(number, if is_written { reply } else { StoreReply::Failed });
         }
