@@ -106,7 +106,7 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
     let places = anywhere.pinned();
     // Before there are threads that call and are called, for those are where whoever starts them is.
     places.supplier.take()?;
-    let service = Campanile::start_configured(None, Some(&files.config))?;
+    let service = Campanile::start_configured(Some(&files.config))?;
     // The whole reference, which names the port for TLS, too.
     let reference = files.reference.display().to_string();
     let event = StructuredEvent {

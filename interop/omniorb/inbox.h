@@ -33,7 +33,7 @@ public:
         batch_(args.number("batch", UINT64_MAX)),
         gaps_(args.has("gaps")),
         tells_(args.has("tell")),
-        refuse_(args.has("refuse") ? args.number("refuse", 0) : UINT64_MAX),
+        refuse_(args.number("refuse", UINT64_MAX)),
         raise_(args.text("raise", "")),
         raise_at_(args.number("raise-at", 0)),
         raise_times_(args.number("raise-times", 1)) {}

@@ -113,28 +113,31 @@ impl Campanile {
         Self::start_with(&arguments(["serve", "--data", "none", "--listen", "127.0.0.1:0"]))
     }
 
-    /// Starts a service on a free port of loopback, configured by this file if there is one. It is another program than the one beside this
-    /// if that is named: of another version, to compare with.
-    pub fn start_configured(program: Option<&Path>, config: Option<&Path>) -> Result<Self, BenchError> {
-        Ok(Self::start_open(program, &configured(config))?.0)
+    /// Starts a service on a free port of loopback, configured by this file if there is one.
+    pub fn start_configured(config: Option<&Path>) -> Result<Self, BenchError> {
+        Self::start_with(&configured(config))
     }
 
-    /// The same with a free port for each protocol.
+    /// The same with a free port for each protocol. It is another program than the one beside this if that is named: of another version, to
+    /// compare with.
     pub fn start_with_ports(program: Option<&Path>, config: Option<&Path>) -> Result<(Self, Ports), BenchError> {
         let any = "127.0.0.1:0";
         let mut serve = configured(config);
         serve.extend(arguments(["--json-listen", any, "--tempo-listen", any, "--http", any]));
-        Self::start_open(program, &serve)
+        Self::start_open(program, (None, None), &serve)
     }
 
-    fn start_open(other: Option<&Path>, serve: &[std::ffi::OsString]) -> Result<(Self, Ports), BenchError> {
+    fn start_open(
+        other: Option<&Path>,
+        confined: (Option<usize>, Option<u8>),
+        serve: &[std::ffi::OsString],
+    ) -> Result<(Self, Ports), BenchError> {
         let ready = |line: &str| {
             let of = |protocol: &str| line.split_once(protocol)?.1.split([';', ' ', ',']).next()?.parse().ok();
             let (json, tempo, http) = (of("; lines of JSON at "), of("; Tempo at "), of("; HTTP at http://"));
             Some((ready_address(line)?, Ports { json, tempo, http }))
         };
         let program = other.map_or_else(program, |other| Ok(other.to_path_buf()))?;
-        let confined = (None, None);
         let (process, (address, ports)) =
             Process::start_confined("campanile serve", Some(program.as_os_str()), confined, serve, ready)?;
         Ok((Self { process, service: Service::at(address, Ipv4Addr::LOCALHOST.into()) }, ports))
@@ -171,14 +174,9 @@ impl Campanile {
     pub fn start_with_json(core: Option<usize>) -> Result<(Self, SocketAddr), BenchError> {
         let any = "127.0.0.1:0";
         let serve = arguments(["serve", "--data", "none", "--listen", any, "--json-listen", any]);
-        let ready = |line: &str| {
-            let (_, json) = line.split_once("; lines of JSON at ")?;
-            Some((ready_address(line)?, json.split([';', ' ']).next()?.parse::<SocketAddr>().ok()?))
-        };
-        let program = program()?;
-        let (process, (address, json)) =
-            Process::start_confined("campanile serve", Some(program.as_os_str()), (core, None), &serve, ready)?;
-        Ok((Self { process, service: Service::at(address, Ipv4Addr::LOCALHOST.into()) }, json))
+        let (service, ports) = Self::start_open(None, (core, None), &serve)?;
+        let (name, reason) = ("campanile serve".to_owned(), "it names no port for lines of JSON".to_owned());
+        Ok((service, ports.json.ok_or(BenchError::Process { name, reason })?))
     }
 
     fn start_with(serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
@@ -186,10 +184,7 @@ impl Campanile {
     }
 
     fn start_confined(core: Option<usize>, fifo: Option<u8>, serve: &[std::ffi::OsString]) -> Result<Self, BenchError> {
-        let (program, confined) = (program()?, (core, fifo));
-        let (process, address) =
-            Process::start_confined("campanile serve", Some(program.as_os_str()), confined, serve, ready_address)?;
-        Ok(Self { process, service: Service::at(address, Ipv4Addr::LOCALHOST.into()) })
+        Ok(Self::start_open(None, (core, fifo), serve)?.0)
     }
 
     /// Has the channels that are made from now on served by a pool of one thread with this priority.

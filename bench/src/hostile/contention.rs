@@ -45,20 +45,14 @@ pub(super) fn holder(scene: &mut Scene) -> Result<()> {
         // Others' channels come and go.
         let Ok(channel) = foe.call(&factory, "get_event_channel", |writer| writer.i32(id)) else { continue };
         let proxy = foe.new_proxy(&channel.object()?, "consumer", PUSH_SUPPLIER, STRUCTURED)?;
-        for (name, value) in [("MaxEventsPerConsumer", None), ("FullOutbox", Some("Hold"))] {
-            let write = |writer: &mut Writer<'_>| match value {
-                None => {
-                    writer.u32(TK_LONG);
-                    writer.i32(1);
-                }
-                Some(text) => {
-                    writer.u32(TK_STRING);
-                    writer.u32(0); // of any length
-                    writer.string(text);
-                }
-            };
-            foe.call(&proxy, "set_qos", |writer| property(writer, name, write))?;
-        }
+        foe.call(&proxy, "set_qos", |writer| long(writer, "MaxEventsPerConsumer", 1))?;
+        foe.call(&proxy, "set_qos", |writer| {
+            property(writer, "FullOutbox", |writer| {
+                writer.u32(TK_STRING);
+                writer.u32(0); // of any length
+                writer.string("Hold");
+            });
+        })?;
         let consumer = reference(scene.from, port, &id.to_be_bytes());
         foe.connect_client(&proxy, "connect_structured_push_consumer", &consumer)?;
         proxies.push(proxy);
@@ -69,6 +63,14 @@ pub(super) fn holder(scene: &mut Scene) -> Result<()> {
         foe.call(proxy, "disconnect_structured_push_supplier", |_| ()).ok();
     }
     taken
+}
+
+/// One property that is a `long`.
+fn long(writer: &mut Writer<'_>, name: &str, value: i32) {
+    property(writer, name, |writer| {
+        writer.u32(TK_LONG);
+        writer.i32(value);
+    });
 }
 
 fn take_slowly(scene: &mut Scene, listener: &std::net::TcpListener) -> Result<()> {
@@ -181,15 +183,10 @@ pub(super) fn tempo(scene: &mut Scene) -> Result<()> {
 pub(super) fn longest(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = foe.new_channel()?;
-    let long = |writer: &mut Writer<'_>, value: i32| {
-        writer.u32(TK_LONG);
-        writer.i32(value);
-    };
-    foe.call(&channel, "set_admin", |writer| property(writer, "MaxConstraintNodes", |writer| long(writer, 1 << 20)))?;
-    let length = [1 << 20, 1 << 16, 1 << 14].into_iter().find(|length| {
-        let set = |writer: &mut Writer<'_>| property(writer, "MaxConstraintLength", |writer| long(writer, *length));
-        foe.call(&channel, "set_admin", set).is_ok()
-    });
+    foe.call(&channel, "set_admin", |writer| long(writer, "MaxConstraintNodes", 1 << 20))?;
+    let length = [1 << 20, 1 << 16, 1 << 14]
+        .into_iter()
+        .find(|length| foe.call(&channel, "set_admin", |writer| long(writer, "MaxConstraintLength", *length)).is_ok());
     let length = usize::try_from(length.unwrap_or(1 << 14)).unwrap_or_default();
     let filters = foe.object(&channel, "_get_default_filter_factory")?;
     let done = scene.repeat(20, |number| {

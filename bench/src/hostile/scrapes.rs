@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{Error, Read, Result, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::Path;
 
 use client::ObjectRef;
@@ -10,7 +10,7 @@ use client::notify::{ClientType, StructuredProxyPullSupplier};
 
 use super::Victim;
 use super::attacks::Scene;
-use crate::campanile::{Campanile, Channel, Ports, setup};
+use crate::campanile::{Campanile, Channel, setup};
 use crate::persistent::Folder;
 use crate::{BenchError, clock};
 
@@ -24,14 +24,11 @@ pub(super) type Consumers = (Channel, Vec<ObjectRef>);
 
 /// A service whose metrics have something to tell.
 pub(super) fn start(program: Option<&Path>, name: &str) -> core::result::Result<Victim, BenchError> {
-    // A port that is free now: the service says where it serves HTTP only in words for people.
-    let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-    let http = free.map_err(BenchError::io("looking for a free port"))?;
     let folder = Folder::new(&format!("scrapes-{name}"), None)?;
     let file = folder.file("campanile.toml");
-    let text = format!("[http]\nlisten = \"{http}\"\nconsumers_max = {CONSUMERS}\n[store]\ndirectory = \"none\"\n");
+    let text = format!("[http]\nconsumers_max = {CONSUMERS}\n[store]\ndirectory = \"none\"\n");
     fs::write(&file, text).map_err(BenchError::io("writing a configuration"))?;
-    let service = Campanile::start_configured(program, Some(&file))?;
+    let (service, ports) = Campanile::start_with_ports(program, Some(&file))?;
     let doing = "making ten thousand consumers";
     let channel = service.new_channel()?;
     let admin = channel.consumer_admin()?;
@@ -42,7 +39,6 @@ pub(super) fn start(program: Option<&Path>, name: &str) -> core::result::Result<
         Ok(proxy.object().clone())
     };
     let consumers: core::result::Result<_, BenchError> = (0..CONSUMERS).map(|_| one()).collect();
-    let ports = Ports { http: Some(http), ..Ports::default() };
     Ok(Victim { service, ports, _scraped: Some((channel, consumers?)) })
 }
 

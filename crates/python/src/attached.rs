@@ -26,7 +26,7 @@ thread_local! {
     static INSIDE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The calls of all subscriptions of the process.
+/// The calls of all subscriptions of the process, and threads of the program that are about to take the interpreter's lock back.
 pub(crate) static ALL: Calls = Calls::new();
 
 /// The thread on which the interpreter ends.
@@ -35,7 +35,7 @@ static ENDS_ON: OnceLock<ThreadId> = OnceLock::new();
 /// How often a thread that waits for the end of calls looks.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Counts the calls under way from threads of the library into Python. Without a lock, which a forked child could find taken for ever.
+/// Counts the calls under way from the library into Python. Without a lock, which a forked child could find taken for ever.
 pub(crate) struct Calls {
     under_way: AtomicUsize,
     is_closed: AtomicBool,
@@ -87,9 +87,7 @@ impl Calls {
     fn address(&self) -> usize {
         core::ptr::from_ref(self).addr()
     }
-}
 
-impl Calls {
     /// Counts a thread of the program's that is about to ask for the interpreter's lock, until the result is dropped. Does not return once
     /// the interpreter ends, but on the thread that ends it, and on threads within a call, which is counted and waited for.
     fn come_back(&self) -> Option<Call<'_>> {

@@ -9,12 +9,15 @@
 //! How to add one is told in ARCHITECTURE.md.
 
 pub(crate) mod dds;
+mod dead_letters;
 pub(crate) mod forms;
 pub(crate) mod giop;
 pub(crate) mod guests;
 pub(crate) mod json;
 mod letters;
 pub(crate) mod tempo;
+#[cfg(test)]
+pub(crate) mod ways;
 
 use core::fmt;
 use std::io;

@@ -8,7 +8,6 @@
 
 pub(crate) mod access;
 pub(crate) mod clock;
-mod dead_letters;
 pub(crate) mod deliveries;
 pub(crate) mod draining;
 pub(crate) mod intake;

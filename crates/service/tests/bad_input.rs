@@ -24,7 +24,7 @@ use peers::{
     Bare, BareSupplier, Link, REQUEST, assert_serves, numbered, read_message, read_to_end, start, start_limited,
     subscribe, subscribe_to, supply, wait_until,
 };
-use testing::{NextInTime, own_loopback};
+use testing::NextInTime;
 
 /// Held by the test that runs.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -191,7 +191,7 @@ fn a_consumer_that_reads_one_byte_at_a_time_gets_all_its_events_and_delays_nobod
     let _alone = alone();
     let service = start();
     let slow = Bare::new();
-    subscribe(&service, slow.reference("127.0.0.1"), &[Property::new("PushWindow", 1024_u16)]);
+    subscribe(&service, slow.reference(), &[Property::new("PushWindow", 1024_u16)]);
     let orderly = Orderly::connect(&service, None);
     let supplier = supply(&service);
     let event = |number: i32| {
@@ -239,7 +239,7 @@ fn events_of_16_mb_to_100_slow_consumers_are_kept_once_and_bounded_by_the_channe
     let channel_id = make_channel(&service, &[Property::new("MemoryBudget", BUDGET as u64)]);
     let consumers: Vec<Bare> = (0..CONSUMERS).map(|_| Bare::new()).collect();
     for consumer in &consumers {
-        subscribe_to(&service, Some(channel_id), consumer.reference("127.0.0.1"), &[]);
+        subscribe_to(&service, Some(channel_id), consumer.reference(), &[]);
     }
     let mut supplier = BareSupplier::new(&service, Some(channel_id));
     let message = supplier.push_message(&REQUEST, CharSet::Latin1, &large(EVENT));
@@ -312,10 +312,9 @@ impl SlowReader {
 fn calls_to_survive_the_death_behind(proxies: u64) -> u64 {
     let service = start();
     // It ends and comes back at the same port, which nobody else is to be given meanwhile.
-    let address = own_loopback();
-    let process = Bare { listener: TcpListener::bind((address, 0)).unwrap() };
+    let process = Bare::new();
     for _ in 0..proxies {
-        subscribe(&service, process.reference(&address.to_string()), &[Property::new("GiveUpAfter", 0_u64)]);
+        subscribe(&service, process.reference(), &[Property::new("GiveUpAfter", 0_u64)]);
     }
     let orderly = Orderly::connect(&service, None);
     let supplier = supply(&service);
@@ -332,14 +331,14 @@ fn calls_to_survive_the_death_behind(proxies: u64) -> u64 {
     let mut part = [0; 50_000];
     link.stream.read_exact(&mut part).unwrap();
     wait_until("two to be answered", || read(&service, Counter::Delivered) >= 2);
-    let port = process.listener.local_addr().unwrap().port();
+    let location = process.location();
     drop((link, process));
     // For the others nothing changes.
     supplier.publish(&event).unwrap();
     assert_eq!(orderly.next(), event);
     wait_until("a vain try", || read(&service, Counter::ConnectsFailed) >= 1);
     // It is back, and gets what it has not answered, each proxy its events in their order.
-    let listener = TcpListener::bind((address, port)).unwrap();
+    let listener = TcpListener::bind(location).unwrap();
     let mut link = Bare { listener }.accept();
     for _ in 0..2 * proxies - 2 {
         assert_eq!(link.accept_push(), event);
@@ -370,7 +369,7 @@ fn a_process_that_hangs_with_many_proxies_behind_it_is_written_to_for_all_of_the
     let process = Bare::new();
     for _ in 0..PROXIES {
         let qos = [Property::new("ReplyTimeout", 10_000_000_u64), Property::new("GiveUpAfter", 0_u64)];
-        subscribe(&service, process.reference("127.0.0.1"), &qos);
+        subscribe(&service, process.reference(), &qos);
     }
     let orderly = Orderly::connect(&service, None);
     let event = large(100_000);

@@ -12,7 +12,7 @@ const WORDS: &str = "--form structured --scenario small";
 const EVENTS: u32 = 50;
 
 /// An address at which nothing listens, on a port that was free.
-fn free(host: Ipv4Addr) -> SocketAddr {
+pub(crate) fn free(host: Ipv4Addr) -> SocketAddr {
     TcpListener::bind((host, 0)).expect("a port").local_addr().expect("its address")
 }
 

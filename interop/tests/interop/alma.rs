@@ -1,24 +1,11 @@
 //! Clients that do what those of ALMA Common Software do.
 
-use service::{Config, Service, StoreConfig};
+use service::Service;
 
-use interop::{Orb, Peer, service_with};
+use crate::restarts::{Folder, begin};
+use interop::{Orb, Peer};
 
 const FACTORY: &str = "NotifyEventChannelFactory";
-
-/// The folder of a store, which goes with the test.
-struct Folder(std::path::PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn begin(folder: &Folder, listen: &str) -> Service {
-    let store = StoreConfig { directory: Some(folder.0.clone()), ..StoreConfig::default() };
-    service_with(Config { listen: listen.into(), store, ..Config::default() })
-}
 
 fn client(orb: Orb, service: &Service, name: &str) -> Peer {
     let words = format!(
@@ -62,8 +49,7 @@ fn exchange(clients: &mut [Peer; 2], first: u32, count: u32) {
 #[test]
 fn they_create_race_share_reconnect_and_read_statistics() {
     for (of_one, of_two) in Orb::PAIRINGS {
-        let name = format!("campanile-alma-{of_one:?}-{of_two:?}-{}", std::process::id());
-        let folder = Folder(std::env::temp_dir().join(name));
+        let folder = Folder::new(&format!("alma-{of_one:?}-{of_two:?}"));
         let mut service = begin(&folder, &format!("{}:0", testing::own_loopback()));
         let listen = service.address().to_string();
         let mut clients = [client(of_one, &service, "one"), client(of_two, &service, "two")];

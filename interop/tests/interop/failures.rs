@@ -232,23 +232,6 @@ fn an_event_larger_than_a_consumers_orb_takes_blocks_nothing_behind_it() {
     assert_eq!(service.counters().read(Counter::ConsumersGivenUp), 0);
 }
 
-/// An exception that says "not now", each time at the same event, which was tried until the consumer was disconnected.
-#[test]
-fn an_event_at_which_a_consumer_always_raises_costs_that_event() {
-    for orb in Orb::ALL {
-        let service = service();
-        let raise = "--raise transient --raise-at 4 --raise-times 1000000";
-        let words = format!("--form structured --scenario small --gaps {raise} --count 9");
-        let (consumer, channel) = first_consumer(orb, &service, &words);
-        let words = "--form structured --scenario small --count 10";
-        supplier(Orb::OmniOrb, &service, &channel, words).end().well();
-        let expected: Vec<u32> = (0..10).filter(|number| *number != 4).collect();
-        assert_eq!(consumer.end().well().numbers(), expected);
-        wait_for_count(&service, Counter::DroppedUndeliverable, 1);
-        assert_eq!(service.counters().read(Counter::ConsumersGivenUp), 0);
-    }
-}
-
 #[test]
 fn exceptions_that_corba_knows_nothing_of_do_not_end_a_subscription() {
     for orb in Orb::ALL {

@@ -1,7 +1,6 @@
 //! Consumers of another ORB that die and are started again, and whose proxies are disconnected by others.
 
-use std::net::TcpListener;
-
+use crate::addresses::free;
 use client::notify::{ConsumerAdmin, StructuredProxyPushSupplier, find_channel};
 use client::{Orb as Client, OrbOptions};
 use interop::{Orb, first_consumer, further_consumer, service, supplier};
@@ -29,7 +28,7 @@ fn proxies(service: &Service, channel: &str) -> Vec<StructuredProxyPushSupplier>
 fn a_consumer_that_is_killed_and_started_again_gets_each_event_once() {
     for orb in Orb::ALL {
         let service = service();
-        let place = TcpListener::bind((testing::own_loopback(), 0)).expect("a port").local_addr().expect("its address");
+        let place = free(testing::own_loopback());
         let words = format!("{WORDS} --persistent --endpoint {place}");
         let (mut consumer, channel) = first_consumer(orb, &service, &words);
         let mut supplier = supplier(Orb::OmniOrb, &service, &channel, &format!("{WORDS} --step"));
@@ -55,7 +54,7 @@ fn a_consumer_that_is_killed_and_started_again_gets_each_event_once() {
 fn a_consumer_that_is_started_again_finds_its_place_and_what_came_meanwhile_at_a_channel_that_is_full() {
     for orb in Orb::ALL {
         let service = service();
-        let place = TcpListener::bind((testing::own_loopback(), 0)).expect("a port").local_addr().expect("its address");
+        let place = free(testing::own_loopback());
         let words = format!("{WORDS} --persistent --endpoint {place}");
         let full = format!("{words} --channel-admin MaxConsumers=long:1");
         let (mut consumer, channel) = first_consumer(orb, &service, &full);

@@ -113,7 +113,7 @@ impl RawSupplier {
     /// Number of threads whose `publish` waits for the service to be there again. Always 0 over DDS.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        self.inner.anywhere().map_or(0, |inner| inner.restart.waiting())
+        self.inner.here().map_or(0, |inner| inner.restart.waiting())
     }
 
     /// Ends what [`waiting`](Self::waiting) counts: each such `publish` answers the failure that it waits about, and later ones do not wait

@@ -12,6 +12,7 @@ mod disconnect;
 mod disk;
 mod doctor;
 mod filter;
+mod foreign_clients;
 mod full_disk;
 mod history;
 mod info;

@@ -191,7 +191,7 @@ fn clients_that_were_restored_are_told_of_with_when_they_were_heard_of_and_can_b
 
 #[test]
 fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
-    let folder = Folder::new("wrong");
+    let folder = Folder::new("unusable");
     let serve = folder.serve("127.0.0.1:0");
     let (said, code) = folder.refusal();
     assert!(said.contains("another process") && said.contains("--data none"), "{said}");
@@ -199,7 +199,7 @@ fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
     drop(serve);
     // Whatever becomes of its file is not taken for a topology.
     let mut all = std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().path());
-    let file = all.find(|path| path.is_file()).unwrap();
+    let file = all.find(|path| path.extension().is_some_and(|extension| extension == "redb")).unwrap();
     let whole = std::fs::read(&file).unwrap();
     for wrong in [b"nonsense".to_vec(), whole[..whole.len() / 2].to_vec()] {
         std::fs::write(&file, wrong).unwrap();

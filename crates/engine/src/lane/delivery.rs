@@ -167,7 +167,7 @@ impl Lane {
             }
             _ if outbox.bridge.is_some() => self.handle_not_handed(slot, position, serial, outcome),
             // Whoever pulled it could not be told, which says nothing of the others that pull there.
-            Outcome::NoRoom | Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused
+            Outcome::NoRoom | Outcome::Unreachable | Outcome::ConnectionLost | Outcome::TimedOut | Outcome::Refused
                 if outbox.is_pulled(position) =>
             {
                 self.counters.put_back += outbox.put_back_one(position, &self.events, self.now);
@@ -191,7 +191,8 @@ impl Lane {
                 outbox.trouble.blocked = Some(Blocked { serial, deadline });
                 outbox.look_at(deadline, &mut self.agenda.timers);
             }
-            Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(slot, Some(position)),
+            Outcome::Unreachable => self.fail(slot, None),
+            Outcome::ConnectionLost | Outcome::TimedOut | Outcome::Refused => self.fail(slot, Some(position)),
             Outcome::Gone => self.disconnect(slot, DisconnectReason::Gone),
         }
         match self.outboxes.get(slot).is_some_and(|outbox| outbox.hold.is_late) {

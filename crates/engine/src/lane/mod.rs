@@ -138,8 +138,10 @@ pub enum Outcome {
     /// The connection takes nothing more at present. The event is put back, and nothing is delivered to this outbox
     /// until [`Lane::resume_outbox`]. No failure, unless it lasts for `reply_timeout`.
     NoRoom,
-    /// The consumer cannot be reached, or its connection broke. Tried again after a wait.
+    /// The consumer cannot be reached: the delivery was not sent. Tried again after a wait, and no failure of the event's.
     Unreachable,
+    /// The consumer's connection broke before it answered. Tried again after a wait.
+    ConnectionLost,
     /// No answer in time. Tried again after a wait.
     TimedOut,
     /// The consumer raised an exception worth a retry. Tried again after a wait.

@@ -2,8 +2,8 @@
 //! and of a connection its requests in the order in which they came. So one client's requests, however many, hold another's up by one of
 //! them, and however long they take, the other has as much of the time.
 //!
-//! Every way to administration leads through here: requests of CORBA's clients, proxies of JSON's, Tempo's and DDS's, what is asked over
-//! HTTP, and what follows when a client is gone. [`Client::of`] says whom each is charged to. What is done for several together
+//! Every way to administration leads through here: requests of clients of all protocols, what is asked over HTTP, and what
+//! follows when a client is gone. [`Client::of`] says whom each is charged to. What is done for several together
 //! (publishing, keeping, a survey of the lanes) is [divided](Turns::charge_all) among them.
 //!
 //! Fair shares in virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996). How long a request takes is known when it is done.
@@ -238,15 +238,9 @@ impl<T> Turns<T> {
 mod tests {
     use super::*;
     use crate::admin::values::Command;
-    use crate::doors::{giop, guests};
-    use crate::lane::io::entrance::Visitor;
-    use crate::lane::io::slots::Token;
-    use crate::lane::links::mail::{LaneThread, Visit};
-    use ::giop::cdr::CharSet;
-    use accounts::{Account, Accounts, Ceilings, Resource};
-    use corba::{Guest, Part};
-    use engine::{ChannelId, DisconnectReason, Peer, ProxyId};
-    use std::net::TcpListener;
+    use crate::doors::ways::{KEY, by_each_way};
+    use accounts::{Account, Accounts, Ceilings};
+    use engine::DisconnectReason;
     use std::sync::Arc;
     use std::sync::mpsc::sync_channel;
 
@@ -372,55 +366,6 @@ mod tests {
         (10..12).for_each(|number| turns.push(client(1, 2), number));
         let served: Vec<u64> = core::iter::from_fn(|| turns.pop()).map(|(_, it)| it).collect();
         assert_eq!(served, [0, 10, 1, 11, 2, 3, 4]);
-    }
-
-    const KEY: ProxyKey = ProxyKey { channel: ChannelId(0), proxy: ProxyId(1) };
-
-    /// A letter by each way that leads to administration, as it comes from a client with this account on its connection of that number.
-    fn by_each_way(account: &Arc<Account>, number: u64) -> Vec<(&'static str, ToAdministration)> {
-        let charge = || account.charge_anyway(Resource::RequestBytes, 0);
-        let of_giop = giop::mail::Request {
-            lane: LaneThread::MAIN,
-            connection: Token::from_bits(number),
-            line: Arc::new(corba::Line::default()),
-            message: Vec::new(),
-            chars: CharSet::Latin1,
-            charge: charge(),
-            may_be_large: false,
-        };
-        let guest = |part| Guest { channel: KEY.channel, peer: Peer(1), name: String::new(), part, about: None };
-        let of_guest = |wanted| guests::Request { client: number, wanted, charge: charge() }.into();
-        let constraint = "$n == 1 and ".repeat(5_000) + "$n == 2";
-        let subscribes =
-            Part::Consumer { types: Vec::new(), constraint, want: engine::Want(0), start: None, looks_on: false };
-        let (to, by) = (|| sync_channel(1).0, || Principal::Operator(Arc::clone(account)));
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let visitor = Visitor { tcp, address: listener.local_addr().unwrap(), account: Arc::clone(account) };
-        let (reason, gone) = (
-            DisconnectReason::Gone,
-            Notice::ConsumerDisconnected { key: KEY, peer: None, reason: DisconnectReason::Gone, discarded: 0 },
-        );
-        vec![
-            ("a request over GIOP", ToAdministration::Request(Request::Giop(of_giop))),
-            ("a subscription over JSON, Tempo or DDS", of_guest(guests::Wanted::Proxy(guest(subscribes)))),
-            ("a publisher over JSON, Tempo or DDS", of_guest(guests::Wanted::Proxy(guest(Part::Supplier)))),
-            ("a proxy of a connection that has ended", of_guest(guests::Wanted::Dismissal(KEY))),
-            ("a look at the topology over HTTP", ToAdministration::Query(Query::Topology, to(), by())),
-            ("names over HTTP", ToAdministration::Query(Query::Names(vec![KEY]), to(), by())),
-            ("drops over HTTP", ToAdministration::Query(Query::Drops, to(), by())),
-            ("a command over HTTP", ToAdministration::Command(Command::Disconnect(KEY), to(), by())),
-            ("a refusal of HTTP", ToAdministration::RefusedAct { by: by(), what: String::new(), why: "" }),
-            ("a look at events over HTTP", {
-                let visit = Visit { visitor, channel: KEY.channel, to: to() };
-                ToAdministration::Visit(Box::new(visit))
-            }),
-            ("a consumer that is gone", ToAdministration::Notice(gone, None)),
-            (
-                "a supplier that is gone",
-                ToAdministration::Supplier { key: KEY, news: SupplierNews::Disconnected(reason) },
-            ),
-        ]
     }
 
     fn count_of_ways() -> usize {

@@ -153,7 +153,7 @@ struct Ringing {
 #[derive(Debug)]
 pub(crate) struct Net {
     rng: Rng,
-    weather: Weather,
+    pub(super) weather: Weather,
     now: Duration,
     began: Instant,
     next: u64,

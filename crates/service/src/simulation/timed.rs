@@ -65,7 +65,8 @@ fn next_release() -> Duration {
 impl Timed {
     /// With a clock that goes on so far with each reading.
     fn new(reading: Duration) -> Self {
-        network::set(Some(Net::new(1, Weather { reading, ..Weather::FAIR })));
+        // The lane takes for time 0 what the simulation does: nothing reads the clock before it that makes it go on.
+        network::set(Some(Net::new(1, Weather { reading: Duration::ZERO, ..Weather::FAIR })));
         let over = Over;
         let lanes = Lanes {
             scheduling: Scheduling::Ordinary,
@@ -80,6 +81,7 @@ impl Timed {
         let Assembled { administrator, administration, counters, .. } =
             simulated(&config, listeners, sockets::SERVICE).unwrap();
         assert!(RESOLVER.take().is_some());
+        net(|net| net.weather.reading = reading);
         let supplier = Asker::connect(IpAddr::from([10, 0, 2, 1]), sockets::SERVICE, Endian::Little);
         let (proxy, _orders, _over) = (Vec::new(), administration, over);
         let mut timed = Self { administration: administrator, counters, supplier, proxy, _orders, _over };

@@ -530,10 +530,19 @@ impl World {
         self.summary.lines = self.talkers.iter().map(|talker| talker.lines).sum();
         self.summary.resets = self.counters.read(Counter::ConnectsFailed);
         // Nobody is given up within the time for which a run lasts.
-        let there = self.consumers.iter().filter(|consumer| consumer.nature != Manner::Gone);
+        let (healthy, others): (Vec<_>, Vec<_>) = self
+            .consumers
+            .iter()
+            .filter(|consumer| consumer.nature != Manner::Gone)
+            .partition(|consumer| consumer.nature == Manner::Healthy);
+        // One that resets its connections within milliseconds never takes an event that is larger than what comes within them, and takes
+        // smaller ones.
+        let undeliverable = self.counters.read(Counter::DroppedUndeliverable);
+        let mut others = others.into_iter().map(|consumer| &consumer.taken);
+        others.try_for_each(|taken| taken.check(self.pushed(), (Some(undeliverable), self.lost())))?;
         let pullers = self.pullers.iter().map(|puller| &puller.taken);
         let talkers = self.talkers.iter().filter(|talker| talker.is_there()).map(|talker| &talker.taken);
-        let mut all = there.map(|consumer| &consumer.taken).chain(pullers).chain(talkers);
+        let mut all = healthy.into_iter().map(|consumer| &consumer.taken).chain(pullers).chain(talkers);
         all.try_for_each(|taken| taken.check(self.pushed(), (Some(0), self.lost())))
     }
 

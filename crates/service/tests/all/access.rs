@@ -259,7 +259,7 @@ fn what_somebody_made_others_change_only_if_they_administer_the_channel() {
         let admin = channel_of(&service, &orb, 0).default_consumer_admin().unwrap();
         let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
         let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
-        proxy.connect_structured_push_consumer(&orb.object(bare.reference("127.0.0.1"))).unwrap();
+        proxy.connect_structured_push_consumer(&orb.object(bare.reference())).unwrap();
         proxy
     };
     let as_seen_by = |who: &str, proxy: &StructuredProxyPushSupplier| {
@@ -446,7 +446,7 @@ fn a_consumer_that_is_restored_may_what_it_might_before() {
         let admin = channel_of(&service, &orb, 0).default_consumer_admin().unwrap();
         let (proxy, id) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
         StructuredProxyPushSupplier::unchecked(proxy.object().clone())
-            .connect_structured_push_consumer(&orb.object(bare.reference("127.0.0.1")))
+            .connect_structured_push_consumer(&orb.object(bare.reference()))
             .unwrap();
         service.shutdown();
         id
@@ -495,7 +495,7 @@ fn nobody_is_called_at_link_local_addresses_and_the_services_own_ports() {
     let own = service.json_address().unwrap().port();
     let connect = |host: &str, port: u16| {
         let orb = orb(WRITER);
-        let mut reference = Bare::new().reference("127.0.0.1");
+        let mut reference = Bare::new().reference();
         if let Some(giop::ior::Profile::Iiop(profile)) = reference.profiles.first_mut() {
             (profile.host, profile.port) = (host.to_owned(), port);
         }

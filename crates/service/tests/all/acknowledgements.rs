@@ -56,8 +56,8 @@ fn time(time: Duration) -> u64 {
 /// The answer comes when the last of two consumers has answered, and not when the first has.
 fn comes_when_both_have_it(service: &Service, id: i32, lanes: &[Property]) {
     let [first, second] = [(); 2].map(|()| Bare::new());
-    subscribe_to(service, Some(id), first.reference("127.0.0.1"), &[]);
-    subscribe_to(service, Some(id), second.reference("127.0.0.1"), lanes);
+    subscribe_to(service, Some(id), first.reference(), &[]);
+    subscribe_to(service, Some(id), second.reference(), lanes);
     let from = supplier(service, id);
     let (mut links, mut number) = (None, 0);
     for slow in [0, 1, 0, 1] {
@@ -88,7 +88,7 @@ fn a_sequence_is_answered_when_its_consumer_has_all_of_it() {
     let service = start();
     let id = channel_with(&service, &delivered(&[]));
     let bare = Bare::new();
-    subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), bare.reference(), &[]);
     let admin = channel(&service, id).default_supplier_admin().unwrap();
     let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Sequence).unwrap();
     let proxy = SequenceProxyPushConsumer::unchecked(proxy.object().clone());
@@ -130,7 +130,7 @@ fn an_answer_waits_no_longer_than_it_may_and_that_is_counted() {
     let within = Property::new("AcknowledgeWithin", time(Duration::from_millis(20)));
     let id = channel_with(&service, &delivered(&[within]));
     let bare = Bare::new();
-    subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), bare.reference(), &[]);
     let from = supplier(&service, id);
     let pushing = push(&from, 1);
     let mut link = bare.accept();
@@ -151,7 +151,7 @@ fn an_event_that_nobody_wants_is_answered_at_once_and_one_that_is_refused_so() {
     let from = supplier(&service, id);
     from.push_structured_event(&numbered(1)).unwrap();
     let bare = Bare::new();
-    subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), bare.reference(), &[]);
     let mut large = numbered(2);
     large.remainder = "x".repeat(100_000).as_str().into();
     assert!(from.push_structured_event(&large).is_err());
@@ -178,7 +178,7 @@ fn a_supplier_at_full_speed_goes_at_its_consumers_pace_where_latency_is_bounded(
     let bound = Property::new("LatencyBound", time(Duration::from_millis(1)));
     let id = channel_with(&service, &[bound]);
     let bare = Bare::new();
-    subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), bare.reference(), &[]);
     let from = supplier(&service, id);
     let pushing =
         thread::spawn(move || (0..200).for_each(|number| from.push_structured_event(&numbered(number)).unwrap()));

@@ -22,7 +22,7 @@ fn dead() -> (String, u16) {
 
 /// A reference to a bare peer whose first profile leads nowhere, and a second one to the peer.
 fn second_profile(bare: &Bare) -> Ior {
-    let alive = bare.reference("127.0.0.1");
+    let alive = bare.reference();
     let mut profiles = alive.profiles.clone();
     if let Some(Profile::Iiop(profile)) = profiles.first_mut() {
         (profile.host, profile.port) = dead();
@@ -33,9 +33,9 @@ fn second_profile(bare: &Bare) -> Ior {
 
 /// A reference whose profile leads nowhere, and has the peer as a `TAG_ALTERNATE_IIOP_ADDRESS`.
 fn alternate_address(bare: &Bare) -> Ior {
-    let mut reference = bare.reference("127.0.0.1");
+    let mut reference = bare.reference();
     if let Some(Profile::Iiop(profile)) = reference.profiles.first_mut() {
-        profile.components.push(Component::alternate_address("127.0.0.1", profile.port));
+        profile.components.push(Component::alternate_address(&profile.host, profile.port));
         (profile.host, profile.port) = dead();
     }
     reference
@@ -96,20 +96,20 @@ fn a_consumer_none_of_whose_addresses_answers_is_tried_at_each_and_again_later()
     let service = start();
     let consumer = Bare::new();
     let mut reference = alternate_address(&consumer);
-    let port = consumer.listener.local_addr().unwrap().port();
+    let location = consumer.location();
     drop(consumer);
     let qos = [Property::new("GiveUpAfter", 600_000_000_u64)];
     // More than are tried: the last is passed over.
     if let Some(Profile::Iiop(profile)) = reference.profiles.first_mut() {
         for last in 20..27 {
-            profile.components.push(Component::alternate_address(&format!("127.0.0.{last}"), port));
+            profile.components.push(Component::alternate_address(&format!("127.0.0.{last}"), location.port()));
         }
     }
     subscribe(&service, reference, &qos);
     supply(&service).publish(&numbered(7)).unwrap();
     wait_until("each to be tried twice", || service.counters().read(Counter::ConnectsFailed) >= 16);
     assert!(service.counters().read(Counter::ReferenceAddressesLeftOut) > 0);
-    let consumer = Bare { listener: TcpListener::bind(("127.0.0.1", port)).unwrap() };
+    let consumer = Bare { listener: TcpListener::bind(location).unwrap() };
     assert_eq!(consumer.accept().accept_push(), numbered(7));
 }
 
@@ -187,7 +187,7 @@ fn a_client_whose_first_address_is_dead_answers_probes_at_its_second_and_stays()
 fn the_factory_is_bound_in_the_naming_service_that_answers_at_the_second_address() {
     let names = Bare::new();
     let (host, port) = dead();
-    let url = format!("corbaloc:iiop:1.2@{host}:{port},iiop:1.2@{}/NameService", names.listener.local_addr().unwrap());
+    let url = format!("corbaloc:iiop:1.2@{host}:{port},iiop:1.2@{}/NameService", names.location());
     let service = start_with(Config { naming: Naming { outside: Some(url) }, ..Config::default() });
     let mut link = names.accept();
     answer(&mut link, "rebind", |_| {});

@@ -85,7 +85,7 @@ fn a_client_has_its_share_of_the_requests_that_wait_for_administration() {
 fn the_program_that_a_service_is_part_of_asks_and_commands_what_clients_do_over_the_object_statistics() {
     let service = start();
     let bare = Bare::new();
-    let _proxy = subscribe(&service, bare.reference("127.0.0.1"), &[]);
+    let _proxy = subscribe(&service, bare.reference(), &[]);
     let _supplier = supply(&service);
     let Ok(Answer::Consumers(consumers)) = service.ask(Query::Consumers) else { panic!("consumers") };
     let [consumer] = &consumers[..] else { panic!("one: {consumers:?}") };

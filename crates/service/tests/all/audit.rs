@@ -32,7 +32,7 @@ fn consumer_of(service: &Service, who: &str, bare: &Bare) -> StructuredProxyPush
     let admin = channel_of(service, &orb, 0).default_consumer_admin().unwrap();
     let (proxy, _) = admin.obtain_notification_push_supplier(ClientType::Structured).unwrap();
     let proxy = StructuredProxyPushSupplier::unchecked(proxy.object().clone());
-    proxy.connect_structured_push_consumer(&orb.object(bare.reference("127.0.0.1"))).unwrap();
+    proxy.connect_structured_push_consumer(&orb.object(bare.reference())).unwrap();
     proxy
 }
 

@@ -23,7 +23,7 @@ fn held_channel(service: &Service) -> (i32, Bare) {
     let budget = [Property::new("MemoryBudget", 100_000_u64)];
     let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&budget, &[]).unwrap();
     let consumer = Bare::new();
-    subscribe_to(service, Some(id), consumer.reference("127.0.0.1"), &[]);
+    subscribe_to(service, Some(id), consumer.reference(), &[]);
     (id, consumer)
 }
 
@@ -277,7 +277,7 @@ fn requests_that_were_carried_out_are_answered_before_the_service_stops() {
 fn suppliers_of_every_giop_version_and_byte_order_are_understood() {
     let service = start();
     let consumer = Bare::new();
-    subscribe_to(&service, None, consumer.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, None, consumer.reference(), &[]);
     let mut link = None;
     for version in [Version::V1_0, Version::V1_1, Version::V1_2] {
         for endian in [Endian::Little, Endian::Big] {

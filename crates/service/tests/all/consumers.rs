@@ -19,8 +19,8 @@ use crate::peers::{
 #[test]
 fn a_consumer_named_by_host_is_found() {
     let service = start();
-    let consumer = Bare::new();
-    subscribe(&service, consumer.reference("localhost"), &[]);
+    let consumer = Bare::at("127.0.0.1");
+    subscribe(&service, consumer.reference_by("localhost"), &[]);
     supply(&service).publish(&numbered(1)).unwrap();
     assert_eq!(consumer.accept().accept_push(), numbered(1));
 }
@@ -30,7 +30,7 @@ fn a_consumer_whose_host_has_no_address_is_given_up() {
     let service = start();
     let consumer = Bare::new();
     let qos = [Property::new("GiveUpAfter", 1_000_000_u64)];
-    let proxy = subscribe(&service, consumer.reference("no-such-host.invalid"), &qos);
+    let proxy = subscribe(&service, consumer.reference_by("no-such-host.invalid"), &qos);
     supply(&service).publish(&numbered(1)).unwrap();
     wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
     wait_until("its proxy to be gone", || proxy.non_existent().unwrap());
@@ -40,7 +40,7 @@ fn a_consumer_whose_host_has_no_address_is_given_up() {
 fn a_consumer_that_forwards_gets_its_events_where_it_points() {
     let service = start();
     let (first, second) = (Bare::new(), Bare::new());
-    subscribe(&service, first.reference("127.0.0.1"), &[]);
+    subscribe(&service, first.reference(), &[]);
     let supplier = supply(&service);
     for number in 0..3 {
         supplier.publish(&numbered(number)).unwrap();
@@ -48,7 +48,7 @@ fn a_consumer_that_forwards_gets_its_events_where_it_points() {
     let mut link = first.accept();
     let (request_id, event) = link.push();
     assert_eq!(event, numbered(0));
-    link.reply(request_id, ReplyStatus::LocationForward, Some(&second.reference("127.0.0.1")));
+    link.reply(request_id, ReplyStatus::LocationForward, Some(&second.reference()));
     let mut link = second.accept();
     for number in 0..3 {
         assert_eq!(link.accept_push(), numbered(number));
@@ -61,13 +61,13 @@ fn a_consumer_that_forwards_to_itself_for_ever_is_not_followed_for_ever() {
     let service = start();
     let consumer = Bare::new();
     let qos = [Property::new("GiveUpAfter", 1_000_000_u64)];
-    subscribe(&service, consumer.reference("127.0.0.1"), &qos);
+    subscribe(&service, consumer.reference(), &qos);
     supply(&service).publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
     while service.counters().read(Counter::ConsumersGivenUp) == 0 {
         let Some((header, bytes)) = link.message() else { break };
         let request = Request::parse(&bytes, &header).unwrap();
-        link.reply(request.request_id, ReplyStatus::LocationForward, Some(&consumer.reference("127.0.0.1")));
+        link.reply(request.request_id, ReplyStatus::LocationForward, Some(&consumer.reference()));
     }
     wait_until("the consumer to be given up", || service.counters().read(Counter::ConsumersGivenUp) == 1);
 }
@@ -79,9 +79,9 @@ fn a_consumer_that_forwards_to_a_proxy_of_the_service_is_not_followed_there() {
     let service = start();
     let (consumer, other) = (Bare::new(), Bare::new());
     let qos = [Property::new("GiveUpAfter", 1_000_000_u64)];
-    subscribe(&service, consumer.reference("127.0.0.1"), &qos);
+    subscribe(&service, consumer.reference(), &qos);
     let proxy = String::from_utf8(BareSupplier::new(&service, None).key).unwrap();
-    subscribe(&service, other.reference("127.0.0.1"), &[]);
+    subscribe(&service, other.reference(), &[]);
     supply(&service).publish(&numbered(0)).unwrap();
     let here = format!("corbaloc::1.2@localhost:{}/{proxy}", service.address().port());
     let here = here.parse::<Corbaloc>().unwrap().to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0");
@@ -103,7 +103,7 @@ fn a_consumer_that_forwards_to_a_proxy_of_the_service_is_not_followed_there() {
 fn an_event_on_a_connection_that_breaks_is_sent_again_first() {
     let service = start();
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(&service, consumer.reference(), &[]);
     let supplier = supply(&service);
     for number in 0..5 {
         supplier.publish(&numbered(number)).unwrap();
@@ -122,7 +122,7 @@ fn an_event_on_a_connection_that_breaks_is_sent_again_first() {
 fn a_consumer_that_closes_its_idle_connection_is_connected_to_again() {
     let service = start();
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(&service, consumer.reference(), &[]);
     let supplier = supply(&service);
     supplier.publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
@@ -141,7 +141,7 @@ fn a_consumer_that_closes_its_idle_connection_is_connected_to_again() {
 fn a_reply_in_time_is_waited_for_and_a_late_one_is_counted() {
     let service = start();
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[Property::new("ReplyTimeout", 1_000_000_u64)]);
+    subscribe(&service, consumer.reference(), &[Property::new("ReplyTimeout", 1_000_000_u64)]);
     supply(&service).publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
     let (first, event) = link.push();
@@ -165,8 +165,8 @@ fn a_reply_in_time_is_waited_for_and_a_late_one_is_counted() {
 fn a_consumer_that_answers_with_garbage_loses_its_connection_and_nothing_else() {
     let service = start();
     let (bad, good) = (Bare::new(), Bare::new());
-    subscribe(&service, bad.reference("127.0.0.1"), &[]);
-    subscribe(&service, good.reference("127.0.0.1"), &[]);
+    subscribe(&service, bad.reference(), &[]);
+    subscribe(&service, good.reference(), &[]);
     let supplier = supply(&service);
     supplier.publish(&numbered(0)).unwrap();
     let mut link = bad.accept();
@@ -184,8 +184,8 @@ fn a_consumer_that_never_reads_fills_its_socket_and_nobody_elses() {
     let service = start();
     let (stuck, good) = (Bare::new(), Bare::new());
     let window = [Property::new("PushWindow", 1024_u16)];
-    subscribe(&service, stuck.reference("127.0.0.1"), &window);
-    subscribe(&service, good.reference("127.0.0.1"), &window);
+    subscribe(&service, stuck.reference(), &window);
+    subscribe(&service, good.reference(), &window);
     let supplier = supply(&service);
     let mut event = numbered(0);
     event.remainder = "x".repeat(100_000).as_str().into();
@@ -212,7 +212,7 @@ fn a_consumer_that_never_reads_fills_its_socket_and_nobody_elses() {
 fn a_one_way_consumer_that_is_dead_is_given_up_and_nothing_counts_as_delivered() {
     // Its events were taken for sent when they waited for a connection, so it swallowed events for ever.
     let service = start();
-    let nowhere = Bare::new().reference("127.0.0.1");
+    let nowhere = Bare::new().reference();
     let qos = [Property::new("PushOneWay", true), Property::new("GiveUpAfter", 2_000_000_u64)];
     subscribe(&service, nowhere, &qos);
     let supplier = supply(&service);
@@ -226,8 +226,8 @@ fn a_one_way_consumer_that_is_dead_is_given_up_and_nothing_counts_as_delivered()
 #[test]
 fn a_one_way_consumer_gets_what_came_while_its_connection_was_made() {
     let service = start();
-    let consumer = Bare::new();
-    subscribe(&service, consumer.reference("localhost"), &[Property::new("PushOneWay", true)]);
+    let consumer = Bare::at("127.0.0.1");
+    subscribe(&service, consumer.reference_by("localhost"), &[Property::new("PushOneWay", true)]);
     let supplier = supply(&service);
     for number in 0..50 {
         supplier.publish(&numbered(number)).unwrap();
@@ -246,12 +246,12 @@ fn a_one_way_consumer_gets_what_came_while_its_connection_was_made() {
 fn a_consumer_is_looked_for_at_its_own_address_when_it_is_gone_from_where_it_was_forwarded() {
     let service = start();
     let (first, second) = (Bare::new(), Bare::new());
-    subscribe(&service, first.reference("127.0.0.1"), &[]);
+    subscribe(&service, first.reference(), &[]);
     let supplier = supply(&service);
     supplier.publish(&numbered(0)).unwrap();
     let mut at_first = first.accept();
     let (request_id, _) = at_first.push();
-    at_first.reply(request_id, ReplyStatus::LocationForward, Some(&second.reference("127.0.0.1")));
+    at_first.reply(request_id, ReplyStatus::LocationForward, Some(&second.reference()));
     let mut at_second = second.accept();
     assert_eq!(at_second.accept_push(), numbered(0));
     drop((at_second, second));
@@ -263,14 +263,14 @@ fn a_consumer_is_looked_for_at_its_own_address_when_it_is_gone_from_where_it_was
 fn a_consumer_may_move_as_often_as_it_likes() {
     let service = start();
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(&service, consumer.reference(), &[]);
     let supplier = supply(&service);
     supplier.publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
     for number in 0..20 {
         let (request_id, event) = link.push();
         assert_eq!(event, numbered(number));
-        link.reply(request_id, ReplyStatus::LocationForward, Some(&consumer.reference("127.0.0.1")));
+        link.reply(request_id, ReplyStatus::LocationForward, Some(&consumer.reference()));
         assert_eq!(link.accept_push(), numbered(number));
         supplier.publish(&numbered(number + 1)).unwrap();
     }
@@ -281,7 +281,7 @@ fn a_consumer_may_move_as_often_as_it_likes() {
 fn a_forward_while_several_pushes_are_unanswered_keeps_the_order() {
     let service = start();
     let (first, second) = (Bare::new(), Bare::new());
-    subscribe(&service, first.reference("127.0.0.1"), &[Property::new("PushWindow", 16_u16)]);
+    subscribe(&service, first.reference(), &[Property::new("PushWindow", 16_u16)]);
     let supplier = supply(&service);
     for number in 0..32 {
         supplier.publish(&numbered(number)).unwrap();
@@ -293,7 +293,7 @@ fn a_forward_while_several_pushes_are_unanswered_keeps_the_order() {
         at_first.reply(*request_id, ReplyStatus::NoException, None);
     }
     for request_id in &asked[3..] {
-        at_first.reply(*request_id, ReplyStatus::LocationForward, Some(&second.reference("127.0.0.1")));
+        at_first.reply(*request_id, ReplyStatus::LocationForward, Some(&second.reference()));
     }
     let mut at_second = second.accept();
     // Pushes that the first reply made room for may have gone to the first place too.
@@ -310,7 +310,7 @@ fn when_one_push_is_given_up_so_are_all_that_were_sent_behind_it() {
     let service = start();
     let consumer = Bare::new();
     let qos = [Property::new("PushWindow", 4_u16), Property::new("ReplyTimeout", 1_000_000_u64)];
-    subscribe(&service, consumer.reference("127.0.0.1"), &qos);
+    subscribe(&service, consumer.reference(), &qos);
     let mut supplier = BareSupplier::new(&service, None);
     // All at once: of those that came one by one the first might time out before the last has come.
     let pushes = (0..4).map(|number| supplier.push_message(&REQUEST, CharSet::Latin1, &numbered(number)));
@@ -335,7 +335,7 @@ fn when_one_push_is_given_up_so_are_all_that_were_sent_behind_it() {
 fn the_connection_of_a_consumer_that_is_gone_is_closed_although_it_never_answered() {
     let service = start();
     let consumer = Bare::new();
-    let proxy = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let proxy = subscribe(&service, consumer.reference(), &[]);
     supply(&service).publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
     link.push();
@@ -349,7 +349,7 @@ fn a_connection_on_which_nothing_is_answered_is_replaced() {
     let delivery = Delivery { reply_timeout_ms: 100, ..Delivery::default() };
     let service = start_with(Config { delivery, ..Config::default() });
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(&service, consumer.reference(), &[]);
     supply(&service).publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
     assert_eq!(link.push().1, numbered(0));
@@ -362,7 +362,7 @@ fn pushes_do_not_pile_up_on_a_connection_that_takes_nothing() {
     let consumer = Bare::new();
     // Times out and is tried again about ten times while nobody reads.
     let qos = [Property::new("ReplyTimeout", 100_000_u64), Property::new("GiveUpAfter", 0_u64)];
-    subscribe(&service, consumer.reference("127.0.0.1"), &qos);
+    subscribe(&service, consumer.reference(), &qos);
     let mut event = numbered(0);
     event.remainder = "x".repeat(10_000_000).as_str().into();
     supply(&service).publish(&event).unwrap();
@@ -387,7 +387,7 @@ fn a_consumer_of_an_older_giop_version_is_called_in_it() {
     let service = start();
     for version in [Version::V1_0, Version::V1_1] {
         let consumer = Bare::new();
-        let proxy = subscribe(&service, consumer.reference_in(version, "127.0.0.1"), &[]);
+        let proxy = subscribe(&service, consumer.reference_in(version), &[]);
         let supplier = supply(&service);
         for number in 0..3 {
             supplier.publish(&numbered(number)).unwrap();
@@ -409,7 +409,7 @@ fn a_consumer_of_an_older_giop_version_is_called_in_it() {
 fn events_in_different_code_sets_come_over_different_connections() {
     let service = start();
     let consumer = Bare::new();
-    let mut reference = consumer.reference("127.0.0.1");
+    let mut reference = consumer.reference();
     // It takes both, and says so.
     let info = CodeSetInfo::campanile().to_component();
     reference.profiles.iter_mut().for_each(|profile| {
@@ -442,7 +442,7 @@ fn events_in_different_code_sets_come_over_different_connections() {
 fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_before() {
     // Clients start on the reference file and on the line that says "ready", and then did not find the name.
     let front = Bare::new();
-    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.listener.local_addr().unwrap());
+    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.location());
     let naming = Naming { outside: Some(url) };
     let file = std::env::temp_dir().join(format!("campanile-announced-{}.ior", std::process::id()));
     std::fs::write(&file, "of an earlier run").unwrap();
@@ -468,7 +468,7 @@ fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_b
 #[test]
 fn declared_channels_are_bound_in_an_outside_naming_service_before_the_factory() {
     let front = Bare::new();
-    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.listener.local_addr().unwrap());
+    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.location());
     let channel = |name: &str| DeclaredChannel { name: name.into(), properties: BTreeMap::new(), lane: Vec::new() };
     let service = start_with(Config {
         naming: Naming { outside: Some(url) },
@@ -493,13 +493,13 @@ fn declared_channels_are_bound_in_an_outside_naming_service_before_the_factory()
 #[test]
 fn the_factory_is_bound_in_an_outside_naming_service_even_behind_a_forward() {
     let (front, back) = (Bare::new(), Bare::new());
-    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.listener.local_addr().unwrap());
+    let url = format!("corbaloc:iiop:1.2@{}/NameService", front.location());
     let naming = Naming { outside: Some(url) };
     let service = start_with(Config { naming, ..Config::default() });
     let mut link = front.accept();
     let (header, bytes) = link.message().unwrap();
     let request = Request::parse(&bytes, &header).unwrap();
-    link.reply(request.request_id, ReplyStatus::LocationForward, Some(&back.reference("127.0.0.1")));
+    link.reply(request.request_id, ReplyStatus::LocationForward, Some(&back.reference()));
     let mut link = back.accept();
     let (header, bytes) = link.message().unwrap();
     let request = Request::parse(&bytes, &header).unwrap();

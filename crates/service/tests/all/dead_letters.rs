@@ -82,7 +82,7 @@ impl Picky {
     fn on(service: &Service, id: Option<i32>, way: Way, is_bad: impl Fn(i32) -> bool + Send + 'static) -> Self {
         let bare = Bare::new();
         let qos = [Property::new("ReplyTimeout", 10_000_000_u64)];
-        subscribe_to(service, id, bare.reference("127.0.0.1"), &qos);
+        subscribe_to(service, id, bare.reference(), &qos);
         let (sender, taken) = channel();
         let tried = Arc::new(Mutex::new(Vec::new()));
         let counting = Arc::clone(&tried);

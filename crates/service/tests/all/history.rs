@@ -1,6 +1,5 @@
 //! Channels that keep their past, on a service in this process: who comes late gets what was, then what is, each once.
 
-use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -12,11 +11,10 @@ use client::notify::{
     StructuredProxyPushSupplier, ThreadPoolLanes, property_errors,
 };
 use client::{ConsumerOptions, Orb, OrbOptions, Received, SimpleConsumer};
-use giop::ior::Ior;
 use giop::realtime::PriorityModel;
 use giop::value::Value;
 use service::{Config, Counter, Service};
-use testing::{NextInTime, own_loopback};
+use testing::NextInTime;
 
 use crate::peers::{Bare, Link, await_count, numbered, subscribe_to, wait_until};
 use crate::persistent::{Folder, factory, number, supplier};
@@ -48,7 +46,7 @@ fn event_number(event: &StructuredEvent) -> Option<u64> {
 /// Subscribes from a place on.
 fn begin(service: &Service, id: i32, place: &str) -> Link {
     let bare = Bare::new();
-    subscribe_to(service, Some(id), bare.reference("127.0.0.1"), &[start_from(place)]);
+    subscribe_to(service, Some(id), bare.reference(), &[start_from(place)]);
     bare.accept()
 }
 
@@ -59,16 +57,6 @@ fn take(link: &mut Link, count: usize) -> Vec<(i32, Option<u64>)> {
         (number(&event), event_number(&event))
     };
     (0..count).map(next).collect()
-}
-
-/// A consumer at an address of this process's own. Those of other programs that were at a port of 127.0.0.1 before may be called there yet.
-fn apart() -> Bare {
-    Bare { listener: TcpListener::bind((own_loopback(), 0)).unwrap() }
-}
-
-/// Where such a consumer is.
-fn reference_of(bare: &Bare) -> Ior {
-    bare.reference(&bare.listener.local_addr().unwrap().ip().to_string())
 }
 
 /// The same on a consumer's only connection.
@@ -93,7 +81,7 @@ fn time_now() -> u64 {
 
 /// Subscribes from a place on to what fits a constraint.
 fn filtered(service: &Service, id: i32, constraint: &str, place: &str) -> Bare {
-    let bare = apart();
+    let bare = Bare::new();
     let channel = crate::persistent::channel(service, id);
     let filter = channel.default_filter_factory().unwrap().unwrap().create_filter("EXTENDED_TCL").unwrap();
     filter.add_constraints(&[ConstraintExp::new(constraint)]).unwrap();
@@ -102,7 +90,7 @@ fn filtered(service: &Service, id: i32, constraint: &str, place: &str) -> Bare {
     proxy.set_qos(&[start_from(place)]).unwrap();
     proxy.add_filter(&filter).unwrap();
     StructuredProxyPushSupplier::unchecked(proxy.object().clone())
-        .connect_structured_push_consumer(&Orb::new(OrbOptions::default()).object(reference_of(&bare)))
+        .connect_structured_push_consumer(&Orb::new(OrbOptions::default()).object(bare.reference()))
         .unwrap();
     bare
 }
@@ -144,12 +132,12 @@ fn who_comes_late_gets_what_was_and_then_what_comes() {
     let mut links: Vec<(Bare, i32)> = Vec::new();
     for (place, begins) in places {
         let bare = Bare::new();
-        subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start_from(place)]);
+        subscribe_to(&service, Some(id), bare.reference(), &[start_from(place)]);
         links.push((bare, begins));
     }
     // Who says nothing gets what comes, as it came.
     let plain = Bare::new();
-    subscribe_to(&service, Some(id), plain.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), plain.reference(), &[]);
     let from_past = |(bare, begins): &(Bare, i32)| {
         let mut link = bare.accept();
         assert_eq!(take(&mut link, usize::try_from(100 - begins).unwrap()), expected(*begins..100));
@@ -183,8 +171,8 @@ fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
         let ahead: Vec<Bare> = [start_from("number:15"), Property::new("StartFrom", 15_u64)]
             .into_iter()
             .map(|start| {
-                let bare = apart();
-                subscribe_to(&service, Some(id), reference_of(&bare), &[start]);
+                let bare = Bare::new();
+                subscribe_to(&service, Some(id), bare.reference(), &[start]);
                 bare
             })
             .collect();
@@ -198,8 +186,8 @@ fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
         let typed = SimpleConsumer::connect(&url, Some(id), options, take).unwrap();
         // Of what it begins with it wants some.
         let filtered = filtered(&service, id, "$number >= 17 or $number < 13", "number:15");
-        let in_order = apart();
-        subscribe_to(&service, Some(id), reference_of(&in_order), &[start_from("first")]);
+        let in_order = Bare::new();
+        subscribe_to(&service, Some(id), in_order.reference(), &[start_from("first")]);
         (kept..20).for_each(push);
         // When this one has all, the others have had their turns.
         assert_eq!(take_all(&in_order, 20), expected(0..20));
@@ -223,14 +211,14 @@ fn who_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
     let id = channel(&service, &[events(100_000)]);
     (0..10).for_each(|says| supplier(&service, id).push_structured_event(&numbered(says)).unwrap());
     let at = time_now() + 15_000_000;
-    let (by_number, by_time, never) = (apart(), apart(), apart());
+    let (by_number, by_time, never) = (Bare::new(), Bare::new(), Bare::new());
     let starts = [
         (&by_number, "number:15".to_owned()),
         (&by_time, format!("time:{at}")),
         (&never, format!("time:{}", at + HOUR)),
     ];
     for (bare, start) in &starts {
-        subscribe_to(&service, Some(id), reference_of(bare), &[start_from(start)]);
+        subscribe_to(&service, Some(id), bare.reference(), &[start_from(start)]);
     }
     service = folder.start(&config, Some(service));
     let from = supplier(&service, id);
@@ -244,8 +232,8 @@ fn who_begins_with_what_is_yet_to_come_waits_for_it_over_a_restart() {
     let count = push();
     assert_eq!(take_all(&by_number, usize::try_from(count - 14).unwrap()), expected(14..count));
     // What came before that time is known by one that gets all.
-    let all = apart();
-    subscribe_to(&service, Some(id), reference_of(&all), &[start_from("first")]);
+    let all = Bare::new();
+    subscribe_to(&service, Some(id), all.reference(), &[start_from("first")]);
     let mut all = all.accept();
     let came: Vec<u64> = (0..count).map(|_| event_time(&all.accept_push())).collect();
     let first = i32::try_from(came.iter().filter(|came| **came < at).count()).unwrap();
@@ -327,7 +315,7 @@ fn the_past_outlives_the_process_and_numbers_go_on() {
     assert_eq!(take(&mut link, 1), expected([150]));
     // A consumer that is connected again after a restart goes on, and does not begin once more.
     let bare = Bare::new();
-    subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start_from("first")]);
+    subscribe_to(&service, Some(id), bare.reference(), &[start_from("first")]);
     assert_eq!(take(&mut bare.accept(), 151), expected(0..151));
     let service = folder.start(&config, Some(service));
     supplier(&service, id).push_structured_event(&numbered(151)).unwrap();
@@ -466,14 +454,14 @@ fn who_is_too_slow_for_what_is_kept_sees_by_the_numbers_what_is_missing() {
     };
     push(0);
     let bare = Bare::new();
-    subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start_from("first")]);
+    subscribe_to(&service, Some(id), bare.reference(), &[start_from("first")]);
     let mut link = bare.accept();
     let (request, event) = link.push();
     assert_eq!((number(&event), event_number(&event)), (0, Some(1)));
     // That one has the past behind it. Another one stands still while it is in it: there is more than what comes at a time.
     (1..1_500).for_each(push);
     let held = Bare::new();
-    subscribe_to(&service, Some(id), held.reference("127.0.0.1"), &[start_from("first")]);
+    subscribe_to(&service, Some(id), held.reference(), &[start_from("first")]);
     let mut held = held.accept();
     let (held_request, event) = held.push();
     let begun = number(&event);
@@ -518,9 +506,9 @@ fn events_of_all_lanes_are_kept_in_one_order() {
     (0..100).for_each(push);
     // Whoever is on the pool's lane gets what comes there.
     let there = Bare::new();
-    subscribe_to(&service, Some(id), there.reference("127.0.0.1"), &[pool()]);
+    subscribe_to(&service, Some(id), there.reference(), &[pool()]);
     let bare = Bare::new();
-    subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[start_from("first"), pool()]);
+    subscribe_to(&service, Some(id), bare.reference(), &[start_from("first"), pool()]);
     (100..300).for_each(push);
     let mut link = bare.accept();
     let (mut last, mut next) = ([-2, -1], 1);

@@ -147,7 +147,7 @@ fn consumers_that_never_answer_have_their_share_of_the_connections_and_no_more()
     let service = start_limited(Limits { outgoing_connections_max: 64, ..Limits::default() });
     let consumers: Vec<Bare> = (0..80).map(|_| Bare::new()).collect();
     for consumer in &consumers {
-        subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+        subscribe(&service, consumer.reference(), &[]);
     }
     supply(&service).publish(&numbered(0)).unwrap();
     wait_until("the share to be spent", || service.counters().read(Counter::OutgoingShare) > 0);
@@ -201,7 +201,7 @@ fn messages_that_are_announced_and_do_not_come_cost_nobody_else_anything() {
         .collect();
     wait_until("all to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 100);
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(&service, consumer.reference(), &[]);
     let mut event = numbered(7);
     event.remainder = "x".repeat(200_000).as_str().into();
     let supplier = supply(&service);

@@ -211,7 +211,7 @@ fn halves_of_messages_that_find_no_buffer_of_the_lane_are_copied_into_their_own(
     const CONNECTIONS: usize = 24;
     let service = start();
     let consumer = Bare::new();
-    subscribe_to(&service, None, consumer.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, None, consumer.reference(), &[]);
     let mut suppliers: Vec<_> = (0..CONNECTIONS).map(|_| BareSupplier::new(&service, None)).collect();
     let mut event = numbered(1);
     event.remainder = "x".repeat(20_000).as_str().into();
@@ -294,7 +294,7 @@ fn connections_to_clients_that_never_answer_reach_the_limit_where_there_are_no_s
     let service = start_limited(limits);
     let consumers: Vec<Bare> = (0..6).map(|_| Bare::new()).collect();
     for consumer in &consumers {
-        subscribe_to(&service, None, consumer.reference("127.0.0.1"), &[]);
+        subscribe_to(&service, None, consumer.reference(), &[]);
     }
     let mut supplier = BareSupplier::new(&service, None);
     supplier.push(&numbered(1));
@@ -316,7 +316,7 @@ fn a_pull_supplier_that_raises_an_exception_is_asked_again_and_counted() {
     let admin = channel.default_supplier_admin().unwrap();
     let (proxy, _) = admin.obtain_notification_pull_consumer(ClientType::Any).unwrap();
     let supplier = Bare::new();
-    let ior = Ior { type_id: "IDL:omg.org/CosEventComm/PullSupplier:1.0".into(), ..supplier.reference("127.0.0.1") };
+    let ior = Ior { type_id: "IDL:omg.org/CosEventComm/PullSupplier:1.0".into(), ..supplier.reference() };
     let there = proxy.object().orb().object(ior);
     ProxyPullConsumer::unchecked(proxy.object().clone()).connect_any_pull_supplier(&there).unwrap();
     let mut link = supplier.accept();
@@ -336,7 +336,7 @@ fn events_that_wait_for_a_mute_filter_are_bounded() {
     let service = start();
     let (channel, id) = channel_with(&service, &[Property::new("FilterTimeout", 600_000_000_u64)], &[]);
     let mute = Bare::new();
-    let ior = Ior { type_id: "IDL:omg.org/CosNotifyFilter/Filter:1.0".into(), ..mute.reference("127.0.0.1") };
+    let ior = Ior { type_id: "IDL:omg.org/CosNotifyFilter/Filter:1.0".into(), ..mute.reference() };
     let filter = client::notify::Filter::unchecked(channel.object().orb().object(ior));
     let supplier = BareSupplier::new(&service, Some(id));
     let admin = channel.default_supplier_admin().unwrap();
@@ -385,7 +385,7 @@ fn a_match_that_a_client_asks_for_is_cut_where_an_events_would_be() {
     // Nor does an event get further.
     let consumer = Bare::new();
     let id = service_channel(&channel);
-    let proxy = subscribe_to(&service, Some(id), consumer.reference("127.0.0.1"), &[]);
+    let proxy = subscribe_to(&service, Some(id), consumer.reference(), &[]);
     client::notify::ProxySupplier::unchecked(proxy).add_filter(&filter).unwrap();
     let mut supplier = BareSupplier::new(&service, Some(id));
     supplier.push(&numbered(3));
@@ -406,7 +406,7 @@ fn a_channel_with_a_full_queue_drops_and_counts() {
     let service = start();
     let (_, id) = channel_with(&service, &[], &[Property::new("MaxQueueLength", 3_i32)]);
     let mute = Bare::new();
-    subscribe_to(&service, Some(id), mute.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), mute.reference(), &[]);
     let mut supplier = BareSupplier::new(&service, Some(id));
     for number in 0..10 {
         supplier.push(&numbered(number));
@@ -423,8 +423,8 @@ fn a_consumer_that_holds_suppliers_for_its_hold_timeout_is_disconnected_and_they
     let (mute, orderly) = (Bare::new(), Bare::new());
     // Of the mute one only: beside other work the other one, too, may not get to answer in a tenth of a second.
     let hasty = Property::new("HoldTimeout", 1_000_000_u64);
-    subscribe_to(&service, Some(id), mute.reference("127.0.0.1"), &[hasty]);
-    subscribe_to(&service, Some(id), orderly.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), mute.reference(), &[hasty]);
+    subscribe_to(&service, Some(id), orderly.reference(), &[]);
     let mut supplier = BareSupplier::new(&service, Some(id));
     let mut event = numbered(1);
     event.remainder = "x".repeat(10_000).as_str().into();
@@ -501,7 +501,7 @@ fn connect_sequence_consumer(channel: &EventChannel, consumer: &Bare) {
     let proxy = crate::kinds::Consumer::obtain(channel, ClientType::Sequence, crate::kinds::Model::Push);
     let window = [Property::new("PushWindow", 1_024_u16)];
     client::notify::ProxySupplier::unchecked(proxy.clone()).set_qos(&window).unwrap();
-    let reference = Ior { type_id: String::new(), ..consumer.reference("127.0.0.1") };
+    let reference = Ior { type_id: String::new(), ..consumer.reference() };
     let reference = proxy.orb().object(reference);
     SequenceProxyPushSupplier::unchecked(proxy).connect_sequence_push_consumer(&reference).unwrap();
 }
@@ -605,7 +605,7 @@ fn names_with_large_references_end_at(client_share_percent: u8, reached: Counter
     let service = start_limited(limits);
     let naming = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NameService")).unwrap();
     let context = client::naming::NamingContext::unchecked(naming.clone());
-    let mut far = Bare::new().reference("127.0.0.1");
+    let mut far = Bare::new().reference();
     if let giop::ior::Profile::Iiop(profile) = &mut far.profiles[0] {
         profile.key = vec![b'x'; 60_000];
     }

@@ -48,7 +48,7 @@ fn a_request_for_which_there_is_no_room_is_transient_1() {
 #[test]
 fn a_reference_without_a_code_set_that_is_known_is_codeset_incompatible_1() {
     let service = start();
-    let mut reference = Bare::new().reference("127.0.0.1");
+    let mut reference = Bare::new().reference();
     let info = CodeSetInfo { char_native: EBCDIC, char_conversions: Vec::new(), ..CodeSetInfo::campanile() };
     reference.profiles.iter_mut().for_each(|profile| {
         if let Profile::Iiop(profile) = profile {

@@ -48,7 +48,7 @@ fn names(monitor: &ObjectRef, name: &str) -> Vec<String> {
 fn the_monitor_object_tells_what_the_lanes_know() {
     let service = start();
     let bare = Bare::new();
-    let _proxy = subscribe(&service, bare.reference("127.0.0.1"), &[Property::new("MaxEventsPerConsumer", 3)]);
+    let _proxy = subscribe(&service, bare.reference(), &[Property::new("MaxEventsPerConsumer", 3)]);
     let supplier = supply(&service);
     let monitor = monitor(&service);
     let of = |rest: &str| format!("NotifyEventChannelFactory/0/{rest}");

@@ -30,8 +30,8 @@ fn a_consumer_that_sleeps_holds_nobody_and_gets_everything_in_order_afterwards()
     let service = folder.start(&folder.config(), None);
     let id = small_channel(&service, &[]);
     let [slow, quick] = [(); 2].map(|()| Bare::new());
-    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
-    subscribe_to(&service, Some(id), quick.reference("127.0.0.1"), &[]);
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference(), &[]));
+    subscribe_to(&service, Some(id), quick.reference(), &[]);
     let from = supplier(&service, id);
     let mut link = None;
     for sent in 0..1_000 {
@@ -63,7 +63,7 @@ fn persistent_events_of_a_backlog_on_disk_survive_a_stop_and_come_in_order() {
     let service = folder.start(&config, None);
     let id = small_channel(&service, &[persistent()]);
     let slow = Bare::new();
-    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference(), &[]));
     let from = supplier(&service, id);
     // More than are read at a time, and than there is memory for.
     (0..1_300).for_each(|number| from.push_structured_event(&large(number)).unwrap());
@@ -85,7 +85,7 @@ fn when_the_disk_budget_is_spent_suppliers_are_held_until_there_is_room() {
     let service = folder.start(&folder.config(), None);
     let id = small_channel(&service, &[Property::new("OverflowBudget", 300_000_u64)]);
     let slow = Bare::new();
-    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference(), &[]));
     let from = supplier(&service, id);
     let pushing = std::thread::spawn(move || {
         (0..1_000).for_each(|number| from.push_structured_event(&large(number)).unwrap());
@@ -108,7 +108,7 @@ fn a_persistent_consumer_that_takes_nothing_stays_and_loses_what_there_is_no_roo
     let id = small_channel(&service, &[persistent(), Property::new("OverflowBudget", 300_000_u64)]);
     let mute = Bare::new();
     let hasty = Property::new("HoldTimeout", 1_000_000_u64);
-    subscribe_to(&service, Some(id), mute.reference("127.0.0.1"), &[hasty]);
+    subscribe_to(&service, Some(id), mute.reference(), &[hasty]);
     let from = supplier(&service, id);
     (0..1_000).for_each(|number| from.push_structured_event(&large(number)).unwrap());
     let read = |counter| service.counters().read(counter);
@@ -143,7 +143,7 @@ fn backlogs_of_all_channels_together_keep_to_a_bound_whatever_their_budgets() {
     let service = folder.start(&config, None);
     let id = small_channel(&service, &[Property::new("OverflowBudget", 1_u64 << 40)]);
     let slow = Bare::new();
-    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference(), &[]));
     let from = supplier(&service, id);
     let pushing = std::thread::spawn(move || {
         (0..1_500).for_each(|number| from.push_structured_event(&large(number)).unwrap());
@@ -168,7 +168,7 @@ fn what_waits_on_disk_for_a_consumer_that_disconnects_is_dropped_and_counted() {
     let service = folder.start(&folder.config(), None);
     let id = small_channel(&service, &[persistent()]);
     let slow = Bare::new();
-    let held = suspend(&subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]));
+    let held = suspend(&subscribe_to(&service, Some(id), slow.reference(), &[]));
     let from = supplier(&service, id);
     (0..400).for_each(|number| from.push_structured_event(&large(number)).unwrap());
     await_count(&service, Counter::EventsKept, 400);

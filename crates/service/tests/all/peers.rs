@@ -1,7 +1,7 @@
 //! Services to test, and peers that are only sockets.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use client::notify::{
     ClientType, Property, StructuredEvent, StructuredProxyPushConsumer, StructuredProxyPushSupplier, find_channel,
@@ -15,7 +15,7 @@ use giop::message::{
 };
 use giop::url::Corbaloc;
 use service::{Config, Counter, Limits, Service};
-use testing::{AcceptInTime, patient, unless_closed};
+use testing::{AcceptInTime, own_loopback, patient, unless_closed};
 
 pub(crate) use testing::wait_until;
 
@@ -92,32 +92,50 @@ pub(crate) fn read_to_end(stream: &mut TcpStream) -> Vec<MessageKind> {
     std::iter::from_fn(|| read_message(stream)).map(|(header, _)| header.kind).collect()
 }
 
+/// A reference to a consumer at such a place.
+fn of_consumer(place: &str) -> Ior {
+    let location: Corbaloc = format!("corbaloc:iiop:{place}").parse().unwrap();
+    location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
+}
+
 /// A consumer that is only a listening socket.
 pub(crate) struct Bare {
     pub(crate) listener: TcpListener,
 }
 
 impl Bare {
+    /// One at an address of its own: a service of another test may go on calling the port of a consumer that is gone.
     pub(crate) fn new() -> Self {
-        Self { listener: TcpListener::bind("127.0.0.1:0").unwrap() }
+        Self::at(&own_loopback().to_string())
     }
 
-    pub(crate) fn reference(&self, host: &str) -> Ior {
-        self.reference_in(Version::V1_2, host)
+    /// One at this host.
+    pub(crate) fn at(host: &str) -> Self {
+        Self { listener: TcpListener::bind((host, 0)).unwrap() }
+    }
+
+    /// Its address and port.
+    pub(crate) fn location(&self) -> SocketAddr {
+        self.listener.local_addr().unwrap()
+    }
+
+    pub(crate) fn reference(&self) -> Ior {
+        self.reference_to("bare")
+    }
+
+    /// A reference that has a name of its host.
+    pub(crate) fn reference_by(&self, host: &str) -> Ior {
+        of_consumer(&format!("1.2@{host}:{}/bare", self.location().port()))
     }
 
     /// A reference of an older IIOP version.
-    pub(crate) fn reference_in(&self, version: Version, host: &str) -> Ior {
-        let (port, minor) = (self.listener.local_addr().unwrap().port(), version.minor());
-        let location: Corbaloc = format!("corbaloc:iiop:1.{minor}@{host}:{port}/bare").parse().unwrap();
-        location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
+    pub(crate) fn reference_in(&self, version: Version) -> Ior {
+        of_consumer(&format!("1.{}@{}/bare", version.minor(), self.location()))
     }
 
     /// A reference to another object there.
     pub(crate) fn reference_to(&self, key: &str) -> Ior {
-        let port = self.listener.local_addr().unwrap().port();
-        let location: Corbaloc = format!("corbaloc:iiop:1.2@127.0.0.1:{port}/{key}").parse().unwrap();
-        location.to_ior("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0")
+        of_consumer(&format!("1.2@{}/{key}", self.location()))
     }
 
     pub(crate) fn accept(&self) -> Link {

@@ -125,9 +125,9 @@ fn what_a_consumer_has_not_got_is_there_after_a_stop_and_comes_in_its_order_befo
     let service = folder.start(&config, None);
     let (_, id) = factory(&service).create_channel(&[persistent()], &[]).unwrap();
     let [slow, quick] = [(); 2].map(|()| Bare::new());
-    let held = subscribe_to(&service, Some(id), slow.reference("127.0.0.1"), &[]);
+    let held = subscribe_to(&service, Some(id), slow.reference(), &[]);
     suspend(&held);
-    subscribe_to(&service, Some(id), quick.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(id), quick.reference(), &[]);
     let from = supplier(&service, id);
     (0..20).for_each(|number| from.push_structured_event(&numbered(number)).unwrap());
     assert_eq!(take(&quick, 20), (0..20).collect::<Vec<_>>());
@@ -153,7 +153,7 @@ fn an_event_says_itself_whether_it_is_to_be_kept_and_its_suppliers_order_stays()
     let service = folder.start(&config, None);
     let (_, id) = factory(&service).create_channel(&[], &[]).unwrap();
     let bare = Bare::new();
-    let held = suspend(&subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[]));
+    let held = suspend(&subscribe_to(&service, Some(id), bare.reference(), &[]));
     let from = supplier(&service, id);
     for number in 0..30 {
         let mut event = numbered(number);
@@ -186,8 +186,8 @@ fn an_event_for_consumers_on_several_lanes_is_kept_until_all_of_them_have_it() {
     let (_, id) = factory(&service).create_channel(&[persistent()], &[]).unwrap();
     let lanes = ThreadPoolLanes::new(PriorityModel::ServerDeclared, 5, &[(5, 1)]);
     let [here, there] = [(); 2].map(|()| Bare::new());
-    let of_main = suspend(&subscribe_to(&service, Some(id), here.reference("127.0.0.1"), &[]));
-    let of_pool = suspend(&subscribe_to(&service, Some(id), there.reference("127.0.0.1"), &[lanes.into()]));
+    let of_main = suspend(&subscribe_to(&service, Some(id), here.reference(), &[]));
+    let of_pool = suspend(&subscribe_to(&service, Some(id), there.reference(), &[lanes.into()]));
     let from = supplier(&service, id);
     (0..10).for_each(|number| from.push_structured_event(&numbered(number)).unwrap());
     of_main.resume_connection().unwrap();
@@ -209,7 +209,7 @@ fn beyond_the_limit_of_what_is_kept_suppliers_are_told_and_room_comes_back() {
     let service = folder.start(&config, None);
     let (_, id) = factory(&service).create_channel(&[persistent()], &[]).unwrap();
     let bare = Bare::new();
-    let held = suspend(&subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[]));
+    let held = suspend(&subscribe_to(&service, Some(id), bare.reference(), &[]));
     let from = supplier(&service, id);
     let mut event = numbered(0);
     event.remainder = "x".repeat(100 << 10).as_str().into();
@@ -236,7 +236,7 @@ fn an_event_that_has_expired_meanwhile_is_not_delivered_after_a_restart() {
     let service = folder.start(&config, None);
     let (_, id) = factory(&service).create_channel(&[persistent()], &[]).unwrap();
     let bare = Bare::new();
-    let held = suspend(&subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), &[]));
+    let held = suspend(&subscribe_to(&service, Some(id), bare.reference(), &[]));
     let from = supplier(&service, id);
     for number in 0..4 {
         let mut event = numbered(number);
@@ -261,7 +261,7 @@ fn who_asks_for_it_can_tell_events_that_may_have_come_before_from_new_ones() {
     let marks = || Property::new("MarkRepeats", true);
     let consumers = [Some(marks()), Some(marks()), None, None].map(|qos| {
         let bare = Bare::new();
-        let proxy = subscribe_to(&service, Some(id), bare.reference("127.0.0.1"), qos.as_slice());
+        let proxy = subscribe_to(&service, Some(id), bare.reference(), qos.as_slice());
         (suspend(&proxy), bare)
     });
     let from = supplier(&service, id);
@@ -307,7 +307,7 @@ fn threads_that_there_are_not_any_more_are_served_by_the_main_lane() {
     assert!(few.remarks().iter().any(|remark| remark.contains("68 threads more")), "{:?}", few.remarks());
     assert_eq!([Counter::LanesStarted, Counter::LanesRefused].map(|counter| few.counters().read(counter)), [2, 68]);
     let bare = Bare::new();
-    subscribe_to(&few, Some(id), bare.reference("127.0.0.1"), &[]);
+    subscribe_to(&few, Some(id), bare.reference(), &[]);
     let from = supplier(&few, id);
     (0..10).for_each(|number| from.push_structured_event(&numbered(number)).unwrap());
     assert_eq!(take(&bare, 10), (0..10).collect::<Vec<_>>());

@@ -237,8 +237,7 @@ fn bare_supplier(channel: &client::notify::EventChannel, bare: &Bare, qos: &[Pro
     let admin = channel.default_supplier_admin().unwrap();
     let proxy = admin.obtain_notification_pull_consumer(ClientType::Structured).unwrap().0;
     proxy.set_qos(qos).unwrap();
-    let ior =
-        Ior { type_id: "IDL:omg.org/CosNotifyComm/StructuredPullSupplier:1.0".into(), ..bare.reference("127.0.0.1") };
+    let ior = Ior { type_id: "IDL:omg.org/CosNotifyComm/StructuredPullSupplier:1.0".into(), ..bare.reference() };
     let supplier = proxy.object().orb().object(ior);
     client::notify::StructuredProxyPullConsumer::unchecked(proxy.object().clone())
         .connect_structured_pull_supplier(&supplier)
@@ -293,10 +292,9 @@ fn a_supplier_that_gives_more_than_it_was_asked_for_has_failed() {
     let bare = Bare::new();
     let proxy = channel.default_supplier_admin().unwrap().obtain_notification_pull_consumer(ClientType::Sequence);
     let proxy = proxy.unwrap().0.object().clone();
-    let supplier = proxy.orb().object(Ior {
-        type_id: "IDL:omg.org/CosNotifyComm/SequencePullSupplier:1.0".into(),
-        ..bare.reference("127.0.0.1")
-    });
+    let supplier = proxy
+        .orb()
+        .object(Ior { type_id: "IDL:omg.org/CosNotifyComm/SequencePullSupplier:1.0".into(), ..bare.reference() });
     SequenceProxyPullConsumer::unchecked(proxy).connect_sequence_pull_supplier(&supplier).unwrap();
     let mut link = bare.accept();
     answer_with(&mut link, 65);
@@ -397,7 +395,7 @@ fn a_consumer_that_cannot_be_reached_lives_while_its_pull_waits_and_not_longer()
     let service = start();
     let channel = new_channel(&service);
     let bare = Bare::new();
-    let reference = bare.reference("127.0.0.1");
+    let reference = bare.reference();
     drop(bare);
     let admin = channel.default_consumer_admin().unwrap();
     let qos = [Property::new("ProbeInterval", 1_000_000_u64), Property::new("GiveUpAfter", 2_000_000_u64)];

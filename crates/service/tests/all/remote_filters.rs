@@ -26,7 +26,7 @@ fn even() -> Activation {
 /// A filter that is only a listening socket.
 fn bare_filter(bare: &Bare) -> Filter {
     let type_id = "IDL:omg.org/CosNotifyFilter/Filter:1.0".into();
-    let ior = Ior { type_id, ..bare.reference("127.0.0.1") };
+    let ior = Ior { type_id, ..bare.reference() };
     Filter::unchecked(Orb::new(OrbOptions::default()).object(ior))
 }
 

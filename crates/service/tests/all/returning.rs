@@ -28,7 +28,7 @@ fn states(service: &Service) -> Vec<String> {
 /// A consumer with its first proxy, the connection on which it has taken event 0, and the supplier of that.
 fn consumer_of_one(service: &Service) -> (Bare, SimpleSupplier, Link) {
     let (supplier, consumer) = (supply(service), Bare::new());
-    subscribe(service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(service, consumer.reference(), &[]);
     supplier.publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
     assert_eq!(next_number(&mut link), 0);
@@ -45,7 +45,7 @@ fn a_consumer_that_dies_and_comes_back_gets_each_event_once_and_what_waited_for_
     let service = start();
     let supplier = supply(&service);
     let consumer = Bare::new();
-    let mut proxies = vec![subscribe(&service, consumer.reference("127.0.0.1"), &[])];
+    let mut proxies = vec![subscribe(&service, consumer.reference(), &[])];
     supplier.publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
     assert_eq!(next_number(&mut link), 0);
@@ -54,7 +54,7 @@ fn a_consumer_that_dies_and_comes_back_gets_each_event_once_and_what_waited_for_
         supplier.publish(&numbered(life * 10)).unwrap();
         assert_eq!(link.push().1.field("number"), Some(&giop::value::Value::Long(life * 10)));
         drop(link);
-        proxies.push(subscribe(&service, consumer.reference("127.0.0.1"), &[]));
+        proxies.push(subscribe(&service, consumer.reference(), &[]));
         supplier.publish(&numbered(life * 10 + 1)).unwrap();
         supplier.publish(&numbered(life * 10 + 2)).unwrap();
         link = consumer.accept();
@@ -79,7 +79,7 @@ fn a_connection_that_was_closed_with_a_word_is_no_death() {
     // Until the service has closed it, too.
     assert!(link.message().is_none());
     drop(link);
-    let _second = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let _second = subscribe(&service, consumer.reference(), &[]);
     supplier.publish(&numbered(1)).unwrap();
     let mut link = consumer.accept();
     assert_eq!([next_number(&mut link), next_number(&mut link)], [1, 1]);
@@ -93,7 +93,7 @@ fn each_life_is_served_where_taking_over_is_switched_off() {
     let service = start_with(Config { compatibility, ..Config::default() });
     let (consumer, supplier, link) = consumer_of_one(&service);
     drop(link);
-    let _second = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let _second = subscribe(&service, consumer.reference(), &[]);
     supplier.publish(&numbered(1)).unwrap();
     let mut link = consumer.accept();
     assert_eq!([next_number(&mut link), next_number(&mut link)], [1, 1]);
@@ -106,7 +106,7 @@ fn who_connects_anew_to_a_connected_proxy_gets_what_waits_there_where_that_is_al
     let service = start_with(Config { compatibility, ..Config::default() });
     let supplier = supply(&service);
     let (before, after) = (Bare::new(), Bare::new());
-    let proxy = StructuredProxyPushSupplier::unchecked(subscribe(&service, before.reference("127.0.0.1"), &[]));
+    let proxy = StructuredProxyPushSupplier::unchecked(subscribe(&service, before.reference(), &[]));
     supplier.publish(&numbered(0)).unwrap();
     let mut link = before.accept();
     assert_eq!(next_number(&mut link), 0);
@@ -114,7 +114,7 @@ fn who_connects_anew_to_a_connected_proxy_gets_what_waits_there_where_that_is_al
     supplier.publish(&numbered(1)).unwrap();
     assert_eq!(link.push().1.field("number"), Some(&giop::value::Value::Long(1)));
     drop((link, before));
-    let reference = Orb::new(OrbOptions::default()).object(after.reference("127.0.0.1"));
+    let reference = Orb::new(OrbOptions::default()).object(after.reference());
     proxy.connect_structured_push_consumer(&reference).unwrap();
     supplier.publish(&numbered(2)).unwrap();
     let mut link = after.accept();

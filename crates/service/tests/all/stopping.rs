@@ -48,7 +48,7 @@ fn publish_until_refused(supplier: &SimpleSupplier, from: i32) -> i32 {
 fn a_slow_consumer_gets_everything_that_was_taken_and_nothing_more_is_taken() {
     let service = start();
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(&service, consumer.reference(), &[]);
     let (supplier, address, counters) = (supply(&service), service.address(), service.counters().clone());
     supplier.publish(&numbered(0)).unwrap();
     let mut link = consumer.accept();
@@ -74,8 +74,8 @@ fn a_slow_consumer_gets_everything_that_was_taken_and_nothing_more_is_taken() {
 fn what_a_mute_consumer_has_is_counted_when_time_is_over() {
     let service = start();
     let (mute, suspended) = (Bare::new(), Bare::new());
-    subscribe(&service, mute.reference("127.0.0.1"), &[]);
-    let proxy = subscribe(&service, suspended.reference("127.0.0.1"), &[]);
+    subscribe(&service, mute.reference(), &[]);
+    let proxy = subscribe(&service, suspended.reference(), &[]);
     StructuredProxyPushSupplier::unchecked(proxy).suspend_connection().unwrap();
     let (supplier, counters) = (supply(&service), service.counters().clone());
     for number in 0..5 {
@@ -91,7 +91,7 @@ fn what_a_mute_consumer_has_is_counted_when_time_is_over() {
 fn somebody_in_a_hurry_ends_it_at_once() {
     let service = start();
     let mute = Bare::new();
-    subscribe(&service, mute.reference("127.0.0.1"), &[]);
+    subscribe(&service, mute.reference(), &[]);
     let supplier = supply(&service);
     supplier.publish(&numbered(0)).unwrap();
     let stopper = service.stopper();
@@ -106,14 +106,14 @@ fn somebody_in_a_hurry_ends_it_at_once() {
 fn nobody_waits_for_an_idle_service_or_for_what_consumers_do_not_take() {
     let service = start();
     let consumer = Bare::new();
-    subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    subscribe(&service, consumer.reference(), &[]);
     supply(&service).publish(&numbered(0)).unwrap();
     consumer.accept().accept_push();
     assert_eq!(drain(service).end_in_time(), Undone::default());
 
     let service = start();
     let suspended = Bare::new();
-    let proxy = subscribe(&service, suspended.reference("127.0.0.1"), &[]);
+    let proxy = subscribe(&service, suspended.reference(), &[]);
     StructuredProxyPushSupplier::unchecked(proxy).suspend_connection().unwrap();
     supply(&service).publish(&numbered(0)).unwrap();
     let undone = drain(service).end_in_time();
@@ -150,7 +150,7 @@ fn what_is_on_its_way_between_lanes_is_delivered_too() {
     let (_, id) = EventChannelFactory::narrow(factory).unwrap().create_channel(&[], &[]).unwrap();
     let consumer = Bare::new();
     let pool = ThreadPool::new(PriorityModel::ServerDeclared, 10, 1);
-    subscribe_to(&service, Some(id), consumer.reference("127.0.0.1"), &[pool.into()]);
+    subscribe_to(&service, Some(id), consumer.reference(), &[pool.into()]);
     let supplier = SimpleSupplier::connect_with(&url, Some(id), SupplierOptions::default()).unwrap();
     // More than may be under way between the lanes, so that some wait on the first one.
     for number in 0..200 {

@@ -61,7 +61,7 @@ fn a_supplier_learns_who_listens_and_that_nobody_does() {
 fn a_consumer_that_does_not_answer_a_change_gets_its_events_all_the_same() {
     let service = start();
     let bare = Bare::new();
-    let _proxy = subscribe(&service, bare.reference("127.0.0.1"), &[]);
+    let _proxy = subscribe(&service, bare.reference(), &[]);
     let orb = Orb::new(OrbOptions::default());
     let found = orb.resolve(&service.corbaloc("DefaultEventChannel")).unwrap();
     let channel = client::notify::EventChannel::unchecked(found);
@@ -141,7 +141,7 @@ fn a_channel_is_destroyed_when_its_clients_know_it_and_a_mute_one_holds_that_up_
         if mute {
             let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
             let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
-            let silent = orb.object(bare.reference("127.0.0.1"));
+            let silent = orb.object(bare.reference());
             proxy.connect_structured_push_supplier(Some(&silent)).unwrap();
         }
         let before = early();
@@ -169,7 +169,7 @@ fn next_operation(link: &mut Link) -> (u32, String) {
 fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnected() {
     let service = start();
     let consumer = Bare::new();
-    let proxy = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let proxy = subscribe(&service, consumer.reference(), &[]);
     // It is not called before: nothing was supplied. It does not answer.
     StructuredProxyPushSupplier::unchecked(proxy.clone()).disconnect_structured_push_supplier().unwrap();
     assert!(is_gone(&proxy));
@@ -182,7 +182,7 @@ fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnect
         channel.default_supplier_admin().unwrap().obtain_notification_push_consumer(ClientType::Structured).unwrap();
     let proxy = StructuredProxyPushConsumer::unchecked(proxy.object().clone());
     let orb = Orb::new(OrbOptions::default());
-    proxy.connect_structured_push_supplier(Some(&orb.object(supplier.reference("127.0.0.1")))).unwrap();
+    proxy.connect_structured_push_supplier(Some(&orb.object(supplier.reference()))).unwrap();
     proxy.disconnect_structured_push_consumer().unwrap();
     let mut link = supplier.accept();
     let (request, operation) = next_operation(&mut link);
@@ -191,7 +191,7 @@ fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnect
     link.reply(request, giop::message::ReplyStatus::NoException, None);
     // An object whose program has ended keeps nothing up, and nothing is tried again.
     let gone = Bare::new();
-    let reference = gone.reference("127.0.0.1");
+    let reference = gone.reference();
     let proxy = subscribe(&service, reference, &[]);
     drop(gone);
     StructuredProxyPushSupplier::unchecked(proxy.clone()).disconnect_structured_push_supplier().unwrap();
@@ -204,10 +204,10 @@ fn nothing_is_told_of_a_disconnection_where_that_is_switched_off() {
     let compatibility = Compatibility { tell_on_disconnect: false, ..Compatibility::default() };
     let service = start_with(Config { compatibility, ..Config::default() });
     let consumer = Bare::new();
-    let first = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let first = subscribe(&service, consumer.reference(), &[]);
     StructuredProxyPushSupplier::unchecked(first.clone()).disconnect_structured_push_supplier().unwrap();
     // The next thing that it hears is an event, by another proxy.
-    let _second = subscribe(&service, consumer.reference("127.0.0.1"), &[]);
+    let _second = subscribe(&service, consumer.reference(), &[]);
     supply(&service).publish(&numbered(7)).unwrap();
     assert_eq!(next_operation(&mut consumer.accept()).1, "push_structured_event");
 }
@@ -236,7 +236,7 @@ fn a_consumer_whose_process_has_ended_is_given_up_although_there_are_no_events()
     let service = start();
     let bare = Bare::new();
     let qos = [Property::new("ProbeInterval", 1_000_000_u64), Property::new("GiveUpAfter", 2_000_000_u64)];
-    let proxy = subscribe(&service, bare.reference("127.0.0.1"), &qos);
+    let proxy = subscribe(&service, bare.reference(), &qos);
     drop(bare);
     wait_until("it is found", || service.counters().read(Counter::ClientsReaped) == 1);
     assert!(is_gone(&proxy));

@@ -87,7 +87,7 @@ fn order_for(qos: &[Property], discipline: Discipline, topics: Vec<Topic>, name:
     let channel = make_channel(&service, &[Topics(topics).into()]);
     let consumer = Bare::new();
     let qos = [qos, &[Property::new("PushOneWay", true)]].concat();
-    subscribe_to(&service, Some(channel), consumer.reference("127.0.0.1"), &qos);
+    subscribe_to(&service, Some(channel), consumer.reference(), &qos);
     let mut floods: Vec<Flood> = (0..5).map(|_| Flood::new(&service, channel, "Flood")).collect();
     let mut other = BareSupplier::new(&service, Some(channel));
     floods.iter_mut().for_each(Flood::fill);
@@ -171,7 +171,7 @@ fn within_a_topic_an_alarm_goes_before_what_came_with_it_where_its_supplier_orde
         let channel = make_channel(&service, &[topics, Property::new("OrderPolicy", order)]);
         let consumer = Bare::new();
         let qos = [Property::new("PushOneWay", true), Property::new("OrderPolicy", FIFO_ORDER)];
-        subscribe_to(&service, Some(channel), consumer.reference("127.0.0.1"), &qos);
+        subscribe_to(&service, Some(channel), consumer.reference(), &qos);
         let mut supplier = BareSupplier::new(&service, Some(channel));
         let mut alarm = event("Alarm");
         alarm.variable_header.push(Property::new("Priority", 5_i16));
@@ -231,7 +231,7 @@ fn a_topic_whose_channel_is_held_does_not_keep_the_others_waiting() {
     let service = start();
     let held = make_channel(&service, &[Property::new("MemoryBudget", 100_000_u64)]);
     let stuck = Bare::new();
-    subscribe_to(&service, Some(held), stuck.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(held), stuck.reference(), &[]);
     let mut flood = Flood::new(&service, held, "Flood");
     let url = service.corbaloc("NotificationService");
     let other = SimpleSupplier::connect(&url, Some(make_channel(&service, &[]))).unwrap();
@@ -258,7 +258,7 @@ fn a_supplier_that_is_refused_is_told_so_when_its_turn_has_come() {
     let admin = [Property::new("MaxQueueLength", 1_i32), Property::new("RejectNewEvents", true)];
     let full = make_channel(&service, &admin);
     let stuck = Bare::new();
-    subscribe_to(&service, Some(full), stuck.reference("127.0.0.1"), &[]);
+    subscribe_to(&service, Some(full), stuck.reference(), &[]);
     let url = service.corbaloc("NotificationService");
     let supplier = SimpleSupplier::connect(&url, Some(full)).unwrap();
     let _other = SimpleSupplier::connect(&url, Some(make_channel(&service, &[]))).unwrap();

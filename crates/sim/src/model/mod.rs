@@ -451,7 +451,9 @@ impl Model {
             (flight.pulled, flight.events.len() as u64)
         };
         match outcome {
-            Outcome::NoRoom | Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused if pulled => {
+            Outcome::NoRoom | Outcome::Unreachable | Outcome::ConnectionLost | Outcome::TimedOut | Outcome::Refused
+                if pulled =>
+            {
                 let flight = self.outboxes[at].in_flight.remove(place);
                 self.put_back(at, vec![flight]);
             }
@@ -460,7 +462,8 @@ impl Model {
                 let flights = self.outboxes[at].in_flight.drain(place..).collect();
                 self.put_back(at, flights);
             }
-            Outcome::Unreachable | Outcome::TimedOut | Outcome::Refused => self.fail(at, Some(place)),
+            Outcome::Unreachable => self.fail(at, None),
+            Outcome::ConnectionLost | Outcome::TimedOut | Outcome::Refused => self.fail(at, Some(place)),
             Outcome::Gone => self.disconnect(at, DisconnectReason::Gone),
             Outcome::Rejected if count > 1 => self.split(at, place),
             Outcome::Delivered

@@ -375,12 +375,13 @@ impl Run {
         let outcome = match self.random.u32(..100) {
             // Some events hardly anybody takes.
             0..90 if answered.first % 16 == 3 => {
-                self.pick(&[Outcome::Unreachable, Outcome::TimedOut, Outcome::Refused])
+                self.pick(&[Outcome::ConnectionLost, Outcome::TimedOut, Outcome::Refused])
             }
             0..66 => Outcome::Delivered,
             66..72 => Outcome::Sent,
             72..79 => Outcome::NoRoom,
-            79..84 => Outcome::Unreachable,
+            79..82 => Outcome::Unreachable,
+            82..84 => Outcome::ConnectionLost,
             84..87 => Outcome::TimedOut,
             87..92 => Outcome::Refused,
             92..94 => Outcome::Rejected,

@@ -139,10 +139,10 @@ fn a_consumer_that_fails_too_long_is_given_up_and_told_once() {
     rig.publish(1);
     rig.publish(2);
     let mut failures = 0;
-    while rig.answer(Outcome::Unreachable).is_some() {
+    while rig.answer(Outcome::ConnectionLost).is_some() {
         failures += 1;
         // What is tried instead once the first has had its attempts.
-        core::iter::from_fn(|| rig.answer(Outcome::Unreachable)).for_each(|_| failures += 1);
+        core::iter::from_fn(|| rig.answer(Outcome::ConnectionLost)).for_each(|_| failures += 1);
         rig.advance(Duration::from_secs(5));
     }
     let failing_for = Duration::from_secs(60);

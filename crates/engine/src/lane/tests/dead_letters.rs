@@ -14,7 +14,7 @@ enum Fails {
 }
 
 const WAYS: [Fails; 4] =
-    [Fails::With(Outcome::Unreachable), Fails::With(Outcome::Refused), Fails::With(Outcome::TimedOut), Fails::Mute];
+    [Fails::With(Outcome::ConnectionLost), Fails::With(Outcome::Refused), Fails::With(Outcome::TimedOut), Fails::Mute];
 
 fn attempts(attempts: u32) -> SettingsPatch {
     SettingsPatch { delivery_attempts: Some(attempts), ..SettingsPatch::default() }
@@ -187,7 +187,7 @@ fn an_event_is_back_in_its_place_when_the_next_is_refused_as_well() {
 
 #[test]
 fn alone_in_the_backlog_an_event_waits_until_another_comes() {
-    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Unreachable));
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::ConnectionLost));
     scene.rig.publish(0);
     scene.run(3_600, |number| number == 0);
     assert_eq!((scene.backlog(), scene.undeliverable()), (1, 0));
@@ -209,7 +209,7 @@ fn without_end_means_without_end() {
 /// Where only one was ever passed over, two in a row blocked everything behind them.
 #[test]
 fn several_such_events_in_a_row_are_passed_over_each_after_its_attempts() {
-    for fails in [Fails::With(Outcome::Unreachable), Fails::Mute] {
+    for fails in [Fails::With(Outcome::ConnectionLost), Fails::Mute] {
         let mut scene = Scene::plain(persistent(), fails);
         (0..20).for_each(|number| _ = scene.rig.publish(number));
         scene.run(3_600, |number| (3..9).contains(&number) || number == 11);
@@ -225,7 +225,7 @@ fn several_such_events_in_a_row_are_passed_over_each_after_its_attempts() {
 /// More of them in a row than are counted are a consumer that is ill.
 #[test]
 fn more_such_events_in_a_row_than_are_counted_wait_as_for_a_consumer_that_is_ill() {
-    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Unreachable));
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::ConnectionLost));
     (0..40).for_each(|number| _ = scene.rig.publish(number));
     scene.run(7_200, |number| number < 30);
     assert_eq!((scene.undeliverable(), scene.backlog(), scene.taken.len()), (0, 40, 0));
@@ -332,13 +332,26 @@ fn what_is_set_aside_goes_back_where_nothing_is_taken_instead() {
     assert_eq!((scene.taken.as_slice(), scene.undeliverable()), (&[0, 1][..], 0));
 }
 
+/// Each attempt to connect to a consumer that was down counted for the event at the front: one that came back between the attempt for it
+/// and that for the next lost it.
+#[test]
+fn a_consumer_that_cannot_be_reached_says_nothing_of_the_event() {
+    let mut scene = Scene::plain(persistent(), Fails::With(Outcome::Unreachable));
+    (0..3).for_each(|number| _ = scene.rig.publish(number));
+    scene.run(200, |number| number == 0);
+    assert_eq!((scene.taken.len(), scene.undeliverable(), scene.backlog()), (0, 0, 3));
+    assert!(scene.tries.iter().all(|number| *number == 0), "{:?}", scene.tries);
+    scene.run(60, |_| false);
+    assert_eq!(scene.taken, [0, 1, 2]);
+}
+
 #[test]
 fn a_client_that_cannot_be_given_what_it_pulls_says_nothing_of_the_event() {
     let mut scene = Scene::new(ProxyKind { pull: true, ..ProxyKind::default() }, persistent(), Fails::Mute);
     (0..3).for_each(|number| _ = scene.rig.publish(number));
     for _ in 0..100 {
         scene.rig.lane.await_events(scene.key, 1, scene.rig.now).unwrap();
-        assert_eq!(scene.rig.answer(Outcome::Unreachable), Some(0));
+        assert_eq!(scene.rig.answer(Outcome::ConnectionLost), Some(0));
         scene.rig.advance(Duration::from_secs(1));
     }
     assert_eq!((scene.undeliverable(), scene.backlog()), (0, 3));
@@ -447,7 +460,7 @@ fn what_is_behind_it_may_be_elsewhere() {
             }
         }
         while let Some((_, number, outbox, serial)) = rig.poll() {
-            let outcome = if number == 0 { Outcome::Unreachable } else { Outcome::Delivered };
+            let outcome = if number == 0 { Outcome::ConnectionLost } else { Outcome::Delivered };
             taken.extend((number > 0).then_some(number));
             rig.lane.handle_outcome(outbox, serial, outcome, rig.now);
         }

@@ -148,7 +148,7 @@ impl Core {
             Verdict::System(exception) => Err(CallFailure::System(exception)),
             Verdict::User(id) => Err(CallFailure::User(id)),
             Verdict::Unreadable => Err(CallFailure::Unreachable("its reply cannot be read".into())),
-            Verdict::Lost(why) => Err(CallFailure::Unreachable(why.to_string())),
+            Verdict::Lost(lost) => Err(CallFailure::Unreachable(lost.why.to_string())),
         };
         self.finish_call(&call, result);
     }

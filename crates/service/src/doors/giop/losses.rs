@@ -16,16 +16,27 @@ use crate::lane::io::slots::Token;
 pub(crate) struct Loss {
     pub(crate) token: Token,
     pub(crate) why: Arc<str>,
+    /// Whether requests were sent on it.
+    pub(crate) was_open: bool,
     /// Who waits for a reply on it.
     pub(crate) waiting: LastPending,
     /// Who waits for room on it.
     pub(crate) blocked: Vec<OutboxId>,
 }
 
+/// Reason why a connection was lost.
+#[derive(Debug, Clone)]
+pub(crate) struct Lost {
+    /// The reason, for people.
+    pub(crate) why: Arc<str>,
+    /// Whether requests were sent on it: it was not lost while it was being made.
+    pub(crate) was_open: bool,
+}
+
 /// Somebody who is to be told of a loss.
 pub(crate) enum Bereaved {
     /// He waits for a reply.
-    Waiting(Pending, Arc<str>),
+    Waiting(Pending, Lost),
     /// He waits for room on that connection.
     Blocked(OutboxId, Token, Arc<str>),
 }
@@ -54,9 +65,9 @@ impl Losses {
     /// which the requests were sent, so that what is tried again keeps its order.
     pub(crate) fn next(&mut self) -> Option<Bereaved> {
         loop {
-            let Loss { token, why, waiting, blocked } = self.0.front_mut()?;
+            let Loss { token, why, was_open, waiting, blocked } = self.0.front_mut()?;
             if let Some(pending) = waiting.pop() {
-                return Some(Bereaved::Waiting(pending, Arc::clone(why)));
+                return Some(Bereaved::Waiting(pending, Lost { why: Arc::clone(why), was_open: *was_open }));
             }
             if let Some(outbox) = blocked.pop() {
                 return Some(Bereaved::Blocked(outbox, *token, Arc::clone(why)));
@@ -77,7 +88,13 @@ mod tests {
         for request_id in requests {
             pending.insert(request_id, Pending::Ask(Asker::Question(Token::from_bits(request_id.into()))));
         }
-        Loss { token: Token::from_bits(number), why: "".into(), waiting: pending.into_last(), blocked: Vec::new() }
+        Loss {
+            token: Token::from_bits(number),
+            why: "".into(),
+            was_open: true,
+            waiting: pending.into_last(),
+            blocked: Vec::new(),
+        }
     }
 
     fn told(losses: &mut Losses) -> Option<u64> {

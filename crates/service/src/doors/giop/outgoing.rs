@@ -710,7 +710,8 @@ impl Core {
         self.io.slices.leave(connection.rounds.slice);
         self.doors.giop.outgoing.upkeep.longest_idle.remove(token);
         self.doors.giop.outgoing.by_endpoint.remove(&connection.endpoint);
-        if connection.stream().is_none() {
+        let was_open = connection.stream().is_some();
+        if !was_open {
             self.doors.giop.outgoing.upkeep.connecting -= 1;
             self.counters.add(Counter::ConnectsFailed, 1);
         }
@@ -719,14 +720,15 @@ impl Core {
         self.release_written();
         self.deliveries.undelivered = true;
         let Outgoing { pending, blocked, .. } = connection;
-        self.doors.giop.outgoing.losses.add(Loss { token, why: why.into(), waiting: pending.into_last(), blocked });
+        let loss = Loss { token, why: why.into(), was_open, waiting: pending.into_last(), blocked };
+        self.doors.giop.outgoing.losses.add(loss);
     }
 
     /// Tells some of those who waited on connections that were lost. The others are told in the next rounds.
     pub(crate) fn tell_of_losses(&mut self) {
         for _ in 0..TOLD_PER_ROUND {
             match self.doors.giop.outgoing.losses.next() {
-                Some(Bereaved::Waiting(pending, why)) => self.conclude(pending, Verdict::Lost(why)),
+                Some(Bereaved::Waiting(pending, lost)) => self.conclude(pending, Verdict::Lost(lost)),
                 Some(Bereaved::Blocked(outbox, token, why)) => self.unblock(outbox, token, Some(&why)),
                 None => return,
             }

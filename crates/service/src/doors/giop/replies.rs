@@ -1,7 +1,6 @@
 //! What consumers answer, and what follows from it.
 
 use core::fmt;
-use std::sync::Arc;
 
 use engine::{OutboxId, Outcome};
 use giop::cdr::{CharSet, Reader};
@@ -13,6 +12,7 @@ use giop::message::{self, MessageKind, Reply, ReplyStatus};
 use crate::counters::Counter;
 use crate::doors::giop::Door;
 use crate::doors::giop::lane_calls::Asker;
+use crate::doors::giop::losses::Lost;
 use crate::doors::giop::mail;
 use crate::doors::giop::outgoing::{Outgoing, Outgoings, Scratch};
 use crate::doors::giop::pending::Pending;
@@ -39,7 +39,7 @@ pub(crate) enum Verdict {
     /// The reply makes no sense.
     Unreadable,
     /// The connection was lost before a reply.
-    Lost(Arc<str>),
+    Lost(Lost),
 }
 
 impl fmt::Display for Verdict {
@@ -51,7 +51,7 @@ impl fmt::Display for Verdict {
             Self::Forward(_) => f.write_str("it is forwarded without end"),
             Self::ForwardHere => f.write_str("it is forwarded to a proxy of this service"),
             Self::Unreadable => f.write_str("its reply cannot be read"),
-            Self::Lost(why) => f.write_str(why),
+            Self::Lost(lost) => f.write_str(&lost.why),
         }
     }
 }
@@ -201,11 +201,13 @@ impl Core {
             }
             outcome => outcome,
         };
-        if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable) {
+        if !matches!(outcome, Outcome::Delivered | Outcome::Unreachable | Outcome::ConnectionLost) {
             self.counters.add(Counter::PushExceptions, 1);
         }
         match outcome {
-            Outcome::Unreachable | Outcome::Refused => self.fail_push(outbox, serial, outcome, || verdict.to_string()),
+            Outcome::Unreachable | Outcome::ConnectionLost | Outcome::Refused => {
+                self.fail_push(outbox, serial, outcome, || verdict.to_string());
+            }
             _ => {
                 route.succeed();
                 route.forget_fault(sent.event);
@@ -362,7 +364,8 @@ fn is_fault(verdict: &Verdict) -> bool {
 fn outcome_of(verdict: &Verdict) -> Outcome {
     match verdict {
         Verdict::Done => Outcome::Delivered,
-        Verdict::Lost(_) => Outcome::Unreachable,
+        Verdict::Lost(Lost { was_open: false, .. }) => Outcome::Unreachable,
+        Verdict::Lost(_) => Outcome::ConnectionLost,
         Verdict::User(id) if id == DISCONNECTED => Outcome::Gone,
         Verdict::System(exception) => match exception.kind {
             Kind::ObjectNotExist => Outcome::Gone,

@@ -58,7 +58,7 @@ fn an_event_that_is_left_out_of_a_batch_is_dropped_and_not_delivered() {
         // Those that are left fail and come again like any others, without what was left out.
         got = begin(&mut rig).unwrap();
         rig.lane.leave_out(got.delivery.outbox, got.delivery.serial, &[1, 3, 9], rig.now);
-        rig.conclude(&got, Outcome::TimedOut);
+        rig.conclude(&got, Outcome::Unreachable);
         rig.advance(Duration::from_secs(1));
         got = begin(&mut rig).unwrap();
         assert_eq!((&got.numbers[..], untranslatable(&mut rig)), (&[4, 6][..], 4));
@@ -109,7 +109,7 @@ fn a_batch_that_fails_comes_back_in_order_and_in_parts_that_grow() {
     }
     let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
     rig.conclude(&second, Outcome::Rejected);
-    rig.conclude(&first, Outcome::Unreachable);
+    rig.conclude(&first, Outcome::ConnectionLost);
     rig.advance(millis(50));
     let mut got = Vec::new();
     while let Some(delivery) = rig.get() {
