@@ -509,8 +509,8 @@ counters! {
     /// Events that are kept aside on disk now, each counted for each consumer for which it was undeliverable: `campanile dead ls` shows
     /// them.
     DeadLettersKept = "dead_letters_kept",
-    /// Those of them that had to go: a channel had `store.dead_letters_max` of them, or `store.dead_letter_bytes_max` octets, or was
-    /// destroyed.
+    /// Those of them that had to go, or could not be kept aside: a channel had `store.dead_letters_max` of them, or
+    /// `store.dead_letter_bytes_max` octets, or was destroyed.
     DeadLettersDropped = "dead_letters_dropped",
     /// Events that were on disk when the process began, and that it went on to deliver.
     EventsRestored = "events_restored",

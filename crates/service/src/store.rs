@@ -373,9 +373,10 @@ impl Writer {
         self.waiting.ring();
     }
 
-    /// Refuses the events that are to be kept.
+    /// Refuses the events that are to be kept, and those that are to be delivered once more.
     fn refuse(&mut self) {
         let refused = self.journal.refuse();
+        self.decline_replays();
         self.counters.add(Counter::EventsNotKept, refused);
         self.fullness.note_refused(refused);
     }
@@ -500,17 +501,18 @@ impl Writer {
                     self.unlooked += octets;
                 }
                 self.counters.add(Counter::EventsNotKept, self.journal.note_written());
+                let mut is_all = !self.journal.has_some();
                 if tidies {
-                    self.journal.note_tidied(at_once);
+                    is_all = self.journal.note_tidied(at_once);
                     self.tidied_at = time::now();
+                }
+                if is_all {
+                    self.reply_written(true);
                 }
                 self.fullness.note_held(self.journal.bytes_on_medium());
                 let until = time::now() + time::since(began) / 2;
                 self.gathering = (answered > 0).then_some(Gathering { answered, until });
                 self.changes.clear();
-                if !self.journal.has_some() {
-                    self.reply_written(true);
-                }
                 self.again_at = None;
                 if self.written.swap(self.number, Ordering::Release) != self.number {
                     self.waiting.ring();
@@ -579,12 +581,14 @@ impl Writer {
             }
             for again in journal.again() {
                 batch.keep_event(again.number, &again.record)?;
+                record.clear();
+                record::write_aside([(again.consumer.proxy, time::utc())].into_iter(), record);
+                batch.keep_consumers(again.number, record)?;
             }
             for (number, consumers) in journal.lists(at_once) {
                 record.clear();
                 record::write_consumers(consumers, record);
-                let aside = journal.dead_letters().of_event(number);
-                record::write_aside(aside.map(|(consumer, since)| (consumer.proxy, since)), record);
+                record::write_aside(journal.aside_of(number), record);
                 batch.keep_consumers(number, record)?;
             }
             journal.gone(at_once).try_for_each(|(number, is_listed)| batch.forget_event(number, is_listed))

@@ -76,11 +76,12 @@ impl Lane {
         self.news.dead_letters.pop_front()
     }
 
-    /// The channel to which a channel's undeliverable events go, if it names one.
+    /// The channel to which a channel's undeliverable events go, if it names one that is there.
     #[must_use]
     pub fn dead_letters_of(&self, channel: ChannelId) -> Option<ChannelId> {
         let slot = self.places.slots.get(&channel).copied()?;
-        self.channels.get(slot)?.routes.limits.dead_letters
+        let to = self.channels.get(slot)?.routes.limits.dead_letters;
+        to.filter(|to| self.places.slots.contains_key(to))
     }
 
     /// Takes an event into a channel for dead letters: as [`handle_event`](Self::handle_event), but without a supplier. A

@@ -99,8 +99,8 @@ impl Administration {
                 Ok(Answer::DeadLetters(letters.into_iter().map(named).collect()))
             }
             StoreReply::Done { done, missing } => Ok(Answer::DeadLettersDone { done, missing }),
-            StoreReply::Failed => Err(Declined::NotKept),
-            StoreReply::Full => Err(Declined::NotMade),
+            StoreReply::NotWritten => Err(Declined::NotKept),
+            StoreReply::Failed => Err(Declined::NotMade),
         };
         Some(self.dead_letters_answered(waiting, what.as_deref(), answer))
     }

@@ -330,7 +330,8 @@ pub enum Declined {
     NotKept,
     /// Administration has not answered in time. It may yet be done.
     NotInTime,
-    /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone.
+    /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone. Or it is about what is on disk,
+    /// which fails.
     NotMade,
 }
 

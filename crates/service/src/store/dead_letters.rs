@@ -82,9 +82,9 @@ impl DeadLetters {
         true
     }
 
-    /// Whether any may be kept aside.
-    pub(crate) const fn may_be(&self) -> bool {
-        self.limits.events_max > 0
+    /// Whether an event of so many octets may be kept aside, if all others go.
+    pub(crate) const fn may_have(&self, bytes: u64) -> bool {
+        self.limits.events_max > 0 && bytes <= self.limits.bytes_max
     }
 
     /// The one that goes next, where a channel has more than it may.

@@ -74,8 +74,9 @@ pub(crate) enum FromStore {
 /// An event that was kept aside for a consumer, and is to be delivered once more.
 #[derive(Debug)]
 pub(crate) struct Again {
-    /// The number that it has from now on.
+    /// The number that it has from now on, and that which it had.
     pub(crate) number: u64,
+    pub(super) from: u64,
     pub(crate) consumer: ProxyKey,
     pub(crate) record: Vec<u8>,
 }
@@ -529,7 +530,8 @@ impl Journal {
         self.pending.events.iter().filter(is_to_be_kept).map(|event| (event.number, &*event.draft))
     }
 
-    /// Those that are to be delivered once more. They are written with or before what says that they are kept aside no more.
+    /// Those that are to be delivered once more. They are written with or before what says that they are not kept aside under their earlier
+    /// numbers any more.
     pub(crate) fn again(&self) -> &[Again] {
         &self.pending.again
     }
@@ -544,30 +546,39 @@ impl Journal {
     pub(crate) fn gone(&self, at_once: usize) -> impl Iterator<Item = (u64, bool)> {
         let unsure = self.pending.unsure.iter().flat_map(|(first, last)| *first..=*last);
         let gone = self.pending.gone.iter().take(at_once).map(|gone| (gone.number, gone.is_listed));
-        gone.chain(unsure.map(|number| (number, false)))
+        gone.chain(unsure.map(|number| (number, true)))
     }
 
-    /// What no event waits for is on the medium: so many events that are to go, and lists.
-    pub(crate) fn note_tidied(&mut self, at_once: usize) {
+    /// What no event waits for is on the medium: so many events that are to go, and lists. Says whether that was all.
+    pub(crate) fn note_tidied(&mut self, at_once: usize) -> bool {
         let Pending { changed, gone, gone_bytes, .. } = &mut self.pending;
         let (lists, events) = (changed.len().min(at_once), gone.len().min(at_once));
         *gone_bytes -= gone.drain(..events).map(|gone| gone.bytes).sum::<u64>();
         for number in changed.drain(..lists) {
             if let Some(open) = self.open.get_mut(&number) {
-                open.is_listed |= open.is_complete();
+                if open.is_complete() {
+                    open.is_listed = true;
+                } else {
+                    // It is written when it is known for whom it is, even if for those of whom it was before.
+                    open.listed_before = 0;
+                }
                 open.is_changed = false;
             }
         }
         self.pending.unsure.clear();
+        let is_all = self.pending.changed.is_empty() && self.pending.gone.is_empty();
         for again in core::mem::take(&mut self.pending.again) {
+            self.remove_dead_letter((again.from, again.consumer));
             self.answer(LaneThread::MAIN.0, FromStore::Again(Box::new(again)));
         }
+        is_all
     }
 
     /// Octets of the events that are to be kept, as they are written.
     pub(crate) fn bytes_to_keep(&self) -> u64 {
         let size = |event: &Event| size_of(event.bytes.len() + event.names().0.len() + event.names().1.len());
-        self.events().map(|(_, event)| size(event)).sum()
+        let again = self.pending.again.iter().map(|again| size_of(again.record.len()));
+        self.events().map(|(_, event)| size(event)).chain(again).sum()
     }
 
     /// The events are on the medium. Says how many are not, because it would be too much.
@@ -595,12 +606,15 @@ impl Journal {
     pub(crate) fn note_failed(&mut self) -> u64 {
         let first = self.events().next().map(|(number, _)| number);
         let last = self.events().last().map(|(number, _)| number);
-        self.pending.unsure.extend(first.zip(last));
+        let again = self.pending.again.iter().map(|again| (again.number, again.number));
+        self.pending.unsure.extend(first.zip(last).into_iter().chain(again));
         self.refuse()
     }
 
-    /// Who waits is told that the medium fails, without trying. Says how many events are not kept.
+    /// Who waits is told that the medium fails, without trying, and what was to be delivered once more stays aside. Says how many events are
+    /// not kept.
     pub(crate) fn refuse(&mut self) -> u64 {
+        self.cancel_again();
         let mut events = 0;
         for Unwritten { number, mut draft, thread, posting } in core::mem::take(&mut self.pending.events) {
             events += 1;

@@ -1,7 +1,7 @@
 //! What administration asks the store's thread, and has done there: about events that are [kept aside](super::dead_letters).
 //!
 //! What is only asked is answered at once, from the medium. What changes something is answered when that is on the medium, or has failed to
-//! get there; then it is done nevertheless, and written when the medium takes it.
+//! get there: what was to go goes nevertheless, when the medium takes it; what was to be delivered once more stays as it was.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -61,9 +61,9 @@ pub(crate) enum StoreReply {
         missing: u32,
     },
     /// The medium fails. What was to be done is done, and not written yet.
+    NotWritten,
+    /// The medium fails, or is full. Nothing was found or done.
     Failed,
-    /// The disk is full. Nothing was done.
-    Full,
 }
 
 /// Administration's end.
@@ -77,8 +77,8 @@ pub(crate) struct StoreDesk {
 pub(super) struct Counterpart {
     requests: Receiver<(u64, StoreRequest)>,
     replies: Sender<(u64, StoreReply)>,
-    /// Replies that wait until what they speak of is written.
-    waiting: Vec<(u64, StoreReply)>,
+    /// Replies that wait until what they speak of is written, and what is said instead if it cannot be.
+    waiting: Vec<(u64, StoreReply, StoreReply)>,
 }
 
 /// Both ends. The bell is the store's.
@@ -121,22 +121,24 @@ impl Writer {
                 self.reply(number, reply);
             }
             StoreRequest::Remove(letters) => {
-                let there = letters.iter().filter(|letter| self.journal.remove_dead_letter(**letter)).count();
-                self.reply_when_written(number, there, letters.len() - there);
+                let journal = &mut self.journal;
+                let remove = |letter: &&LetterId| journal.is_aside(**letter) && journal.remove_dead_letter(**letter);
+                let there = letters.iter().filter(remove).count();
+                self.reply_when_written(number, (there, letters.len() - there), StoreReply::NotWritten);
             }
-            StoreRequest::Replay(_) if self.fullness.is_full() => self.reply(number, StoreReply::Full),
             StoreRequest::Replay(letters) => self.replay(number, letters),
         }
     }
 
-    /// Has events delivered once more: so many of the first as may be read at a time.
+    /// Has events delivered once more: so many of the first as may be read at a time. They may be more than may be kept: those that are
+    /// kept aside have bounds of their own, and each goes as it is kept anew.
     fn replay(&mut self, request: u64, letters: Vec<LetterId>) {
         let (mut octets, mut done, mut missing) = (0, 0, 0);
         for letter in letters {
             if octets >= READ_MAX {
                 break;
             }
-            if !self.journal.dead_letters().is_there(letter) {
+            if !self.journal.is_aside(letter) {
                 missing += 1;
                 continue;
             }
@@ -148,7 +150,10 @@ impl Writer {
             });
             if read.is_err() {
                 self.counters.add(Counter::StoreFailures, 1);
-                return self.reply(request, StoreReply::Failed);
+                if done + missing == 0 {
+                    return self.reply(request, StoreReply::Failed);
+                }
+                break;
             }
             if anew.is_empty() {
                 missing += 1;
@@ -158,7 +163,7 @@ impl Writer {
             done += 1;
             self.journal.replay(letter, anew);
         }
-        self.reply_when_written(request, done, missing);
+        self.reply_when_written(request, (done, missing), StoreReply::Failed);
     }
 
     fn list_dead_letters(&mut self, behind: (u64, ProxyId)) -> StoreReply {
@@ -198,20 +203,29 @@ impl Writer {
         self.waiting.ring();
     }
 
-    fn reply_when_written(&mut self, number: u64, done: usize, missing: usize) {
+    fn reply_when_written(&mut self, number: u64, (done, missing): (usize, usize), instead: StoreReply) {
         let count = |count| u32::try_from(count).unwrap_or(u32::MAX);
         let reply = StoreReply::Done { done: count(done), missing: count(missing) };
         if done == 0 {
             return self.reply(number, reply);
         }
-        self.desk.waiting.push((number, reply));
+        self.desk.waiting.push((number, reply, instead));
     }
 
     /// What was to be written is, or cannot be: the replies go that waited for that.
     pub(super) fn reply_written(&mut self, is_written: bool) {
         self.count_dead_letters();
-        for (number, reply) in core::mem::take(&mut self.desk.waiting) {
-            self.reply(number, if is_written { reply } else { StoreReply::Failed });
+        for (number, reply, instead) in core::mem::take(&mut self.desk.waiting) {
+            self.reply(number, if is_written { reply } else { instead });
         }
+    }
+
+    /// What was to be delivered once more is not, since it cannot be written.
+    pub(super) fn decline_replays(&mut self) {
+        let waiting = core::mem::take(&mut self.desk.waiting);
+        let (declined, waiting) = waiting.into_iter().partition(|(.., instead)| *instead == StoreReply::Failed);
+        self.desk.waiting = waiting;
+        let declined: Vec<_> = declined;
+        declined.into_iter().for_each(|(number, _, instead)| self.reply(number, instead));
     }
 }

@@ -207,7 +207,7 @@ fn a_persistent_event_that_goes_to_no_other_channel_is_kept_aside_until_its_chan
     let folder = Folder::new("aside");
     let service = folder.start(&folder.config(), None);
     let factory = factory(&service);
-    let (_, grave) = factory.create_channel(&[], &[]).unwrap();
+    let (of_dead, grave) = factory.create_channel(&[], &[]).unwrap();
     let (made, id) = factory.create_channel(&[persistent()], &[]).unwrap();
     let picky = Picky::on(&service, Some(id), Way::Raise, |number| number == 1);
     let from = supplier(&service, id);
@@ -223,8 +223,13 @@ fn a_persistent_event_that_goes_to_no_other_channel_is_kept_aside_until_its_chan
     // What was kept before stays, and the other is on disk no more.
     await_count(&service, Counter::EventsKept, 1);
     assert_eq!(service.counters().read(Counter::DeadLettersKept), 1);
+    // Where it would go is gone.
+    of_dead.destroy().unwrap();
+    [1, 4].into_iter().for_each(push);
+    assert_eq!(picky.taken.next_in_time(), 4);
+    await_count(&service, Counter::DeadLettersKept, 2);
     made.destroy().unwrap();
-    await_count(&service, Counter::DeadLettersDropped, 1);
+    await_count(&service, Counter::DeadLettersDropped, 2);
     await_count(&service, Counter::DeadLettersKept, 0);
     await_count(&service, Counter::EventsKept, 0);
 }

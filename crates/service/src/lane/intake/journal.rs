@@ -333,18 +333,10 @@ impl Core {
     /// Takes an event in that was kept aside for a consumer: for that alone or, if it is not connected any more, for all of its channel.
     #[cold]
     fn deliver_again(&mut self, again: Again) {
-        let Again { number, consumer: ProxyKey { channel, proxy }, record } = again;
+        let Again { number, consumer: ProxyKey { channel, proxy }, record, .. } = again;
         let routes = self.lane.snapshot().channel(channel);
-        let is_there = routes.is_some();
         let is_connected = routes.is_some_and(|routes| routes.consumer(proxy).is_some());
-        let only = is_connected.then(|| Arc::from([proxy]));
-        if is_there {
-            return self.restore_event(number, only, &record);
-        }
-        // Its channel was destroyed meanwhile.
-        if let (Some(watch), Some(link)) = (NonZeroU64::new(number), &mut self.intake.journal.link) {
-            let _ = link.letters.post_quietly(ToStore::Settled(Settled::ForAll { watch }));
-        }
+        self.restore_event(number, is_connected.then(|| Arc::from([proxy])), &record);
     }
 
     /// Takes an event in that is kept.

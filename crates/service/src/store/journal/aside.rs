@@ -1,6 +1,6 @@
 //! Events that are kept aside, in the journal: when they come to be, go, and are delivered once more.
 
-use engine::{ChannelId, ProxyKey};
+use engine::{ChannelId, ProxyId, ProxyKey};
 
 use super::{Again, Journal, Open, size_of};
 use crate::lane::links::mail::LaneThread;
@@ -21,9 +21,11 @@ impl Journal {
         let Some(open) = self.open.get_mut(&number) else { return };
         open.remove(consumer);
         self.pending.note_changed(number, open);
-        if self.dead.may_be() {
+        if self.dead.may_have(open.bytes) {
             self.dead.add((number, consumer), time::utc(), open.bytes);
             self.drop_beyond(consumer.channel);
+        } else {
+            self.dead_dropped += 1;
         }
         self.settle(number);
     }
@@ -45,22 +47,49 @@ impl Journal {
     /// An event is not kept aside for a consumer any more. Says whether it was.
     pub(crate) fn remove_dead_letter(&mut self, letter: LetterId) -> bool {
         let is_removed = self.dead.remove(letter);
-        if let Some(open) = self.open.get_mut(&letter.0).filter(|_| is_removed) {
-            self.pending.note_changed(letter.0, open);
+        if is_removed {
+            self.note_changed_aside(letter.0);
             self.settle(letter.0);
         }
         is_removed
     }
 
-    /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium.
+    /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium. There it
+    /// is kept aside until its lane has said for whom it is: a process that ends before has it neither lost nor delivered to all.
     pub(crate) fn replay(&mut self, letter: LetterId, record: Vec<u8>) {
         let number = self.next;
         self.next += 1;
         let bytes = size_of(record.len());
         self.bytes += bytes;
-        self.open.insert(number, Open { bytes, home: LaneThread::MAIN.0, ..Open::default() });
-        self.pending.again.push(Again { number, consumer: letter.1, record });
-        self.remove_dead_letter(letter);
+        self.open.insert(number, Open { bytes, home: LaneThread::MAIN.0, is_listed: true, ..Open::default() });
+        self.note_changed_aside(letter.0);
+        self.pending.again.push(Again { number, from: letter.0, consumer: letter.1, record });
+    }
+
+    /// What was to be delivered once more cannot be written, and stays as it was.
+    pub(super) fn cancel_again(&mut self) {
+        for Again { number, from, .. } in core::mem::take(&mut self.pending.again) {
+            self.bytes -= self.open.remove(&number).map_or(0, |open| open.bytes);
+            self.note_changed_aside(from);
+        }
+    }
+
+    fn note_changed_aside(&mut self, number: u64) {
+        if let Some(open) = self.open.get_mut(&number) {
+            self.pending.note_changed(number, open);
+        }
+    }
+
+    /// Whether an event is kept aside for a consumer, and not about to be delivered once more.
+    pub(crate) fn is_aside(&self, letter: LetterId) -> bool {
+        let is_replayed = |again: &Again| (again.from, again.consumer) == letter;
+        self.dead.is_there(letter) && !self.pending.again.iter().any(is_replayed)
+    }
+
+    /// The consumers for whom an event is kept aside, and since when, as it is written.
+    pub(crate) fn aside_of(&self, number: u64) -> impl Iterator<Item = (ProxyId, u64)> {
+        let aside = self.dead.of_event(number).filter(move |(consumer, _)| self.is_aside((number, *consumer)));
+        aside.map(|(consumer, since)| (consumer.proxy, since))
     }
 
     /// All that is kept aside.
