@@ -174,8 +174,8 @@ fn a_persistent_sequence_that_is_refused_for_one_event_costs_that_event_alone() 
     }
 }
 
-/// An exception that may pass, raised whenever one event comes: a consumer was stuck at it for ever, and nothing behind it arrived. What was
-/// acknowledged is kept aside, and does not come back by a restart.
+/// An exception that may pass, raised whenever one event comes: a consumer was stuck at it for ever, and nothing behind it arrived. What
+/// was acknowledged is kept aside, and does not come back by a restart.
 #[test]
 fn a_persistent_event_at_which_a_consumer_raises_each_time_is_kept_aside_and_blocks_nothing_behind_it() {
     for orb in Orb::ALL {

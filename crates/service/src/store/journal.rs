@@ -324,7 +324,8 @@ impl Journal {
     }
 
     /// Has an event that was kept when the process began, of so many octets. `list`: who was yet to confirm it, and for whom it was kept
-    /// aside, if that was written. Says whether a lane is to have it: not if all have it, but those for whom it is kept aside.
+    /// aside, if that was written. Says whether a lane is to have it: not if all have it, but those for whom it is kept aside. If there are
+    /// none of those either, it goes.
     pub(crate) fn restore(
         &mut self,
         number: u64,
@@ -340,13 +341,13 @@ impl Journal {
         for ((proxy, since), channel) in list.into_iter().flat_map(read_aside).zip(channel.into_iter().cycle()) {
             self.dead.add((number, ProxyKey { channel, proxy }), since, bytes);
         }
-        let is_only_aside = self.dead.has(number) && listed_before == 0;
-        if is_only_aside {
-            (open.begun, open.done, open.is_done_at_home, open.is_at_rest) = (1, 1, true, true);
-            self.at_rest += 1;
+        let all_have_it = list.is_some() && listed_before == 0;
+        if all_have_it {
+            (open.begun, open.done, open.is_done_at_home) = (1, 1, true);
         }
         self.open.insert(number, open);
-        !is_only_aside
+        self.settle(number);
+        !all_have_it
     }
 
     /// Octets of events that may be kept from now on.
@@ -611,8 +612,8 @@ impl Journal {
         self.refuse()
     }
 
-    /// Who waits is told that the medium fails, without trying, and what was to be delivered once more stays aside. Says how many events are
-    /// not kept.
+    /// Who waits is told that the medium fails, without trying, and what was to be delivered once more stays aside. Says how many events
+    /// are not kept.
     pub(crate) fn refuse(&mut self) -> u64 {
         self.cancel_again();
         let mut events = 0;
