@@ -101,7 +101,8 @@ fn line(letter: &DeadLetter) -> String {
 }
 
 fn remove(options: &DeadRmOptions) -> Result<(), Failure> {
-    if !options.yes && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !(options.yes || can_ask) {
         return Err(Failure::Usage(
             "nobody can be asked, without a terminal: look at what it concerns with `campanile dead ls`, and say --yes"
                 .to_owned(),

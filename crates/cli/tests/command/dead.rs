@@ -6,8 +6,8 @@ use crate::persistent::{event, persistent_channel, supplier};
 use crate::restart::{Folder, own_address};
 use crate::support::{Serve, text};
 use client::notify::{
-    CallbackConsumer, ClientType, Delivery, FilterGroupOperator, StructuredEvent, StructuredProxyPushSupplier,
-    find_channel,
+    CallbackConsumer, ClientType, Delivery, FilterGroupOperator, Property, StructuredEvent,
+    StructuredProxyPushSupplier, find_channel,
 };
 use client::{Activation, Orb, OrbOptions, ServantError};
 use giop::exception::Kind;
@@ -163,6 +163,36 @@ fn what_a_consumer_that_is_gone_never_took_goes_to_the_others_or_is_removed() {
     );
     let removed = done(&serve, &["rm", &numbers[1], "--yes", "--json"]);
     assert_eq!(removed, "{\"done\":1,\"missing\":0,\"unknown\":[]}\n");
+    assert!(listed(&serve).is_empty());
+    wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
+}
+
+/// A consumer that was mended had a full backlog by then, and what was to be delivered once more would have been dropped.
+#[test]
+fn what_is_replayed_to_a_consumer_at_its_limit_comes_behind_what_waits_and_is_not_lost_by_a_kill() {
+    let folder = Folder::new("dead-full");
+    let serve = folder.serve(&own_address());
+    let address = serve.address.clone();
+    let id = persistent_channel(&address);
+    let orb = Orb::new(OrbOptions::default());
+    let picky = Picky::connect(&orb, &address, id);
+    picky.proxy.set_qos(&[Property::new("MaxEventsPerConsumer", 1)]).unwrap();
+    let from = supplier(&address, id).unwrap();
+    (0..3).for_each(|number| from.push_structured_event(&event(0, number)).unwrap());
+    picky.await_number(2);
+    await_kept(&serve, 1);
+    picky.is_mended.store(true, Ordering::SeqCst);
+    picky.proxy.suspend_connection().unwrap();
+    from.push_structured_event(&event(0, 3)).unwrap();
+    assert_eq!(done(&serve, &["replay"]), "replayed 1 events\n");
+    // Killed at once: it is on disk for whom it is, or it is aside yet.
+    drop(serve);
+    let serve = folder.serve(&address);
+    if listed(&serve).len() == 1 {
+        assert_eq!(done(&serve, &["replay"]), "replayed 1 events\n");
+    }
+    picky.proxy.resume_connection().unwrap();
+    assert_eq!([(); 2].map(|()| picky.taken.next_in_time()), [3, BAD]);
     assert!(listed(&serve).is_empty());
     wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
 }
