@@ -176,12 +176,12 @@ fn what_is_replayed_to_a_consumer_at_its_limit_comes_behind_what_waits_and_is_no
     let id = persistent_channel(&address);
     let orb = Orb::new(OrbOptions::default());
     let picky = Picky::connect(&orb, &address, id);
-    picky.proxy.set_qos(&[Property::new("MaxEventsPerConsumer", 1)]).unwrap();
     let from = supplier(&address, id).unwrap();
     (0..3).for_each(|number| from.push_structured_event(&event(0, number)).unwrap());
     picky.await_number(2);
     await_kept(&serve, 1);
     picky.is_mended.store(true, Ordering::SeqCst);
+    picky.proxy.set_qos(&[Property::new("MaxEventsPerConsumer", 1)]).unwrap();
     picky.proxy.suspend_connection().unwrap();
     from.push_structured_event(&event(0, 3)).unwrap();
     assert_eq!(done(&serve, &["replay"]), "replayed 1 events\n");
@@ -191,6 +191,7 @@ fn what_is_replayed_to_a_consumer_at_its_limit_comes_behind_what_waits_and_is_no
     if listed(&serve).len() == 1 {
         assert_eq!(done(&serve, &["replay"]), "replayed 1 events\n");
     }
+    wait_until("the service to be reached", || picky.proxy.get_qos().is_ok());
     picky.proxy.resume_connection().unwrap();
     assert_eq!([(); 2].map(|()| picky.taken.next_in_time()), [3, BAD]);
     assert!(listed(&serve).is_empty());
