@@ -543,7 +543,7 @@ impl Journal {
         self.pending.changed.iter().take(at_once).filter_map(open).map(|(number, open)| (number, open.consumers()))
     }
 
-    /// The events that are to go, so many, and whether it was written who is yet to confirm them.
+    /// The events that are to go, so many, and whether it was, or may have been, written who is yet to confirm them.
     pub(crate) fn gone(&self, at_once: usize) -> impl Iterator<Item = (u64, bool)> {
         let unsure = self.pending.unsure.iter().flat_map(|(first, last)| *first..=*last);
         let gone = self.pending.gone.iter().take(at_once).map(|gone| (gone.number, gone.is_listed));

@@ -199,11 +199,9 @@ fn events_that_are_refused_while_the_medium_fails_leave_nothing_behind_but_what_
     post(&mut journal);
     assert_eq!((journal.note_failed(), journal.kept()), (1_000, (0, 0)));
     assert!(journal.has_some());
-    // They are to go, should they be there.
-    assert_eq!(
-        journal.gone(usize::MAX).collect::<Vec<_>>(),
-        (1_001..=2_000).map(|number| (number, false)).collect::<Vec<_>>()
-    );
+    // They are to go, and what is written with one that is delivered once more, should they be there.
+    let gone: Vec<_> = journal.gone(usize::MAX).collect();
+    assert!(gone.into_iter().eq((1_001..=2_000).map(|number| (number, true))));
     let answers = core::iter::from_fn(|| link.answers.take());
     assert_eq!(answers.filter(|answer| matches!(answer, FromStore::NotKept(.., Unkept::Failed))).count(), 2_000);
     journal.note_tidied(usize::MAX);
