@@ -54,6 +54,11 @@ class Words(unittest.TestCase):
         self.assertEqual(house.private_in("LetGo"), ["let go"])
         self.assertEqual(house.private_in("indoor_returned_postfix"), [])
 
+    def test_a_dead_letter_is_the_field_s_own_word(self):
+        self.assertEqual(house.private_in("lane_dead_letters_kept"), ["kept"])
+        self.assertEqual(house.private_in("DeadLetterDesk"), [])
+        self.assertEqual(house.private_in("send_letters_dead"), ["letters"])
+
     def test_declared_names_are_found_and_used_ones_are_not(self):
         names = [name for _, name in house.declared_in(SOURCE)]
         self.assertEqual(

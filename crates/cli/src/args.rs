@@ -5,6 +5,7 @@ mod anywhere;
 mod check;
 mod configure;
 mod context;
+mod dead;
 mod measure;
 mod operate;
 mod past;
@@ -21,6 +22,7 @@ pub(crate) use configure::{
     ApplyOptions, ChannelCommand, CreateOptions, DiffOptions, ExportOptions, RmOptions, SetOptions, TopologyCommand,
 };
 pub(crate) use context::{ContextAddOptions, ContextCommand, TransportArg};
+pub(crate) use dead::{DeadCommand, DeadLsOptions, DeadReplayOptions, DeadRmOptions, DeadSelection};
 pub(crate) use measure::{GaugeOptions, LatencyOptions, TypesOptions};
 pub(crate) use operate::{DisconnectOptions, StatsOptions};
 pub(crate) use past::{RecordOptions, ReplayOptions, Selection, Speed, Until};
@@ -261,6 +263,9 @@ pub(crate) enum Command {
     /// Look at what a service that does not run has kept, check it, make it smaller
     #[command(subcommand, after_help = store::STORE_EXAMPLES)]
     Store(StoreCommand),
+    /// Show events that consumers never took and that are kept aside, deliver them once more, remove them
+    #[command(subcommand, after_help = dead::DEAD_EXAMPLES)]
+    Dead(DeadCommand),
     /// Ask what the rules of access of a configuration say
     #[command(subcommand, after_help = access::ACCESS_EXAMPLES)]
     Access(AccessCommand),

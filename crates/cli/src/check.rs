@@ -127,7 +127,8 @@ fn examine(options: &CheckOptions) -> Result<(State, String), (State, String)> {
     if options.oldest.is_some() && oldest.is_none() {
         return Err((State::Unknown, "the service does not tell how long its oldest event waits".to_owned()));
     }
-    let figures = figures(options, &before, &now, oldest, answered.as_secs_f64());
+    let dead_letters = dead_letters(&statistics, channel);
+    let figures = figures(options, (&before, &now), (oldest, dead_letters), answered.as_secs_f64());
     Ok(tell(options, &figures, &now))
 }
 
@@ -138,9 +139,8 @@ fn is_slow(consumer: &Standing, options: &CheckOptions) -> bool {
 
 fn figures(
     options: &CheckOptions,
-    before: &[Standing],
-    now: &[Standing],
-    oldest: Option<f64>,
+    (before, now): (&[Standing], &[Standing]),
+    (oldest, dead_letters): (Option<f64>, Option<u64>),
     answered: f64,
 ) -> Vec<Figure> {
     #[expect(clippy::cast_precision_loss, reason = "exact up to 2^53")]
@@ -182,6 +182,13 @@ fn figures(
             ..plain("oldest", oldest, "s")
         });
     }
+    if let Some(dead_letters) = dead_letters {
+        figures.push(Figure {
+            threshold: Some(options.dead_letters),
+            said: format!("{} dead letters (campanile dead ls)", show::count(dead_letters)),
+            ..plain("dead_letters", number(dead_letters), "")
+        });
+    }
     figures.push(Figure {
         threshold: Some(options.dropped),
         said: format!("{} dropped in {:?}", show::count(dropped), options.interval),
@@ -219,6 +226,16 @@ fn tell(options: &CheckOptions, figures: &[Figure], consumers: &[Standing]) -> (
         let _ = writeln!(text, "and {} more", show::count(more));
     }
     (state, text)
+}
+
+/// How many events are kept aside, of all channels or of one. A service that does not tell has none.
+fn dead_letters(statistics: &Statistics, channel: Option<u32>) -> Option<u64> {
+    let Some(channel) = channel else {
+        let counters = statistics.counters().ok()?;
+        return counters.into_iter().find(|(name, _)| name == "dead_letters_kept").map(|(_, value)| value);
+    };
+    let letters = statistics.dead_letters().ok()?;
+    Some(letters.iter().filter(|letter| letter.channel == channel).count() as u64)
 }
 
 /// For how long the oldest event has waited, of all channels or of one, in seconds, as the monitor and control object tells it.
@@ -281,7 +298,7 @@ mod tests {
 
     fn told(line: &str, before: &[Standing], now: &[Standing], oldest: Option<f64>) -> (State, String) {
         let options = options(line);
-        let figures = figures(&options, before, now, oldest, 0.012);
+        let figures = figures(&options, (before, now), (oldest, None), 0.012);
         tell(&options, &figures, now)
     }
 
@@ -315,6 +332,12 @@ mod tests {
         assert!(text.starts_with("CAMPANILE WARNING - 1 cannot be reached | "), "{text}");
         assert!(text.ends_with("\nconsumer 1: active, UNREACHABLE for 75 s, 0 wait\n"), "{text}");
         assert_eq!(told("--unreachable 2", &gone, &gone, None).0, State::Ok);
+        for (line, kept, state) in [("", 0, State::Ok), ("", 3, State::Warning), ("--dead-letters 4", 3, State::Ok)] {
+            let options = options(line);
+            let (found, text) = tell(&options, &figures(&options, (&well, &well), (None, Some(kept)), 0.012), &well);
+            assert_eq!(found, state, "{text}");
+            assert_eq!(text.contains(" 3 dead letters (campanile dead ls) |"), state == State::Warning, "{text}");
+        }
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod channels;
 mod check;
 mod constraint;
 mod context;
+mod dead;
 mod disconnect;
 mod doctor;
 mod environment;
@@ -82,6 +83,7 @@ fn main() -> ExitCode {
         Command::Channel(command) => channel::run(&command),
         Command::Topology(command) => topology::run(&command),
         Command::Store(command) => store::run(&command),
+        Command::Dead(command) => dead::run(&command),
         Command::Access(command) => access::run(&command),
         Command::Pub(options) => publish::run(&options),
         Command::Sub(options) => subscribe::run(&options),

@@ -40,7 +40,8 @@ fn print(text: &str) -> Result<(), Failure> {
     Ok(io::stdout().write_all(text.as_bytes())?)
 }
 
-fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+/// Prints one JSON object.
+pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let text = serde_json::to_string(value).map_err(Failure::message)?;
     print(&(text + "\n"))
 }
@@ -111,6 +112,8 @@ struct Configured {
 struct Events {
     count: u64,
     bytes: u64,
+    /// Those that are kept aside for some consumer that never took them.
+    kept_aside: u64,
     oldest: Option<String>,
     by_channel: Vec<OfChannel>,
 }
@@ -158,9 +161,11 @@ fn configured(store: &mut KeptStore) -> Result<Configured, Failure> {
 
 fn events(store: &mut KeptStore) -> Result<Events, Failure> {
     let mut by_channel: BTreeMap<u32, (u64, u64, SystemTime)> = BTreeMap::new();
+    let mut kept_aside = 0;
     let told = store.events(|event| {
         // Whoever wants to know of others checks the store.
         let Ok(event) = event else { return };
+        kept_aside += u64::from(event.aside > 0);
         let (count, bytes, oldest) = by_channel.entry(event.channel).or_insert((0, 0, event.arrived));
         (*count, *bytes, *oldest) = (*count + 1, *bytes + event.bytes, event.arrived.min(*oldest));
     });
@@ -169,6 +174,7 @@ fn events(store: &mut KeptStore) -> Result<Events, Failure> {
     Ok(Events {
         count: by_channel.values().map(|(count, ..)| count).sum(),
         bytes: by_channel.values().map(|(_, bytes, _)| bytes).sum(),
+        kept_aside,
         oldest: oldest.map(moment::rfc3339),
         by_channel: by_channel
             .into_iter()
@@ -201,10 +207,14 @@ fn text(shown: &Shown) -> String {
     let (file, on_disk) = (show::bytes(*file_bytes), show::bytes(*disk_bytes));
     let oldest = events.oldest.as_ref().map_or_else(String::new, |oldest| format!(", the oldest of {oldest}"));
     let (count, bytes) = (show::count(events.count), show::bytes(events.bytes));
+    let aside = match events.kept_aside {
+        0 => String::new(),
+        kept_aside => format!(", {} of them kept aside (campanile dead)", show::count(kept_aside)),
+    };
     let mut text = format!(
         "folder      {}\nversion     {version}\nsize        {file}, of which {on_disk} on disk\n\
          configured  channels: {channels}, admins: {admins}, proxies: {proxies}, filters: {filters}, names: {names}\n\
-         events      {count} with {bytes}{oldest}\n",
+         events      {count} with {bytes}{oldest}{aside}\n",
         directory.display()
     );
     for OfChannel { channel, count, bytes, oldest } in &events.by_channel {

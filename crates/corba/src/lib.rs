@@ -54,4 +54,4 @@ pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
 pub use peers::Peers;
 pub use qos::{Declared, START_FROM_RANGE, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
-pub use topology::Image;
+pub use topology::{Image, Part as KeptPart};

@@ -38,6 +38,7 @@ use crate::doors::tempo::types::{DeclaredTypes, TYPES_MAX};
 use crate::lane::io::shares::Share;
 use crate::memory::{BUDGET_MIN, Memory};
 use crate::store::StoreLimits;
+use crate::store::dead_letters::DeadLetterLimits;
 use corba::Declared;
 
 /// The whole configuration of a service.
@@ -337,6 +338,8 @@ impl Config {
             ("store.disk_bytes_max", self.store.disk_bytes_max, 16 << 20, 16 << 40),
             ("store.overflow_bytes_max", self.store.overflow_bytes_max, 1 << 20, 16 << 40),
             ("store.history_bytes_max", self.store.history_bytes_max, 1 << 20, 16 << 40),
+            ("store.dead_letters_max", u64::from(self.store.dead_letters_max), 0, 1_000_000),
+            ("store.dead_letter_bytes_max", self.store.dead_letter_bytes_max, 64 << 10, 16 << 40),
             ("store.sync_interval_ms", u64::from(self.store.sync_interval_ms), 0, 10_000),
             ("store.answer_within_ms", u64::from(self.store.answer_within_ms), 100, 600_000),
             ("channel.memory_budget_bytes", self.channel.memory_budget_bytes, 64 << 10, 1 << 40),
@@ -400,6 +403,10 @@ impl Config {
             event_bytes_max: self.store.event_bytes_max,
             disk_bytes_max: self.store.disk_bytes_max,
             sync_interval: Duration::from_millis(self.store.sync_interval_ms.into()),
+            dead_letters: DeadLetterLimits {
+                events_max: self.store.dead_letters_max.into(),
+                bytes_max: self.store.dead_letter_bytes_max,
+            },
         }
     }
 

@@ -506,6 +506,12 @@ counters! {
     EventBytesKept = "event_bytes_kept",
     /// Events that were to be kept and were refused: the disk failed, or as much was kept as may be.
     EventsNotKept = "events_not_kept",
+    /// Events that are kept aside on disk now, each counted for each consumer for which it was undeliverable: `campanile dead ls` shows
+    /// them.
+    DeadLettersKept = "dead_letters_kept",
+    /// Those of them that had to go, or could not be kept aside: a channel had `store.dead_letters_max` of them, or
+    /// `store.dead_letter_bytes_max` octets, or was destroyed.
+    DeadLettersDropped = "dead_letters_dropped",
     /// Events that were on disk when the process began, and that it went on to deliver.
     EventsRestored = "events_restored",
     /// Events that are on disk now since there was no memory for them: of consumers that are behind.
@@ -656,6 +662,7 @@ impl Counter {
                 | Self::ClientsUnreachable
                 | Self::EventsKept
                 | Self::EventBytesKept
+                | Self::DeadLettersKept
                 | Self::OverflowEvents
                 | Self::OverflowBytes
                 | Self::HistoryEvents

@@ -39,7 +39,8 @@ pub use admin::operators::Operators;
 pub use admin::program::{Asker, Liveness, NotReloaded};
 pub use admin::statistics::{reason_name, state_name};
 pub use admin::values::{
-    Answer, ChannelStanding, Command, ConsumerStanding, Declined, Dropped, Figures, HistoryStanding, PastEvent, Query,
+    Answer, ChannelStanding, Command, ConsumerStanding, DeadLetterAct, Declined, Dropped, Figures, HistoryStanding,
+    PastEvent, Query,
 };
 pub use config::{
     AccessRule, Channel, ClientCertificates, Compatibility, Config, ConfigError, ConnectionReliability, Dds,
@@ -55,4 +56,5 @@ pub use lane::scheduling::run_at_fifo;
 pub use overflow::history::kept::KeptPast;
 pub use start::{Service, Sockets, StartError, Stopper, TlsServer};
 pub use store::kept::{KeptError, KeptEvent, KeptStore};
+pub use store::requests::DeadLetter;
 pub use store::salvage::{Salvaged, SalvagedTable, salvage};

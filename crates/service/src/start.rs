@@ -33,6 +33,7 @@ use self::ports::Ports;
 pub(crate) use self::storage::try_restore;
 use self::storage::{Keepers, find_store, furnish, start_keepers};
 use crate::admin::analyses::Analyses;
+use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::Undone;
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
 use crate::admin::keeping::Keeping;
@@ -346,6 +347,7 @@ fn assemble(
     let handshakes = ends.map(|ends| start_handshakes(config, ends, &counters)).transpose()?;
     let mut keepers = keepers.unwrap_or_default();
     let histories = HistoryInquiry::new(keepers.inquirer.take());
+    let dead_letters = DeadLetterInquiry::new(keepers.store.as_mut().and_then(|store| store.desk.take()));
     ports.open()?;
     let mut roster = roster((config, handshakes), common, &counters, &bell, listeners, keepers)?;
     let threads_max = config.lanes.threads_max.into();
@@ -366,16 +368,16 @@ fn assemble(
         keeping: Keeping::new(store, Duration::from_millis(config.store.answer_within_ms.into())),
         inquiry: Inquiry::default(),
         histories,
+        dead_letters,
         leaving: Vec::new(),
         ending: Ending::default(),
         origin,
         log: Log::new(),
     };
-    let reference = factory.to_string();
     Ok(Assembled {
         administrator,
         administration,
-        reference,
+        reference: factory.to_string(),
         counters,
         remarks,
         announcement,

@@ -5,6 +5,7 @@
 //! kept to be written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are
 //! given back, and their suppliers told. Where the disk is full only events are: of the room that is reserved all else goes on.
 
+pub(crate) mod dead_letters;
 mod disk;
 mod fullness;
 pub(crate) mod journal;
@@ -12,6 +13,7 @@ pub(crate) mod kept;
 mod medium;
 mod overlay;
 pub(crate) mod record;
+pub(crate) mod requests;
 mod room;
 pub(crate) mod salvage;
 mod target;
@@ -27,14 +29,17 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_
 use std::thread::{Builder, JoinHandle};
 use std::time::Instant;
 
+use corba::KeptPart;
 use corba::event::UtcClock;
-use engine::Time;
+use engine::{ChannelId, Time};
 
+use self::dead_letters::DeadLetterLimits;
 use self::disk::Phases;
 pub(crate) use self::disk::{Disk, StoreError};
 use self::fullness::Fullness;
 use self::journal::{Journal, Piece, Seat};
 use self::record::Record;
+use self::requests::{Counterpart, StoreDesk};
 use crate::counters::{Block, Counter};
 use crate::lane::io::net::Bell;
 use crate::lane::links::post::{Post, post_to};
@@ -92,6 +97,8 @@ pub(crate) struct StoreOptions<'o> {
     pub(crate) origin: Instant,
     /// The number behind that of the last event that it has.
     pub(crate) next: u64,
+    /// The channels that there are.
+    pub(crate) channels: &'o [ChannelId],
     pub(crate) limits: StoreLimits,
 }
 
@@ -104,6 +111,8 @@ pub(crate) struct StoreLimits {
     pub(crate) disk_bytes_max: u64,
     /// From one synchronisation to the next at least.
     pub(crate) sync_interval: Duration,
+    /// What each channel may have of events that were undeliverable.
+    pub(crate) dead_letters: DeadLetterLimits,
 }
 
 /// The thread that writes.
@@ -124,24 +133,29 @@ pub(crate) struct Reception {
     pub(crate) introductions: Post<Seat>,
     /// For the main lane: the events that there are.
     pub(crate) restored: Option<Receiver<Piece>>,
+    /// For administration: what it asks about events that are kept aside.
+    pub(crate) desk: Option<StoreDesk>,
 }
 
 impl Store {
     /// Starts the thread.
     pub(crate) fn start(disk: Disk, options: StoreOptions<'_>) -> io::Result<(Self, Reception)> {
-        let StoreOptions { bell: waiting, counters, origin, next, limits } = options;
+        let StoreOptions { bell: waiting, counters, origin, next, channels, limits } = options;
         let (batches, handed) = channel();
         let written = Arc::new(AtomicU64::new(0));
         let bell = Arc::new(Bell::new()?);
         let (introductions, introduced) = post_to(&bell, INTRODUCTIONS);
         let (to_lane, restored) = sync_channel(PIECES);
+        let (for_administration, desk) = requests::desk(&bell);
         let mut writer = Writer {
             disk,
             handed,
             changes: Changes::new(),
             number: 0,
             written: Arc::clone(&written),
-            journal: Journal::new(introduced, next, limits.event_bytes_max),
+            journal: Journal::new(introduced, next, (limits.event_bytes_max, limits.dead_letters)),
+            channels: channels.to_vec(),
+            desk,
             limits,
             waiting: Arc::clone(waiting),
             bell: Arc::clone(&bell),
@@ -164,7 +178,8 @@ impl Store {
             writer.run();
         })?;
         let store = Self { batches, written, handed: 0, thread, waiting: Arc::clone(waiting), bell: Arc::clone(&bell) };
-        Ok((store, Reception { bell, introductions, restored: Some(restored) }))
+        let desk = Some(for_administration);
+        Ok((store, Reception { bell, introductions, restored: Some(restored), desk }))
     }
 
     /// The number of the last batch that is on the medium.
@@ -215,6 +230,9 @@ struct Writer {
     number: u64,
     written: Arc<AtomicU64>,
     journal: Journal,
+    /// The channels that there were at the start.
+    channels: Vec<ChannelId>,
+    desk: Counterpart,
     limits: StoreLimits,
     waiting: Arc<Bell>,
     bell: Arc<Bell>,
@@ -286,6 +304,9 @@ impl Writer {
         if core::mem::take(&mut self.failures) > 0 {
             log::warn!("store: it can be read again, and nothing was lost");
         }
+        let Self { journal, channels, .. } = self;
+        journal.trim_dead_letters(|channel| channels.contains(&channel));
+        self.count_dead_letters();
     }
 
     /// Hands those from this number on over, and says which is the next. While it does it hears what becomes of those before.
@@ -300,8 +321,10 @@ impl Writer {
             if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let told = disk.each_event(*from, |number, consumers, record| {
-            journal.restore(number, record.len(), consumers.map(record::count_consumers));
-            piece.push(number, consumers, record);
+            let channel = consumers.and_then(|_| Record::read(record)).map(|record| record.source.channel);
+            if journal.restore(number, record.len(), consumers, channel) {
+                piece.push(number, consumers, record);
+            }
             *from = number + 1;
             if piece.is_full() { hand_over(journal, core::mem::take(&mut piece)) } else { ControlFlow::Continue(()) }
         });
@@ -316,6 +339,7 @@ impl Writer {
         loop {
             self.journal.look();
             let has_ended = self.receive() && self.journal.has_ended();
+            self.serve_request();
             self.look_for_room();
             if self.has_just_failed() || self.fullness.is_full() {
                 // To find out whether it works again takes looking through all that is kept.
@@ -349,9 +373,10 @@ impl Writer {
         self.waiting.ring();
     }
 
-    /// Refuses the events that are to be kept.
+    /// Refuses the events that are to be kept, and those that are to be delivered once more.
     fn refuse(&mut self) {
         let refused = self.journal.refuse();
+        self.decline_replays();
         self.counters.add(Counter::EventsNotKept, refused);
         self.fullness.note_refused(refused);
     }
@@ -390,12 +415,31 @@ impl Writer {
             match self.handed.try_recv() {
                 Ok((number, changes)) => {
                     self.number = number;
+                    self.note_gone_channels(&changes);
                     self.changes.extend(changes);
                 }
                 Err(TryRecvError::Empty) => return false,
                 Err(TryRecvError::Disconnected) => return true,
             }
         }
+    }
+
+    /// What is kept aside of a channel goes with it.
+    fn note_gone_channels(&mut self, changes: &Changes) {
+        if self.journal.dead_letters().count() == 0 {
+            return;
+        }
+        for key in changes.iter().filter(|(_, value)| value.is_none()).map(|(key, _)| key) {
+            if let Some(KeptPart::Channel(channel)) = KeptPart::of_key(key) {
+                self.journal.drop_dead_letters(ChannelId(channel));
+            }
+        }
+    }
+
+    /// Counts what is kept aside, and what had to go.
+    fn count_dead_letters(&mut self) {
+        self.counters.add(Counter::DeadLettersDropped, self.journal.take_dead_dropped());
+        self.counters.set(Counter::DeadLettersKept, self.journal.dead_letters().count());
     }
 
     fn has_some(&self) -> bool {
@@ -407,7 +451,7 @@ impl Writer {
         if self.has_just_failed() {
             return false;
         }
-        !self.changes.is_empty() || (self.journal.has_some() && self.is_late(has_ended))
+        !self.changes.is_empty() || self.desk.is_waiting() || (self.journal.has_some() && self.is_late(has_ended))
     }
 
     /// Whether it is not to be tried again yet.
@@ -418,7 +462,11 @@ impl Writer {
     /// Whether what nobody waits for has waited long enough.
     fn is_late(&self, has_ended: bool) -> bool {
         // While the disk is full little is removed at a time, and the next follows at once.
-        has_ended || self.journal.has_much() || self.fullness.is_full() || time::since(self.tidied_at) >= journal::LATER
+        has_ended
+            || self.desk.is_waiting()
+            || self.journal.has_much()
+            || self.fullness.is_full()
+            || time::since(self.tidied_at) >= journal::LATER
     }
 
     /// How long it is until the medium may be synchronised again.
@@ -453,9 +501,13 @@ impl Writer {
                     self.unlooked += octets;
                 }
                 self.counters.add(Counter::EventsNotKept, self.journal.note_written());
+                let mut is_all = !self.journal.has_some();
                 if tidies {
-                    self.journal.note_tidied(at_once);
+                    is_all = self.journal.note_tidied(at_once);
                     self.tidied_at = time::now();
+                }
+                if is_all {
+                    self.reply_written(true);
                 }
                 self.fullness.note_held(self.journal.bytes_on_medium());
                 let until = time::now() + time::since(began) / 2;
@@ -473,6 +525,7 @@ impl Writer {
                 self.counters.add(Counter::StoreFailures, 1);
                 let refused = self.journal.note_failed();
                 self.counters.add(Counter::EventsNotKept, refused);
+                self.reply_written(false);
                 if error.is_full() {
                     self.fullness.note_failed();
                     self.fullness.begin();
@@ -498,6 +551,7 @@ impl Writer {
         let (events, octets) = self.journal.kept();
         self.counters.set(Counter::EventsKept, events);
         self.counters.set(Counter::EventBytesKept, octets);
+        self.count_dead_letters();
     }
 
     /// Takes note of how much is on disk. A file does not become smaller as events go, but is filled again: so what is kept counts, too.
@@ -525,9 +579,16 @@ impl Writer {
             if !tidies {
                 return Ok(());
             }
+            for again in journal.again() {
+                batch.keep_event(again.number, &again.record)?;
+                record.clear();
+                record::write_aside([(again.consumer.proxy, time::utc())].into_iter(), record);
+                batch.keep_consumers(again.number, record)?;
+            }
             for (number, consumers) in journal.lists(at_once) {
                 record.clear();
                 record::write_consumers(consumers, record);
+                record::write_aside(journal.aside_of(number), record);
                 batch.keep_consumers(number, record)?;
             }
             journal.gone(at_once).try_for_each(|(number, is_listed)| batch.forget_event(number, is_listed))

@@ -68,6 +68,9 @@ pub(crate) struct CheckOptions {
     /// Consumers that cannot be reached for more than a minute, and are kept
     #[arg(long, value_name = "W[,C]", default_value = "1")]
     pub(crate) unreachable: Threshold,
+    /// Events that are kept aside since a consumer never took them (`campanile dead ls`)
+    #[arg(long, value_name = "W[,C]", default_value = "1")]
+    pub(crate) dead_letters: Threshold,
     /// Events that wait, of all consumers
     #[arg(long, value_name = "W[,C]")]
     pub(crate) backlog: Option<Threshold>,

@@ -6,6 +6,7 @@ mod access;
 mod bad_disk;
 mod bad_network;
 mod checks;
+mod dead;
 mod descriptors;
 mod disconnect;
 mod disk;

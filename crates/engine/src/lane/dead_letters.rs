@@ -76,6 +76,14 @@ impl Lane {
         self.news.dead_letters.pop_front()
     }
 
+    /// The channel to which a channel's undeliverable events go, if it names one that is there.
+    #[must_use]
+    pub fn dead_letters_of(&self, channel: ChannelId) -> Option<ChannelId> {
+        let slot = self.places.slots.get(&channel).copied()?;
+        let to = self.channels.get(slot)?.routes.limits.dead_letters;
+        to.filter(|to| self.places.slots.contains_key(to))
+    }
+
     /// Takes an event into a channel for dead letters: as [`handle_event`](Self::handle_event), but without a supplier. A
     /// ticket is nobody's to wait for.
     pub fn handle_dead_letter<F: Forms>(&mut self, to: ChannelId, draft: Draft, forms: &F, now: Time) -> Admission {

@@ -11,7 +11,7 @@ use engine::Time;
 use hashbrown::HashMap;
 
 use crate::admin::run::Administration;
-use crate::admin::values::{Answer, Command};
+use crate::admin::values::{Answer, Command, DeadLetterAct};
 use crate::counters::Counter;
 use crate::doors::{ActOutcome, Declared, Settable};
 use crate::lane::reports::Allowance;
@@ -158,6 +158,13 @@ impl Administration {
             Command::DisconnectIdle(idle) => {
                 format!("disconnect suppliers idle for {} ms on the service", idle.as_millis())
             }
+            Command::DeadLetters { act, channel, letters } => {
+                let act = match act {
+                    DeadLetterAct::Replay => "replay",
+                    DeadLetterAct::Remove => "remove",
+                };
+                format!("{act} {} dead letters on channel {}", letters.len(), channel.0)
+            }
             Command::ApplyTopology(_) => "make a topology on the service".to_owned(),
             Command::SetAccess(None) => "drop the rules of access on the service".to_owned(),
             Command::SetAccess(Some(rules)) => {
@@ -177,6 +184,7 @@ pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
     match answer {
         Answer::Applied(Err(why)) | Answer::Done(Err(why)) => ActOutcome::Failed(why.clone()),
         Answer::Disconnected(0) => ActOutcome::Failed("there is nobody to disconnect".to_owned()),
+        Answer::DeadLettersDone { done, .. } => ActOutcome::Done(Some(format!("{done} dead letters"))),
         Answer::Disconnected(count) => ActOutcome::Done(Some(format!("{count} disconnected"))),
         _ => ActOutcome::Done(None),
     }

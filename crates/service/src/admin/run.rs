@@ -19,6 +19,7 @@ use engine::{DisconnectReason, LaneChange, LaneId, Notice, ProxyKey, Time};
 use crate::admin::analyses::Analyses;
 use crate::admin::audit::{Audit, outcome_of};
 use crate::admin::client_lines::ClientLines;
+use crate::admin::dead_letters::DeadLetterInquiry;
 use crate::admin::drain::{Drain, Next, Undone};
 use crate::admin::effects::Effect;
 use crate::admin::inquiry::{HistoryInquiry, Inquiry};
@@ -78,6 +79,7 @@ pub(crate) struct Administration {
     pub(crate) keeping: Keeping,
     pub(crate) inquiry: Inquiry,
     pub(crate) histories: HistoryInquiry,
+    pub(crate) dead_letters: DeadLetterInquiry,
     /// Lanes that are to end when what was published last is out.
     pub(crate) leaving: Vec<LaneId>,
     pub(crate) ending: Ending,
@@ -286,6 +288,10 @@ impl Administration {
             let told = |waiting| self.answered(waiting, Ok(Answer::History(standing)));
             answers.extend(waiting.into_iter().map(told));
         }
+        while let Some(answer) = self.poll_dead_letters() {
+            found = Found::Something;
+            answers.push(answer);
+        }
         while let Some((request, answered)) = self.analyses.poll() {
             found = Found::Something;
             self.counters.add(Counter::AnalysesDone, 1);
@@ -444,6 +450,7 @@ impl Administration {
                 }
                 return;
             }
+            Query::DeadLetters { behind } => return self.list_dead_letters(behind, waiting, answers),
             Query::Names(keys) => Answer::Names(keys.iter().take(NAMES_MAX).map(|key| self.name(*key)).collect()),
             Query::ChannelList { behind } => Answer::ChannelList(self.objects.listed_channels(behind)),
             Query::Channel { channel, behind } => {
@@ -473,6 +480,9 @@ impl Administration {
             return self.answers.done.push(answer);
         }
         let answer = match command {
+            Command::DeadLetters { act, channel, letters } => {
+                return self.act_on_dead_letters((*act, *channel), letters, (waiting, what));
+            }
             Command::Disconnect(key) => Answer::Disconnected(self.objects.dismiss(*key, &by).into()),
             Command::DisconnectIdle(idle) => {
                 let count = self.objects.disconnect_idle(*idle);
@@ -493,7 +503,7 @@ impl Administration {
     }
 
     /// An answer of administration's as whoever waits for it gets it.
-    fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
+    pub(super) fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
         let has_changed = answer.as_ref().is_ok_and(Answer::tells_of_a_change);
         match waiting {
             Waiting::Client(request) => {

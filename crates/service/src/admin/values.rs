@@ -13,6 +13,7 @@ use engine::{ChannelId, ChannelStats, OutboxStats, ProxyId, ProxyKey, Time};
 use crate::admin::statistics;
 use crate::counters::LaneCounters;
 use crate::doors::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, SupplierStanding};
+use crate::store::requests::DeadLetter;
 
 /// What somebody wants to know. It changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +41,11 @@ pub enum Query {
     Restored {
         /// The first of those behind this proxy, by channel and proxy; default: of all.
         behind: Option<ProxyKey>,
+    },
+    /// Which events are kept aside, since each was undeliverable for a consumer: [`Answer::DeadLetters`].
+    DeadLetters {
+        /// The first of those behind this one, by number and consumer's proxy; 0 and 0: of all.
+        behind: (u64, ProxyId),
     },
     /// Whether administration and all lanes go on: [`Answer::Progress`], when each lane has been through a round of its own.
     Progress,
@@ -82,6 +88,15 @@ pub enum Command {
     SetAccess(Option<access::Rules>),
     /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
     DeclareChannel(DeclaredChannel),
+    /// Do something with events of a channel that are kept aside: [`Answer::DeadLettersDone`].
+    DeadLetters {
+        /// What.
+        act: DeadLetterAct,
+        /// Their channel.
+        channel: ChannelId,
+        /// Their numbers, each with the consumer's proxy; 1,024 at most.
+        letters: Vec<(u64, ProxyId)>,
+    },
     /// Suspend a consumer that is pushed to, or have it go on: [`Answer::Done`].
     Suspend {
         /// Its proxy.
@@ -96,6 +111,16 @@ pub enum Command {
         /// By name, as a configuration file has them.
         properties: Vec<(String, Declared)>,
     },
+}
+
+/// What is done with an event that is kept aside for a consumer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetterAct {
+    /// It is delivered once more: to that consumer alone or, if it is not connected any more, to all that want it. It is as if it had just
+    /// come, without `Timeout`, `StartTime` and `StopTime` of its own.
+    Replay,
+    /// It goes.
+    Remove,
 }
 
 /// What a query or a command is answered.
@@ -123,6 +148,16 @@ pub enum Answer {
     Suppliers(Vec<(SupplierStanding, String)>),
     /// Proxies whose clients were connected again when the service began, by channel and proxy, 1,024 at most.
     Restored(Vec<RestoredStanding>),
+    /// Events that are kept aside, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
+    /// large.
+    DeadLetters(Vec<(String, DeadLetter)>),
+    /// Of the first that were named so many were there, and that is done and on disk. Those behind both are to be named again.
+    DeadLettersDone {
+        /// How many were there.
+        done: u32,
+        /// How many were not.
+        missing: u32,
+    },
     /// They go on.
     Progress,
     /// How many clients were disconnected.
@@ -151,6 +186,8 @@ impl Answer {
     pub(crate) const fn tells_of_a_change(&self) -> bool {
         match self {
             Self::Disconnected(_) | Self::Applied(_) | Self::Done(_) => true,
+            // It is on disk by then.
+            Self::DeadLettersDone { .. } => false,
             Self::Counters(_)
             | Self::Lanes(_)
             | Self::Consumers(_)
@@ -159,6 +196,7 @@ impl Answer {
             | Self::Drops { .. }
             | Self::Suppliers(_)
             | Self::Restored(_)
+            | Self::DeadLetters(_)
             | Self::Progress
             | Self::Topology(_)
             | Self::Figures(_)
@@ -292,7 +330,8 @@ pub enum Declined {
     NotKept,
     /// Administration has not answered in time. It may yet be done.
     NotInTime,
-    /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone.
+    /// It made something, and the disk has not taken that within `store.answer_within_ms`: it was undone. Or it is about what is on disk,
+    /// which fails.
     NotMade,
 }
 

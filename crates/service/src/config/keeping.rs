@@ -28,6 +28,12 @@ pub struct StoreConfig {
     /// Octets that channels' past (`HistoryEvents`, `HistoryAge`, `HistoryBytes`) may take on disk, of all channels together, 1 MiB to 16
     /// TiB. Default 16 GiB. Of what is beyond the oldest of the channel that has the most goes.
     pub history_bytes_max: u64,
+    /// Events of one channel that are kept aside since each was undeliverable for a consumer, 0 to 1,000,000, each counted for each such
+    /// consumer. Default 1,000. At the bound the one goes that was kept aside first. Only persistent events of channels without a
+    /// `DeadLetterChannel` are kept aside; with 0 none is.
+    pub dead_letters_max: u32,
+    /// Octets of these, 64 KiB to 16 TiB. Default 64 MiB. They count in `event_bytes_max`, too.
+    pub dead_letter_bytes_max: u64,
     /// Milliseconds from one synchronisation with the medium to the next at least, 0 to 10,000. Default 0: whatever waits is written as
     /// soon as the medium has taken what was before. Answers to persistent events and to changes wait for it.
     pub sync_interval_ms: u32,
@@ -70,6 +76,8 @@ impl Default for StoreConfig {
             disk_bytes_max: 16 << 30,
             overflow_bytes_max: 16 << 30,
             history_bytes_max: 16 << 30,
+            dead_letters_max: 1_000,
+            dead_letter_bytes_max: 64 << 20,
             sync_interval_ms: 0,
             answer_within_ms: 10_000,
         }

@@ -107,7 +107,8 @@ pub(super) fn start_keepers(
     origin: Instant,
 ) -> Result<(Store, Keepers), StartError> {
     let limits = config.store_limits();
-    let options = StoreOptions { bell, counters: counters.of_store(), origin, next: events.1, limits };
+    let options =
+        StoreOptions { bell, counters: counters.of_store(), origin, next: events.1, channels: &channels, limits };
     let (store, reception) = Store::start(disk, options)?;
     let (overflow, inquirer) = overflow::start(overflow::Options {
         directory,

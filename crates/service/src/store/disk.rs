@@ -28,9 +28,11 @@ const CONSUMERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("consume
 /// What is said of the rest: [`VERSION`].
 const ABOUT: TableDefinition<'_, &str, u32> = TableDefinition::new("about");
 const VERSION_KEY: &str = "version";
-/// The form of the tables that this is, and the first of which this is more of the same: without events.
-pub(super) const VERSION: u32 = 2;
+/// The form of the tables that this is, and those of which this is more of the same: without events, and without events that are kept
+/// aside, of which a release before would take the consumers for such as are yet to confirm them.
+pub(super) const VERSION: u32 = 3;
 const VERSION_WITHOUT_EVENTS: u32 = 1;
+const VERSION_WITHOUT_DEAD_LETTERS: u32 = 2;
 /// The file's name in its folder.
 pub(crate) const FILE: &str = "campanile.redb";
 /// What the system counts the room of files in.
@@ -232,6 +234,15 @@ impl Disk {
         told
     }
 
+    /// What is kept of one event; nothing if it is not there.
+    pub(super) fn event<R>(&mut self, number: u64, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
+        let told = event(self.database()?, number, read);
+        if told.is_err() {
+            self.database = None;
+        }
+        told
+    }
+
     /// Makes the file as small as what is in it.
     pub(super) fn compact(&mut self) -> Result<(), StoreError> {
         self.database()?;
@@ -341,7 +352,9 @@ fn opened(open: &Open) -> Result<(Database, u32), StoreError> {
         let mut about = begun.open_table(ABOUT)?;
         let version = about.get(VERSION_KEY)?.map(|version| version.value());
         match version {
-            None | Some(VERSION_WITHOUT_EVENTS) => _ = about.insert(VERSION_KEY, VERSION)?,
+            None | Some(VERSION_WITHOUT_EVENTS | VERSION_WITHOUT_DEAD_LETTERS) => {
+                _ = about.insert(VERSION_KEY, VERSION)?
+            }
             Some(VERSION) => {}
             Some(other) => return Err(StoreError::Version(other)),
         }
@@ -394,6 +407,11 @@ fn each_event(
         }
     }
     Ok(())
+}
+
+fn event<R>(database: &Database, number: u64, read: impl FnOnce(&[u8]) -> R) -> Result<Option<R>, StoreError> {
+    let events = database.begin_read()?.open_table(EVENTS)?;
+    Ok(events.get(number)?.map(|record| read(record.value())))
 }
 
 fn begin(database: &Database, phases: Phases) -> Result<redb::WriteTransaction, StoreError> {

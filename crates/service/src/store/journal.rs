@@ -2,8 +2,10 @@
 //!
 //! A lane posts an event, and has it back when it is on the medium; only then does anybody get it, and only then is its supplier
 //! answered. What the lane is told of it from then on (for whom it is, who has it, that all have) it posts, too. An event goes from
-//! the medium when all have it. Who is yet to confirm one that stays is written some time later: a process that ends before has it
-//! go to whoever wants it then.
+//! the medium when all have it and it is kept aside for none ([`dead_letters`](super::dead_letters)). Who is yet to confirm one that stays
+//! is written some time later: a process that ends before has it go to whoever wants it then.
+
+mod aside;
 
 use core::num::NonZeroU64;
 use core::time::Duration;
@@ -11,13 +13,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
-use engine::{Draft, Event, ProxyId, ProxyKey, Settled};
+use engine::{ChannelId, Draft, Event, ProxyId, ProxyKey, Settled, Settlement};
 
 use crate::lane::io::net::Bell;
 use crate::lane::links::mail::LaneThread;
 use crate::lane::links::post::{Inbox, PatientPost, Post, post_to};
 use crate::store::Reception;
-use crate::store::record::read_consumers;
+use crate::store::dead_letters::{DeadLetterLimits, DeadLetters};
+use crate::store::record::{consumers_of, count_consumers, read_aside, read_consumers};
 
 /// Events of one lane that may be with the store at once, and octets of them; the first may be of any size.
 pub(crate) const EVENTS_MAX: usize = 4_096;
@@ -41,6 +44,8 @@ pub(crate) enum ToStore {
     Event(Posting),
     /// What became of one.
     Settled(Settled),
+    /// One was undeliverable for a consumer, and its channel names none to which such events go.
+    Undeliverable(NonZeroU64, ProxyKey),
 }
 
 /// An event to be kept.
@@ -62,6 +67,18 @@ pub(crate) enum FromStore {
     NotKept(Draft, u64, Unkept),
     /// All have one that was kept, of which that was to be told.
     Settled(NonZeroU64),
+    /// One that was kept aside is to be delivered once more.
+    Again(Box<Again>),
+}
+
+/// An event that was kept aside for a consumer, and is to be delivered once more.
+#[derive(Debug)]
+pub(crate) struct Again {
+    /// The number that it has from now on, and that which it had.
+    pub(crate) number: u64,
+    pub(super) from: u64,
+    pub(crate) consumer: ProxyKey,
+    pub(crate) record: Vec<u8>,
 }
 
 /// Why an event is not kept.
@@ -134,7 +151,7 @@ impl Piece {
 
     /// `consumers`: who is yet to confirm it, as it is kept, if it is.
     pub(crate) fn push(&mut self, number: u64, consumers: Option<&[u8]>, record: &[u8]) {
-        let list = consumers.map(|octets| {
+        let list = consumers.map(consumers_of).map(|octets| {
             if self.lists.is_empty() || self.last_list != octets {
                 self.lists.push(read_consumers(octets).into());
                 self.list_bytes += octets.len();
@@ -180,6 +197,8 @@ struct Open {
     is_awaited: bool,
     /// How many the list had that was there when the process began; 0 if there was none.
     listed_before: usize,
+    /// Whether all have it, and it is only kept aside.
+    is_at_rest: bool,
 }
 
 impl Open {
@@ -229,6 +248,8 @@ struct Pending {
     /// Numbers of events that were refused since they could not be written. They may be there all the same, and have to go then: of each
     /// batch that was tried the first and the last.
     unsure: Vec<(u64, u64)>,
+    /// Those that are to be delivered once more.
+    again: Vec<Again>,
 }
 
 /// An event that is to go.
@@ -271,24 +292,62 @@ pub(crate) struct Journal {
     bytes: u64,
     bytes_max: u64,
     pending: Pending,
+    dead: DeadLetters,
+    /// Events of which nothing more is told.
+    at_rest: usize,
+    /// Those that were kept aside and had to go, which was not counted yet.
+    dead_dropped: u64,
     /// Events among those to be written that were posted before the last answers were.
     posted_before_answers: usize,
 }
 
 impl Journal {
     /// One without events, to which lanes are introduced. The next event has this number.
-    pub(crate) fn new(introductions: Inbox<Seat>, next: u64, bytes_max: u64) -> Self {
-        let (seats, open, pending) = (Vec::new(), BTreeMap::new(), Pending::default());
-        Self { introductions, seats, next, open, bytes: 0, bytes_max, pending, posted_before_answers: 0 }
+    pub(crate) fn new(
+        introductions: Inbox<Seat>,
+        next: u64,
+        (bytes_max, dead_letters): (u64, DeadLetterLimits),
+    ) -> Self {
+        Self {
+            introductions,
+            seats: Vec::new(),
+            next,
+            open: BTreeMap::new(),
+            bytes: 0,
+            bytes_max,
+            pending: Pending::default(),
+            dead: DeadLetters::new(dead_letters),
+            at_rest: 0,
+            dead_dropped: 0,
+            posted_before_answers: 0,
+        }
     }
 
-    /// Has an event that was kept when the process began, of so many octets. `consumers`: how many were yet to confirm it, if that was
-    /// written.
-    pub(crate) fn restore(&mut self, number: u64, octets: usize, consumers: Option<usize>) {
+    /// Has an event that was kept when the process began, of so many octets. `list`: who was yet to confirm it, and for whom it was kept
+    /// aside, if that was written. Says whether a lane is to have it: not if all have it, but those for whom it is kept aside. If there are
+    /// none of those either, it goes.
+    pub(crate) fn restore(
+        &mut self,
+        number: u64,
+        octets: usize,
+        list: Option<&[u8]>,
+        channel: Option<ChannelId>,
+    ) -> bool {
         let bytes = size_of(octets);
         self.bytes += bytes;
-        let (home, is_listed, listed_before) = (LaneThread::MAIN.0, consumers.is_some(), consumers.unwrap_or(0));
-        self.open.insert(number, Open { bytes, home, is_listed, listed_before, ..Open::default() });
+        let listed_before = list.map_or(0, count_consumers);
+        let mut open =
+            Open { bytes, home: LaneThread::MAIN.0, is_listed: list.is_some(), listed_before, ..Open::default() };
+        for ((proxy, since), channel) in list.into_iter().flat_map(read_aside).zip(channel.into_iter().cycle()) {
+            self.dead.add((number, ProxyKey { channel, proxy }), since, bytes);
+        }
+        let all_have_it = list.is_some() && listed_before == 0;
+        if all_have_it {
+            (open.begun, open.done, open.is_done_at_home) = (1, 1, true);
+        }
+        self.open.insert(number, open);
+        self.settle(number);
+        !all_have_it
     }
 
     /// Octets of events that may be kept from now on.
@@ -323,6 +382,7 @@ impl Journal {
                 match letter {
                     None => break,
                     Some(ToStore::Settled(settled)) => self.note(thread, settled),
+                    Some(ToStore::Undeliverable(watch, consumer)) => self.keep_aside(watch.get(), consumer),
                     Some(ToStore::Event(posting)) => {
                         bytes += posting.draft.bytes.len();
                         events += 1;
@@ -377,23 +437,35 @@ impl Journal {
                     self.pending.note_changed(number, open);
                 }
             }
-            Settled::ForConsumer { consumer, .. } => {
-                if open.remove(consumer) {
+            Settled::ForConsumer { consumer, how, .. } => {
+                // It may have come back to one for whom it was kept aside, if the process ended before it was written who is to have it.
+                let is_had = how == Settlement::Delivered && self.dead.remove((number, consumer));
+                if open.remove(consumer) || is_had {
                     self.pending.note_changed(number, open);
                 }
-                if open.is_settled() {
-                    self.forget(number);
-                }
+                self.settle(number);
             }
             Settled::Gone { .. } => {}
             Settled::TakenOver { .. } => open.taken_over = open.taken_over.saturating_add(1),
             Settled::ForAll { .. } => {
                 open.done = open.done.saturating_add(1);
                 open.is_done_at_home |= open.home == thread.0;
-                if open.is_settled() {
-                    self.forget(number);
-                }
+                self.settle(number);
             }
+        }
+    }
+
+    /// If all have an event, its lane is told, if that is awaited, and it goes, unless it is kept aside.
+    fn settle(&mut self, number: u64) {
+        let Some(open) = self.open.get_mut(&number).filter(|open| open.is_settled()) else { return };
+        let (home, is_awaited) = (open.home, core::mem::take(&mut open.is_awaited));
+        let was_at_rest = core::mem::replace(&mut open.is_at_rest, true);
+        self.at_rest += usize::from(!was_at_rest);
+        if let Some(watch) = NonZeroU64::new(number).filter(|_| is_awaited) {
+            self.answer(home, FromStore::Settled(watch));
+        }
+        if !self.dead.has(number) {
+            self.forget(number);
         }
     }
 
@@ -406,16 +478,14 @@ impl Journal {
                 settled.extend(open.is_settled().then_some(*number));
             }
         }
-        settled.into_iter().for_each(|number| self.forget(number));
+        settled.into_iter().for_each(|number| self.settle(number));
     }
 
     fn forget(&mut self, number: u64) {
         if let Some(open) = self.open.remove(&number) {
             self.bytes -= open.bytes;
+            self.at_rest -= usize::from(open.is_at_rest);
             self.pending.gone.push(Gone { number, is_listed: open.is_listed, bytes: open.bytes });
-            if let Some(watch) = NonZeroU64::new(number).filter(|_| open.is_awaited) {
-                self.answer(open.home, FromStore::Settled(watch));
-            }
             self.pending.gone_bytes += open.bytes;
         }
     }
@@ -445,14 +515,14 @@ impl Journal {
 
     /// Whether there is something to be written.
     pub(crate) fn has_some(&self) -> bool {
-        let Pending { changed, gone, unsure, .. } = &self.pending;
-        !(gone.is_empty() && changed.is_empty() && unsure.is_empty())
+        let Pending { changed, gone, unsure, again, .. } = &self.pending;
+        !(gone.is_empty() && changed.is_empty() && unsure.is_empty() && again.is_empty())
     }
 
     /// How long it is until the store should look again although nobody rings: nothing if there is no need.
     pub(crate) fn look_again_in(&self) -> Option<Duration> {
         // What became of events is posted without a ring.
-        (!self.open.is_empty() || self.has_some()).then_some(LATER)
+        (self.open.len() > self.at_rest || self.has_some()).then_some(LATER)
     }
 
     /// The events that are to be kept, with their numbers.
@@ -461,37 +531,55 @@ impl Journal {
         self.pending.events.iter().filter(is_to_be_kept).map(|event| (event.number, &*event.draft))
     }
 
+    /// Those that are to be delivered once more. They are written with or before what says that they are not kept aside under their earlier
+    /// numbers any more.
+    pub(crate) fn again(&self) -> &[Again] {
+        &self.pending.again
+    }
+
     /// Of which events, of so many, it is to be written who is yet to confirm them, and who those are.
     pub(crate) fn lists(&self, at_once: usize) -> impl Iterator<Item = (u64, impl Iterator<Item = ProxyId>)> {
         let open = |number: &u64| Some((*number, self.open.get(number).filter(|open| open.is_complete())?));
         self.pending.changed.iter().take(at_once).filter_map(open).map(|(number, open)| (number, open.consumers()))
     }
 
-    /// The events that are to go, so many, and whether it was written who is yet to confirm them.
+    /// The events that are to go, so many, and whether it was, or may have been, written who is yet to confirm them.
     pub(crate) fn gone(&self, at_once: usize) -> impl Iterator<Item = (u64, bool)> {
         let unsure = self.pending.unsure.iter().flat_map(|(first, last)| *first..=*last);
         let gone = self.pending.gone.iter().take(at_once).map(|gone| (gone.number, gone.is_listed));
-        gone.chain(unsure.map(|number| (number, false)))
+        gone.chain(unsure.map(|number| (number, true)))
     }
 
-    /// What no event waits for is on the medium: so many events that are to go, and lists.
-    pub(crate) fn note_tidied(&mut self, at_once: usize) {
+    /// What no event waits for is on the medium: so many events that are to go, and lists. Says whether that was all.
+    pub(crate) fn note_tidied(&mut self, at_once: usize) -> bool {
         let Pending { changed, gone, gone_bytes, .. } = &mut self.pending;
         let (lists, events) = (changed.len().min(at_once), gone.len().min(at_once));
         *gone_bytes -= gone.drain(..events).map(|gone| gone.bytes).sum::<u64>();
         for number in changed.drain(..lists) {
             if let Some(open) = self.open.get_mut(&number) {
-                open.is_listed |= open.is_complete();
+                if open.is_complete() {
+                    open.is_listed = true;
+                } else {
+                    // It is written when it is known for whom it is, even if for those of whom it was before.
+                    open.listed_before = 0;
+                }
                 open.is_changed = false;
             }
         }
         self.pending.unsure.clear();
+        let is_all = self.pending.changed.is_empty() && self.pending.gone.is_empty();
+        for again in core::mem::take(&mut self.pending.again) {
+            self.remove_dead_letter((again.from, again.consumer));
+            self.answer(LaneThread::MAIN.0, FromStore::Again(Box::new(again)));
+        }
+        is_all
     }
 
     /// Octets of the events that are to be kept, as they are written.
     pub(crate) fn bytes_to_keep(&self) -> u64 {
         let size = |event: &Event| size_of(event.bytes.len() + event.names().0.len() + event.names().1.len());
-        self.events().map(|(_, event)| size(event)).sum()
+        let again = self.pending.again.iter().map(|again| size_of(again.record.len()));
+        self.events().map(|(_, event)| size(event)).chain(again).sum()
     }
 
     /// The events are on the medium. Says how many are not, because it would be too much.
@@ -519,12 +607,15 @@ impl Journal {
     pub(crate) fn note_failed(&mut self) -> u64 {
         let first = self.events().next().map(|(number, _)| number);
         let last = self.events().last().map(|(number, _)| number);
-        self.pending.unsure.extend(first.zip(last));
+        let again = self.pending.again.iter().map(|again| (again.number, again.number));
+        self.pending.unsure.extend(first.zip(last).into_iter().chain(again));
         self.refuse()
     }
 
-    /// Who waits is told that the medium fails, without trying. Says how many events are not kept.
+    /// Who waits is told that the medium fails, without trying, and what was to be delivered once more stays aside. Says how many events
+    /// are not kept.
     pub(crate) fn refuse(&mut self) -> u64 {
+        self.cancel_again();
         let mut events = 0;
         for Unwritten { number, mut draft, thread, posting } in core::mem::take(&mut self.pending.events) {
             events += 1;

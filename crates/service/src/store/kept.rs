@@ -16,7 +16,7 @@ use corba::event::UtcClock;
 use engine::Time;
 
 use super::disk::{Disk, FILE, StoreError};
-use super::record::Record;
+use super::record::{self, Record};
 use super::target::Target;
 use crate::overflow::history::kept::{self as past, KeptPast};
 use crate::start;
@@ -47,6 +47,8 @@ pub struct KeptEvent {
     pub arrived: SystemTime,
     /// How many consumers are yet to confirm it. `None`: that was not on disk when the service ended, and whoever wants it then gets it.
     pub consumers: Option<u64>,
+    /// For how many consumers it is kept aside, since each never took it.
+    pub aside: u64,
 }
 
 /// Why a store cannot be looked at.
@@ -164,7 +166,8 @@ impl KeptStore {
                     channel: record.source.channel.0,
                     bytes: octets.len() as u64,
                     arrived: UNIX_EPOCH + arrived,
-                    consumers: consumers.map(|list| (list.len() / size_of::<u32>()) as u64),
+                    consumers: consumers.map(|list| record::count_consumers(list) as u64),
+                    aside: consumers.map_or(0, |list| record::read_aside(list).count() as u64),
                 })
             }));
             ControlFlow::Continue(())

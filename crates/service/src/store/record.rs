@@ -176,6 +176,12 @@ impl<'r> Record<'r> {
         event.set_supplied(self.supplied_priority, self.supplied_timeout);
     }
 
+    /// The same event as one that comes at `now`, in 100 ns since 15 October 1582, and neither begins late nor ends: what was said of that
+    /// was for when it came first.
+    pub(crate) const fn anew(self, now: u64) -> Self {
+        Self { arrived: now, timeout: None, start: None, stop: None, supplied_timeout: None, ..self }
+    }
+
     /// The form of its bytes.
     pub(crate) const fn form(&self) -> Form {
         self.form
@@ -207,15 +213,49 @@ pub(crate) fn write_consumers(consumers: impl Iterator<Item = ProxyId>, out: &mu
     consumers.for_each(|proxy| out.extend(proxy.0.to_le_bytes()));
 }
 
-/// How many were written.
-pub(crate) const fn count_consumers(octets: &[u8]) -> usize {
-    octets.len() / size_of::<u32>()
+/// Behind the consumers that are yet to confirm an event: from here on are those for whom it is kept aside. No proxy has this number.
+const ASIDE: u32 = u32::MAX;
+/// Why it is kept aside: it was undeliverable. There is no other reason yet.
+const UNDELIVERABLE: u32 = 0;
+/// Octets of a consumer for whom it is kept aside: the proxy's number, since when, and why.
+const ASIDE_BYTES: usize = 16;
+
+/// Consumers for whom an event is kept aside, and since when, in 100 ns since 15 October 1582: behind those that are yet to confirm it.
+pub(crate) fn write_aside(aside: impl Iterator<Item = (ProxyId, u64)>, out: &mut Vec<u8>) {
+    for (at, (proxy, since)) in aside.enumerate() {
+        if at == 0 {
+            out.extend(ASIDE.to_le_bytes());
+        }
+        out.extend(proxy.0.to_le_bytes());
+        out.extend(since.to_le_bytes());
+        out.extend(UNDELIVERABLE.to_le_bytes());
+    }
+}
+
+/// Those for whom it is kept aside, and since when.
+pub(crate) fn read_aside(octets: &[u8]) -> impl Iterator<Item = (ProxyId, u64)> {
+    let aside = octets.get((count_consumers(octets) + 1) * size_of::<u32>()..).unwrap_or(&[]);
+    aside.as_chunks::<ASIDE_BYTES>().0.iter().filter_map(|octets| {
+        let mut rest: &[u8] = octets;
+        Some((ProxyId(u32::from_le_bytes(take(&mut rest)?)), u64::from_le_bytes(take(&mut rest)?)))
+    })
+}
+
+/// Those of a list that are yet to confirm the event, as they are kept.
+pub(crate) fn consumers_of(octets: &[u8]) -> &[u8] {
+    octets.get(..count_consumers(octets) * size_of::<u32>()).unwrap_or(octets)
+}
+
+/// How many are yet to confirm it.
+pub(crate) fn count_consumers(octets: &[u8]) -> usize {
+    let numbers = octets.as_chunks::<4>().0;
+    numbers.iter().position(|octets| u32::from_le_bytes(*octets) == ASIDE).unwrap_or(numbers.len())
 }
 
 /// Those that were written, by rising number.
 pub(crate) fn read_consumers(octets: &[u8]) -> Box<[ProxyId]> {
     let mut consumers: Vec<ProxyId> =
-        octets.as_chunks::<4>().0.iter().map(|octets| ProxyId(u32::from_le_bytes(*octets))).collect();
+        consumers_of(octets).as_chunks::<4>().0.iter().map(|octets| ProxyId(u32::from_le_bytes(*octets))).collect();
     consumers.sort_unstable();
     consumers.into()
 }
@@ -307,6 +347,20 @@ mod tests {
         let mut octets = Vec::new();
         write_consumers(consumers.into_iter(), &mut octets);
         assert_eq!(*read_consumers(&octets), [1, 3, 70_000].map(ProxyId));
-        assert_eq!(count_consumers(&octets), 3);
+        assert_eq!((count_consumers(&octets), read_aside(&octets).count()), (3, 0));
+    }
+
+    /// A moment may have the octets of what stands before those for whom an event is kept aside.
+    #[test]
+    fn those_for_whom_an_event_is_kept_aside_are_read_as_they_were_written() {
+        for consumers in [&[][..], &[ProxyId(3), ProxyId(1)]] {
+            let aside = [(ProxyId(7), u64::MAX), (ProxyId(3), 5)];
+            let mut octets = Vec::new();
+            write_consumers(consumers.iter().copied(), &mut octets);
+            write_aside(aside.into_iter(), &mut octets);
+            assert_eq!((count_consumers(&octets), read_consumers(&octets).len()), (consumers.len(), consumers.len()));
+            assert_eq!(read_aside(&octets).collect::<Vec<_>>(), aside);
+            assert!(octets.len().is_multiple_of(size_of::<u32>()), "as each list was before");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The store on a medium that forgets what was not synchronised, tears writes, and fails.
 
+mod dead_letters;
 mod events;
 mod failures;
 mod full;
@@ -60,7 +61,8 @@ fn apply(to: &mut Vec<u8>, change: &Unsynchronised) {
 }
 
 fn limits(event_bytes_max: u64) -> StoreLimits {
-    StoreLimits { event_bytes_max, disk_bytes_max: 1 << 40, sync_interval: Duration::ZERO }
+    let dead_letters = DeadLetterLimits { events_max: 3, bytes_max: 1 << 20 };
+    StoreLimits { event_bytes_max, disk_bytes_max: 1 << 40, sync_interval: Duration::ZERO, dead_letters }
 }
 
 impl Medium {
@@ -74,8 +76,14 @@ impl Medium {
     pub(crate) fn store(&self, bell: &Arc<Bell>, counters: &Counters) -> Store {
         let opened = self.clone();
         let disk = Disk::on(move || opened.clone()).unwrap();
-        let options =
-            StoreOptions { bell, counters: counters.of_store(), origin: time::now(), next: 1, limits: limits(1 << 30) };
+        let options = StoreOptions {
+            bell,
+            counters: counters.of_store(),
+            origin: time::now(),
+            next: 1,
+            channels: &[],
+            limits: limits(1 << 30),
+        };
         // Dropped at once, since there are no lanes.
         let (store, _) = Store::start(disk, options).unwrap();
         store
@@ -95,7 +103,9 @@ impl Medium {
     fn lane_on(mut disk: Disk, limits: StoreLimits) -> Lane {
         let (_, next) = disk.events().unwrap();
         let (bell, counters) = (Arc::new(Bell::new().unwrap()), Counters::new(1));
-        let options = StoreOptions { bell: &bell, counters: counters.of_store(), origin: time::now(), next, limits };
+        let channels = &[SOURCE.channel];
+        let options =
+            StoreOptions { bell: &bell, counters: counters.of_store(), origin: time::now(), next, channels, limits };
         let (store, mut reception) = Store::start(disk, options).unwrap();
         let (link, seat) = journal::link(LaneThread::MAIN, &bell, &mut reception);
         reception.introductions.post(seat).ok().unwrap();
@@ -240,7 +250,7 @@ impl Lane {
         });
         match answer.unwrap() {
             FromStore::Kept(draft, _) => Ok(draft.watch.unwrap()),
-            FromStore::Settled(_) => panic!("nobody asked for it"),
+            FromStore::Settled(_) | FromStore::Again(_) => panic!("nobody asked for it"),
             FromStore::NotKept(draft, _, why) => {
                 assert_eq!((draft.watch, draft.watch_each), (None, false));
                 Err(why)

@@ -352,6 +352,21 @@ fn what_concerns_the_whole_service_is_for_those_who_administer_all_of_it() {
     };
     assert!(permitted(statistics(OPERATOR)));
     assert!(!permitted(statistics(WRITER)) && !permitted(statistics(STRANGER)));
+    // What is kept aside has what suppliers said.
+    let dead_letters = |who: &str| {
+        let object = orb(who).resolve(&service.corbaloc("Statistics")).unwrap();
+        let behind = |w: &mut giop::cdr::Writer<'_>| {
+            w.u64(0);
+            w.u32(0);
+        };
+        let none = |w: &mut giop::cdr::Writer<'_>| [0, 0].into_iter().for_each(|number| w.u32(number));
+        ["get_dead_letters_behind", "replay_dead_letters", "remove_dead_letters"].map(|operation| {
+            let is_look = operation.starts_with("get");
+            let asked = if is_look { object.invoke(operation, behind) } else { object.invoke(operation, none) };
+            permitted(asked.map(drop))
+        })
+    };
+    assert_eq!([OPERATOR, WRITER, STRANGER].map(dead_letters), [[true; 3], [false; 3], [false; 3]]);
     let names = |who: &str| {
         let object = orb(who).resolve(&service.corbaloc("NameService")).unwrap();
         let named = |w: &mut giop::cdr::Writer<'_>| {

@@ -14,8 +14,8 @@ use giop::value::Value;
 use service::{Counter, Service};
 use testing::NextInTime;
 
-use crate::peers::{Bare, Link, numbered, start, subscribe, supply, wait_until};
-use crate::persistent::factory;
+use crate::peers::{Bare, Link, await_count, numbered, start, subscribe_to, supply, wait_until};
+use crate::persistent::{Folder, factory, persistent, supplier};
 
 /// What a consumer does with an event that it never takes.
 #[derive(Clone, Copy, Debug)]
@@ -76,9 +76,13 @@ struct Picky {
 
 impl Picky {
     fn new(service: &Service, way: Way, is_bad: impl Fn(i32) -> bool + Send + 'static) -> Self {
+        Self::on(service, None, way, is_bad)
+    }
+
+    fn on(service: &Service, id: Option<i32>, way: Way, is_bad: impl Fn(i32) -> bool + Send + 'static) -> Self {
         let bare = Bare::new();
         let qos = [Property::new("ReplyTimeout", 10_000_000_u64)];
-        subscribe(service, bare.reference(), &qos);
+        subscribe_to(service, id, bare.reference(), &qos);
         let (sender, taken) = channel();
         let tried = Arc::new(Mutex::new(Vec::new()));
         let counting = Arc::clone(&tried);
@@ -195,4 +199,37 @@ fn a_consumer_that_takes_nothing_for_a_while_loses_nothing() {
     let taken: Vec<i32> = (0..6).map(|_| picky.taken.next_in_time()).collect();
     assert_eq!(taken, [0, 1, 2, 3, 4, 5]);
     assert_eq!(service.counters().read(Counter::Dropped), 0);
+}
+
+/// A persistent event that a consumer never took was dropped, acknowledged as it was, unless a channel for such events was named.
+#[test]
+fn a_persistent_event_that_goes_to_no_other_channel_is_kept_aside_until_its_channel_is_destroyed() {
+    let folder = Folder::new("aside");
+    let service = folder.start(&folder.config(), None);
+    let factory = factory(&service);
+    let (of_dead, grave) = factory.create_channel(&[], &[]).unwrap();
+    let (made, id) = factory.create_channel(&[persistent()], &[]).unwrap();
+    let picky = Picky::on(&service, Some(id), Way::Raise, |number| number == 1);
+    let from = supplier(&service, id);
+    let push = |number| from.push_structured_event(&numbered(number)).unwrap();
+    (0..3).for_each(push);
+    assert_eq!([(); 2].map(|()| picky.taken.next_in_time()), [0, 2]);
+    await_count(&service, Counter::DeadLettersKept, 1);
+    await_count(&service, Counter::EventsKept, 1);
+    made.set_admin(&[Property::new("DeadLetterChannel", grave)]).unwrap();
+    [1, 3].into_iter().for_each(push);
+    assert_eq!(picky.taken.next_in_time(), 3);
+    await_count(&service, Counter::DeadLetters, 1);
+    // What was kept before stays, and the other is on disk no more.
+    await_count(&service, Counter::EventsKept, 1);
+    assert_eq!(service.counters().read(Counter::DeadLettersKept), 1);
+    // Where it would go is gone.
+    of_dead.destroy().unwrap();
+    [1, 4].into_iter().for_each(push);
+    assert_eq!(picky.taken.next_in_time(), 4);
+    await_count(&service, Counter::DeadLettersKept, 2);
+    made.destroy().unwrap();
+    await_count(&service, Counter::DeadLettersDropped, 2);
+    await_count(&service, Counter::DeadLettersKept, 0);
+    await_count(&service, Counter::EventsKept, 0);
 }

@@ -15,6 +15,7 @@ impl Administration {
     /// Why somebody may not be told something, if so. What is only counted or listed is told to whoever HTTP lets look.
     pub(super) fn forbids_query(&mut self, query: &Query, by: &Principal) -> Option<Forbidden> {
         let (right, channel, what) = match query {
+            Query::DeadLetters { .. } => (Some(Right::Administer), None, "a look at dead letters"),
             Query::Topology => (Some(Right::Administer), None, "a look at all that is configured"),
             Query::Channel { channel, .. } => (None, Some(*channel), "a look at what is configured"),
             // Whoever may ask anything may know these: doors find out who that is.
@@ -45,6 +46,7 @@ impl Administration {
                 | Settable::Proxy(engine::ProxyKey { channel, .. })) = on;
                 (Some(*channel), "to set the quality of service")
             }
+            Command::DeadLetters { channel, .. } => (Some(*channel), "to replay or remove dead letters"),
             Command::DisconnectIdle(_) => (None, "disconnect-idle"),
             Command::ApplyTopology(_) | Command::SetAccess(_) | Command::DeclareChannel(_) => {
                 (None, "to configure the service")

@@ -10,9 +10,12 @@ use giop::cdr::{ReadError, Reader, Writer};
 use giop::exception::{Kind, SystemException};
 
 use crate::admin::statistics::reason_name;
-use crate::admin::values::{Answer, Command, ConsumerStanding, Dropped, HistoryStanding, PastEvent, Query};
+use crate::admin::values::{
+    Answer, Command, ConsumerStanding, DeadLetterAct, Dropped, HistoryStanding, PastEvent, Query,
+};
 use crate::counters::LaneCounters;
 use crate::doors::Wish;
+use crate::store::requests::DeadLetter;
 use corba::{Exception, RestoredStanding, SupplierStanding};
 
 /// The object's key.
@@ -32,6 +35,9 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_restored" => Wish::Query(Query::Restored { behind: None }),
         "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
         "get_history" => Wish::Query(Query::History(read_channel(args).ok()?)),
+        "get_dead_letters_behind" => Wish::Query(Query::DeadLetters { behind: read_letter(args).ok()? }),
+        "replay_dead_letters" => Wish::Command(read_letters(DeadLetterAct::Replay, args).ok()?),
+        "remove_dead_letters" => Wish::Command(read_letters(DeadLetterAct::Remove, args).ok()?),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "get_topology" => Wish::Query(Query::Topology),
@@ -59,6 +65,23 @@ fn read_key(mut args: Reader<'_>) -> Result<ProxyKey, ReadError> {
     Ok(key)
 }
 
+fn read_letter(mut args: Reader<'_>) -> Result<(u64, ProxyId), ReadError> {
+    let letter = (args.u64()?, ProxyId(args.u32()?));
+    args.finish("the arguments")?;
+    Ok(letter)
+}
+
+/// Octets of a `DeadLetter`, without what aligns the next.
+const LETTER_BYTES: usize = 12;
+
+fn read_letters(act: DeadLetterAct, mut args: Reader<'_>) -> Result<Command, ReadError> {
+    let channel = ChannelId(args.u32()?);
+    let count = args.seq_len(LETTER_BYTES)?;
+    let letters = (0..count).map(|_| Ok((args.u64()?, ProxyId(args.u32()?)))).collect::<Result<_, ReadError>>()?;
+    args.finish("the arguments")?;
+    Ok(Command::DeadLetters { act, channel, letters })
+}
+
 fn read_idle(mut args: Reader<'_>) -> Result<Duration, ReadError> {
     let idle = Duration::from_millis(args.u64()?);
     args.finish("the arguments")?;
@@ -80,6 +103,9 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
         "get_suppliers_behind"
         | "get_restored_behind"
         | "get_history"
+        | "get_dead_letters_behind"
+        | "replay_dead_letters"
+        | "remove_dead_letters"
         | "disconnect"
         | "disconnect_idle"
         | "apply_topology" => return Err(raise(Kind::Marshal)),
@@ -98,6 +124,8 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
         Answer::History(history) => write_history(history.as_ref(), reply),
         Answer::Restored(restored) => write_restored(restored, reply),
+        Answer::DeadLetters(letters) => write_dead_letters(letters, reply),
+        Answer::DeadLettersDone { done, missing } => [*done, *missing].into_iter().for_each(|count| reply.u32(count)),
         // No client asks for that.
         Answer::Progress => {}
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
@@ -172,6 +200,19 @@ fn write_restored(restored: &[RestoredStanding], reply: &mut Writer<'_>) {
         reply.u32(key.proxy.0);
         reply.bool(heard.is_some());
         reply.u64(u64::try_from(heard.unwrap_or_default().as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+fn write_dead_letters(letters: &[(String, DeadLetter)], reply: &mut Writer<'_>) {
+    reply.length(letters.len());
+    for (name, letter) in letters {
+        let DeadLetter { number, consumer, domain, event_type, bytes, arrived, since, reason } = letter;
+        reply.u64(*number);
+        reply.u32(consumer.channel.0);
+        reply.u32(consumer.proxy.0);
+        [name, domain, event_type].into_iter().for_each(|text| reply.string(text));
+        reply.string(reason);
+        [bytes, arrived, since].into_iter().for_each(|value| reply.u64(*value));
     }
 }
 

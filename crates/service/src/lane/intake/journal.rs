@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 
-use engine::{Admission, Draft, Event, ProxyId, ProxyKey, Reliability, Settled};
+use engine::{Admission, ChannelId, DiscardReason, Draft, Event, ProxyId, ProxyKey, Reliability, Settled, Settlement};
 use hashbrown::HashMap;
 
 use crate::counters::Counter;
@@ -17,7 +17,7 @@ use crate::doors::forms;
 use crate::lane::intake::{Refused, Submission, acknowledgements};
 use crate::lane::io::slots::Token;
 use crate::lane::run::{Core, Worker};
-use crate::store::journal::{EVENT_BYTES_MAX, EVENTS_MAX, FromStore, Link, Piece, Posting, ToStore, Unkept};
+use crate::store::journal::{Again, EVENT_BYTES_MAX, EVENTS_MAX, FromStore, Link, Piece, Posting, ToStore, Unkept};
 use crate::store::record::Record;
 use crate::time::UtcClock;
 
@@ -53,6 +53,8 @@ enum Received {
     Answer,
     /// All have an event that it kept.
     Settled(NonZeroU64),
+    /// One that it kept aside is to be delivered once more.
+    Again(Box<Again>),
 }
 
 enum State {
@@ -138,11 +140,20 @@ impl Journal {
         self.link.as_ref().is_none_or(|link| link.letters.room() > EVENTS_MAX)
     }
 
-    /// Tells the store what became of an event, if it is one of its own. It looks from time to time.
-    fn tell(&mut self, settled: Settled) -> bool {
+    /// Tells the store what became of an event, if it is one of its own. It looks from time to time. `goes_elsewhere`: what is
+    /// undeliverable for consumers of a channel goes to another one.
+    fn tell(&mut self, settled: Settled, goes_elsewhere: impl FnOnce(ChannelId) -> bool) -> bool {
         let is_its = settled.watch().is_none_or(|watch| !acknowledgements::is_of_lanes(watch));
-        let link = self.link.as_mut().filter(|_| is_its);
-        link.is_some_and(|link| link.letters.post_quietly(ToStore::Settled(settled)).is_ok())
+        let Some(link) = self.link.as_mut().filter(|_| is_its) else { return false };
+        let letter = match settled {
+            Settled::ForConsumer { watch, consumer, how: Settlement::Dropped(DiscardReason::Undeliverable) }
+                if !goes_elsewhere(consumer.channel) =>
+            {
+                ToStore::Undeliverable(watch, consumer)
+            }
+            settled => ToStore::Settled(settled),
+        };
+        link.letters.post_quietly(letter).is_ok()
     }
 
     /// Has the store look now, if somebody waits for that or it has much to look at.
@@ -159,6 +170,7 @@ impl Journal {
             FromStore::Kept(draft, posting) => (posting, State::Done(draft)),
             FromStore::NotKept(draft, posting, why) => (posting, State::Failed(draft, why)),
             FromStore::Settled(watch) => return Some(Received::Settled(watch)),
+            FromStore::Again(again) => return Some(Received::Again(again)),
         };
         // Answers come in the order of the questions, and who has one goes on: so it is the first, as a rule.
         let of_it =
@@ -208,6 +220,7 @@ impl Worker {
             match self.core.intake.journal.receive() {
                 Some(Received::Answer) => self.core.go_on_with_kept(),
                 Some(Received::Settled(watch)) => self.core.note_settled_for_all(watch),
+                Some(Received::Again(again)) => self.core.deliver_again(*again),
                 None => break,
             }
         }
@@ -227,7 +240,10 @@ impl Worker {
         {
             // In one go: the memory of a thread grows by a page at a time otherwise, with a system call for each.
             drop(black_box(Vec::<u8>::with_capacity(PIECE_MEMORY)));
-            piece.each(|number, consumers, record| self.core.restore_event(number, consumers, record));
+            piece.each(|number, consumers, record| {
+                self.core.counters.add(Counter::EventsRestored, 1);
+                self.core.restore_event(number, consumers, record);
+            });
             self.core.hear_of_settled();
             self.core.send_errands();
         }
@@ -284,7 +300,8 @@ impl Core {
             && let Some(settled) = self.lane.poll_settled()
         {
             self.note_settled(settled);
-            has_some |= self.intake.journal.tell(settled);
+            let lane = &self.lane;
+            has_some |= self.intake.journal.tell(settled, |channel| lane.dead_letters_of(channel).is_some());
         }
         self.tell_of_done();
         if has_some {
@@ -313,7 +330,16 @@ impl Core {
         draft
     }
 
-    /// Takes an event in that was kept when the process began.
+    /// Takes an event in that was kept aside for a consumer: for that alone or, if it is not connected any more, for all of its channel.
+    #[cold]
+    fn deliver_again(&mut self, again: Again) {
+        let Again { number, consumer: ProxyKey { channel, proxy }, record, .. } = again;
+        let routes = self.lane.snapshot().channel(channel);
+        let is_connected = routes.is_some_and(|routes| routes.consumer(proxy).is_some());
+        self.restore_event(number, is_connected.then(|| Arc::from([proxy])), &record);
+    }
+
+    /// Takes an event in that is kept.
     fn restore_event(&mut self, number: u64, consumers: Option<Arc<[ProxyId]>>, record: &[u8]) {
         let Some(watch) = NonZeroU64::new(number) else { return };
         let Some(record) = Record::read(record) else {
@@ -327,7 +353,6 @@ impl Core {
         // Whether it was delivered before, nobody knows.
         let mut draft = self.event_of(&record, (&clock, record.arrived()), true);
         (draft.watch, draft.watch_each, draft.only) = (Some(watch), true, consumers);
-        self.counters.add(Counter::EventsRestored, 1);
         let admitted = self.lane.restore_event(record.source, draft, &self.doors, self.clock.now);
         if let Admission::Undecided(mut draft, _) = admitted {
             // It was accepted; clients' filters on its supplier's side are not asked once more.

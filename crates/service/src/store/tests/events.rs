@@ -130,6 +130,7 @@ fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
                 }
                 FromStore::NotKept(..) => panic!("there is room"),
                 FromStore::Settled(_) => settled += 1,
+                FromStore::Again(_) => panic!("nobody asked for it"),
             }
         }
     };
@@ -246,10 +247,10 @@ fn beyond_what_may_be_on_disk_events_are_refused_until_those_that_are_kept_have_
 fn a_supplier_that_has_pushed_again_is_not_waited_for() {
     let bell = Arc::new(Bell::new().unwrap());
     let (introductions, introduced) = post_to(&bell, 1);
-    let mut reception = Reception { bell: Arc::clone(&bell), introductions, restored: None };
+    let mut reception = Reception { bell: Arc::clone(&bell), introductions, restored: None, desk: None };
     let (mut link, seat) = journal::link(LaneThread::MAIN, &bell, &mut reception);
     reception.introductions.post(seat).ok().unwrap();
-    let mut journal = Journal::new(introduced, 1, 1 << 30);
+    let mut journal = Journal::new(introduced, 1, (1 << 30, limits(0).dead_letters));
     let mut post = || {
         let posting = Posting { draft: draft(SOURCE, vec![1; 10]), posting: 0, is_awaited: false };
         link.letters.post(ToStore::Event(posting)).ok().unwrap();

@@ -181,10 +181,10 @@ fn events_that_come_right_behind_a_failure_are_refused_without_trying_and_those_
 fn events_that_are_refused_while_the_medium_fails_leave_nothing_behind_but_what_may_be_there() {
     let (store, lane) = [(); 2].map(|()| Arc::new(Bell::new().unwrap())).into();
     let (introductions, introduced) = post_to(&store, 1);
-    let mut reception = Reception { bell: store, introductions, restored: None };
+    let mut reception = Reception { bell: store, introductions, restored: None, desk: None };
     let (mut link, seat) = journal::link(LaneThread::MAIN, &lane, &mut reception);
     reception.introductions.post(seat).ok().unwrap();
-    let mut journal = Journal::new(introduced, 1, 1 << 30);
+    let mut journal = Journal::new(introduced, 1, (1 << 30, limits(0).dead_letters));
     let mut post = |journal: &mut Journal| {
         for posting in 0..1_000 {
             let draft = draft(SOURCE, vec![1; 10]);
@@ -199,11 +199,9 @@ fn events_that_are_refused_while_the_medium_fails_leave_nothing_behind_but_what_
     post(&mut journal);
     assert_eq!((journal.note_failed(), journal.kept()), (1_000, (0, 0)));
     assert!(journal.has_some());
-    // They are to go, should they be there.
-    assert_eq!(
-        journal.gone(usize::MAX).collect::<Vec<_>>(),
-        (1_001..=2_000).map(|number| (number, false)).collect::<Vec<_>>()
-    );
+    // They are to go, and what is written with one that is delivered once more, should they be there.
+    let gone: Vec<_> = journal.gone(usize::MAX).collect();
+    assert!(gone.into_iter().eq((1_001..=2_000).map(|number| (number, true))));
     let answers = core::iter::from_fn(|| link.answers.take());
     assert_eq!(answers.filter(|answer| matches!(answer, FromStore::NotKept(.., Unkept::Failed))).count(), 2_000);
     journal.note_tidied(usize::MAX);

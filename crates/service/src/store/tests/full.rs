@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::dead_letters::CONSUMER;
+use super::requests::{StoreReply, StoreRequest};
 use super::*;
 use crate::store::room;
 
@@ -190,5 +192,35 @@ fn a_disk_on_which_room_is_made_takes_events_without_anything_being_confirmed() 
     accepts_again(&mut lane);
     let more = fill(&mut lane, &mut random, 24_000..24_001);
     assert!(more.len() > kept.len() / 2, "{} and {}", kept.len(), more.len());
+    lane.end();
+}
+
+/// A disk that is full has room for what makes some, and for the word that an event is aside.
+#[test]
+fn on_a_full_disk_events_are_kept_aside_and_removed_and_none_is_delivered_once_more_until_there_is_room() {
+    let medium = Medium::on_disk_of(8 << 20);
+    let mut lane = medium.lane(1 << 30);
+    let mut random = fastrand::Rng::with_seed(1);
+    let [first, second] = [(); 2].map(|()| lane.post_undeliverable(&[1; 200_000], &[CONSUMER]).get());
+    lane.await_letters(2);
+    let kept = fill(&mut lane, &mut random, 10..24_000);
+    assert!(is_full(&lane));
+    let of = |number| vec![(number, CONSUMER)];
+    assert_eq!(lane.ask(StoreRequest::Replay(of(first))), StoreReply::Failed);
+    assert_eq!(lane.letters().len(), 2);
+    let mut kept: Vec<u64> = kept.into_keys().collect();
+    let third = NonZeroU64::new(kept.pop().unwrap()).unwrap();
+    lane.tell(Settled::Begins { watch: third, consumer: CONSUMER });
+    lane.tell(Settled::Begun { watch: third, bridges: 0 });
+    lane.link.letters.post(ToStore::Undeliverable(third, CONSUMER)).ok().unwrap();
+    lane.tell(Settled::ForAll { watch: third });
+    lane.await_letters(3);
+    assert_eq!(lane.ask(StoreRequest::Remove(of(second))), StoreReply::Done { done: 1, missing: 0 });
+    settle_all(&mut lane, kept, &mut random);
+    accepts_again(&mut lane);
+    let both = [of(first), of(third.get())].concat();
+    assert_eq!(lane.ask(StoreRequest::Replay(both)), StoreReply::Done { done: 2, missing: 0 });
+    (0..2).for_each(|_| drop(lane.again()));
+    assert_eq!(lane.counters.read(Counter::StoreFailures), 0);
     lane.end();
 }

@@ -1,0 +1,237 @@
+//! `campanile dead`: events that consumers never took, which the service keeps aside.
+
+use crate::args::{DeadCommand, DeadLsOptions, DeadReplayOptions, DeadRmOptions, DeadSelection, ServerOptions};
+use crate::channels;
+use crate::failure::Failure;
+use crate::moment;
+use crate::show::{self, clean};
+use crate::statistics::Statistics;
+use crate::store::print_json;
+use client::InvokeError;
+use giop::cdr::{ReadError, Reader, Writer};
+use serde::Serialize;
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+
+/// Octets of the shortest `DeadLetterStatistic`.
+const LETTER_BYTES_MIN: usize = 64;
+/// Those that are named in one request.
+const NAMED_MAX: usize = 256;
+
+/// An event that is kept aside for a consumer.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DeadLetter {
+    number: u64,
+    pub(crate) channel: u32,
+    proxy: u32,
+    consumer: String,
+    domain: String,
+    r#type: String,
+    reason: String,
+    octets: u64,
+    arrived: String,
+    since: String,
+}
+
+/// What `ls --json` says.
+#[derive(Serialize)]
+struct Listed<'l> {
+    dead_letters: &'l [DeadLetter],
+}
+
+/// What `replay --json` and `rm --json` say.
+#[derive(Default, Serialize)]
+struct Done {
+    /// Replayed, or removed.
+    done: u64,
+    /// They were not there any more.
+    missing: u64,
+    /// The numbers that were named, and are those of none that is kept aside.
+    unknown: Vec<u64>,
+}
+
+/// What is done with them.
+#[derive(Clone, Copy)]
+enum Act {
+    Replay,
+    Remove,
+}
+
+/// Shows, replays or removes.
+pub(crate) fn run(command: &DeadCommand) -> Result<(), Failure> {
+    match command {
+        DeadCommand::Ls(options) => list(options),
+        DeadCommand::Replay(DeadReplayOptions { server, which, json }) => {
+            let (statistics, meant, unknown) = find(server, which)?;
+            act(Act::Replay, (&statistics, server), &meant, (unknown, *json))
+        }
+        DeadCommand::Rm(options) => remove(options),
+    }
+}
+
+/// Those that are meant, and the numbers that were named and are none's.
+fn find(server: &ServerOptions, which: &DeadSelection) -> Result<(Statistics, Vec<DeadLetter>, Vec<u64>), Failure> {
+    let remote = |error: InvokeError| Failure::remote(&error, server);
+    let statistics = Statistics::find(server).map_err(remote)?;
+    let channel = channels::unsigned(which.channel.as_ref(), server)?;
+    statistics.check_channel(server, channel).map_err(remote)?;
+    let mut letters = statistics.dead_letters().map_err(|error| statistics.failure(&error, server))?;
+    letters.retain(|letter| {
+        channel.is_none_or(|channel| channel == letter.channel)
+            && which.consumer.is_none_or(|proxy| proxy == letter.proxy)
+            && (which.numbers.is_empty() || which.numbers.contains(&letter.number))
+    });
+    let is_unknown = |number: &u64| letters.iter().all(|letter| letter.number != *number);
+    let unknown = which.numbers.iter().copied().filter(is_unknown).collect();
+    Ok((statistics, letters, unknown))
+}
+
+fn list(options: &DeadLsOptions) -> Result<(), Failure> {
+    let (_, letters, _) = find(&options.server, &options.which)?;
+    if options.json {
+        return print_json(&Listed { dead_letters: &letters });
+    }
+    let lines: String = letters.iter().map(line).collect();
+    Ok(io::stdout().write_all(lines.as_bytes())?)
+}
+
+fn line(letter: &DeadLetter) -> String {
+    let DeadLetter { number, channel, proxy, consumer, domain, r#type, reason, octets, since, .. } = letter;
+    let (octets, consumer, name) = (show::bytes(*octets), clean(consumer), clean(&format!("{domain}/{type}")));
+    format!("channel {channel} proxy {proxy}  {number}  {name}  {octets}  since {since}  {reason}  {consumer}\n")
+}
+
+fn remove(options: &DeadRmOptions) -> Result<(), Failure> {
+    let can_ask = io::stdin().is_terminal() && io::stderr().is_terminal();
+    if !(options.yes || can_ask) {
+        return Err(Failure::Usage(
+            "nobody can be asked, without a terminal: look at what it concerns with `campanile dead ls`, and say --yes"
+                .to_owned(),
+        ));
+    }
+    let (statistics, meant, unknown) = find(&options.server, &options.which)?;
+    if !options.yes && !meant.is_empty() {
+        let lines: String = meant.iter().map(line).collect();
+        io::stdout().write_all(lines.as_bytes())?;
+        let what = if meant.len() == 1 { "this event".to_owned() } else { format!("these {} events", meant.len()) };
+        eprint!("remove {what}? [y/N] ");
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer)?;
+        if !matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Err(Failure::message("nothing was removed"));
+        }
+    }
+    act(Act::Remove, (&statistics, &options.server), &meant, (unknown, options.json))
+}
+
+/// Does it, channel by channel, with some at a time, and says with how many.
+fn act(
+    act: Act,
+    (statistics, server): (&Statistics, &ServerOptions),
+    meant: &[DeadLetter],
+    (unknown, json): (Vec<u64>, bool),
+) -> Result<(), Failure> {
+    let mut all = Done { unknown, ..Done::default() };
+    let mut sorted: Vec<&DeadLetter> = meant.iter().collect();
+    sorted.sort_by_key(|letter| (letter.channel, letter.number, letter.proxy));
+    for of_channel in sorted.chunk_by(|one, other| one.channel == other.channel) {
+        let mut left = of_channel;
+        while let Some(first) = left.first() {
+            let named = left.get(..NAMED_MAX).unwrap_or(left);
+            let done = statistics.act_on_dead_letters(act, first.channel, named);
+            let (done, missing) = done.map_err(|error| statistics.failure(&error, server))?;
+            all.done += u64::from(done);
+            all.missing += u64::from(missing);
+            let handled = usize::try_from(u64::from(done) + u64::from(missing)).unwrap_or(usize::MAX);
+            if handled == 0 {
+                return Err(Failure::message("the service did nothing with what it was to; see its log"));
+            }
+            left = left.get(handled..).unwrap_or(&[]);
+        }
+    }
+    if json {
+        print_json(&all)?;
+    } else {
+        let what = match act {
+            Act::Replay => "replayed",
+            Act::Remove => "removed",
+        };
+        writeln!(io::stdout(), "{what} {} events", show::count(all.done))?;
+    }
+    for number in &all.unknown {
+        eprintln!("campanile: no event {number} is kept aside; `campanile dead ls` shows those that are");
+    }
+    if all.unknown.is_empty() { Ok(()) } else { Err(Failure::Quiet) }
+}
+
+impl Statistics {
+    /// All events that the service keeps aside, by number and consumer's proxy.
+    pub(crate) fn dead_letters(&self) -> Result<Vec<DeadLetter>, InvokeError> {
+        const OPERATION: &str = "get_dead_letters_behind";
+        let (mut all, mut behind) = (Vec::new(), (0, 0));
+        // Told a part at a time, each behind the last one.
+        loop {
+            let write = |w: &mut Writer<'_>| {
+                w.u64(behind.0);
+                w.u32(behind.1);
+            };
+            let more = self.object.invoke(OPERATION, write)?.read(OPERATION, |reader| {
+                let count = reader.seq_len(LETTER_BYTES_MIN)?;
+                (0..count).map(|_| DeadLetter::read(reader)).collect::<Result<Vec<_>, ReadError>>()
+            })?;
+            let last = more.last().map(|letter| (letter.number, letter.proxy));
+            all.extend(more);
+            match last.filter(|last| *last > behind) {
+                Some(last) => behind = last,
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Replays or removes those of a channel. Of the first of them so many were there, and so many were not.
+    fn act_on_dead_letters(&self, act: Act, channel: u32, letters: &[&DeadLetter]) -> Result<(u32, u32), InvokeError> {
+        let operation = match act {
+            Act::Replay => "replay_dead_letters",
+            Act::Remove => "remove_dead_letters",
+        };
+        let write = |w: &mut Writer<'_>| {
+            w.u32(channel);
+            w.length(letters.len());
+            for letter in letters {
+                w.u64(letter.number);
+                w.u32(letter.proxy);
+            }
+        };
+        self.object
+            .invoke(operation, write)?
+            .read(operation, |reader| Ok::<_, ReadError>((reader.u32()?, reader.u32()?)))
+    }
+}
+
+impl DeadLetter {
+    fn read(reader: &mut Reader<'_>) -> Result<Self, ReadError> {
+        let number = reader.u64()?;
+        let (channel, proxy, consumer) = (reader.u32()?, reader.u32()?, reader.text()?);
+        let (domain, r#type, reason) = (reader.text()?, reader.text()?, reader.text()?);
+        let (octets, arrived, since) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (arrived, since) = (moment::of_ticks(arrived), moment::of_ticks(since));
+        Ok(Self { number, channel, proxy, consumer, domain, r#type, reason, octets, arrived, since })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::args::Cli;
+    use clap::Parser;
+
+    #[test]
+    fn what_is_removed_has_to_be_named() {
+        for line in ["rm", "rm --yes", "rm --all 3", "rm --all -c 3", "ls x"] {
+            let line = format!("campanile dead {line}");
+            assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
+        }
+        for line in ["rm 3", "rm --all", "rm -c 3 --consumer 12 --yes", "replay", "replay 3 4 --json", "ls -c dome"] {
+            let line = format!("campanile dead {line}");
+            assert!(Cli::try_parse_from(line.split_whitespace()).is_ok(), "{line}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Asking the store about events that it keeps aside, and having it do something with them, for whoever wants that.
+
+use std::collections::BTreeMap;
+
+use engine::{ChannelId, ProxyId, ProxyKey};
+
+use crate::admin::audit::outcome_of;
+use crate::admin::run::Administration;
+use crate::admin::values::{Answer, DeadLetterAct, Declined};
+use crate::admin::waiting::{Sending, Waiting};
+use crate::counters::Counter;
+use crate::doors::ActOutcome;
+use crate::store::requests::{DeadLetter, StoreDesk, StoreReply, StoreRequest};
+
+/// Requests that the store may have yet to answer.
+const REQUESTS_MAX: usize = 256;
+/// Events that one command names at most.
+pub(crate) const LETTERS_MAX: usize = 1_024;
+
+/// Who waits for the store to answer.
+pub(crate) struct DeadLetterInquiry {
+    /// Without a store nothing is kept aside.
+    desk: Option<StoreDesk>,
+    last: u64,
+    /// By the number of what was asked: who waits, and what a command is called in the line about it.
+    waiting: BTreeMap<u64, (Waiting, Option<String>)>,
+}
+
+impl DeadLetterInquiry {
+    pub(crate) const fn new(desk: Option<StoreDesk>) -> Self {
+        Self { desk, last: 0, waiting: BTreeMap::new() }
+    }
+
+    /// Asks the store. Gives back who waits, with the answer, if that is clear at once.
+    fn ask(
+        &mut self,
+        request: StoreRequest,
+        (waiting, what): (Waiting, Option<String>),
+    ) -> Option<(Waiting, Option<String>, Result<Answer, Declined>)> {
+        let Some(desk) = &self.desk else {
+            let answer = match request {
+                StoreRequest::List(_) => Answer::DeadLetters(Vec::new()),
+                StoreRequest::Remove(letters) | StoreRequest::Replay(letters) => {
+                    Answer::DeadLettersDone { done: 0, missing: u32::try_from(letters.len()).unwrap_or(u32::MAX) }
+                }
+            };
+            return Some((waiting, what, Ok(answer)));
+        };
+        if self.waiting.len() >= REQUESTS_MAX {
+            return Some((waiting, what, Err(Declined::NoResources)));
+        }
+        self.last += 1;
+        desk.ask(self.last, request);
+        self.waiting.insert(self.last, (waiting, what));
+        None
+    }
+
+    /// The next reply, and who waits for it.
+    fn poll(&mut self) -> Option<(Waiting, Option<String>, StoreReply)> {
+        let (number, reply) = self.desk.as_ref()?.poll()?;
+        let (waiting, what) = self.waiting.remove(&number)?;
+        Some((waiting, what, reply))
+    }
+}
+
+impl Administration {
+    /// Somebody wants to know which events are kept aside. It is answered when the store has looked.
+    pub(super) fn list_dead_letters(&mut self, behind: (u64, ProxyId), waiting: Waiting, answers: &mut Vec<Sending>) {
+        if let Some((waiting, _, answer)) = self.dead_letters.ask(StoreRequest::List(behind), (waiting, None)) {
+            answers.push(self.dead_letters_answered(waiting, None, answer));
+        }
+    }
+
+    /// Somebody wants something done with events that are kept aside. It is answered when that is on disk.
+    pub(super) fn act_on_dead_letters(
+        &mut self,
+        (act, channel): (DeadLetterAct, ChannelId),
+        letters: &[(u64, ProxyId)],
+        (waiting, what): (Waiting, String),
+    ) {
+        let named = letters.iter().take(LETTERS_MAX);
+        let letters = named.map(|(number, proxy)| (*number, ProxyKey { channel, proxy: *proxy })).collect();
+        let request = match act {
+            DeadLetterAct::Remove => StoreRequest::Remove(letters),
+            DeadLetterAct::Replay => StoreRequest::Replay(letters),
+        };
+        if let Some((waiting, what, answer)) = self.dead_letters.ask(request, (waiting, Some(what))) {
+            let answer = self.dead_letters_answered(waiting, what.as_deref(), answer);
+            self.answers.done.push(answer);
+        }
+    }
+
+    /// The next answer that the store has made possible.
+    pub(super) fn poll_dead_letters(&mut self) -> Option<Sending> {
+        let (waiting, what, reply) = self.dead_letters.poll()?;
+        let answer = match reply {
+            StoreReply::Listed(letters) => {
+                let named = |letter: DeadLetter| (self.name(letter.consumer), letter);
+                Ok(Answer::DeadLetters(letters.into_iter().map(named).collect()))
+            }
+            StoreReply::Done { done, missing } => Ok(Answer::DeadLettersDone { done, missing }),
+            StoreReply::NotWritten => Err(Declined::NotKept),
+            StoreReply::Failed => Err(Declined::NotMade),
+        };
+        Some(self.dead_letters_answered(waiting, what.as_deref(), answer))
+    }
+
+    fn dead_letters_answered(
+        &mut self,
+        waiting: Waiting,
+        what: Option<&str>,
+        answer: Result<Answer, Declined>,
+    ) -> Sending {
+        if answer.as_ref().is_err_and(|why| *why == Declined::NoResources) {
+            self.counters.add(Counter::AdministrationFull, 1);
+        }
+        if let Some(what) = what {
+            let outcome = match &answer {
+                Ok(answer) => outcome_of(answer),
+                Err(why) => ActOutcome::Failed(why.to_string()),
+            };
+            self.audit(&waiting.principal(), what, &outcome);
+        }
+        self.answered(waiting, answer)
+    }
+}

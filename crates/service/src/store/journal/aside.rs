@@ -1,0 +1,104 @@
+//! Events that are kept aside, in the journal: when they come to be, go, and are delivered once more.
+
+use engine::{ChannelId, ProxyId, ProxyKey};
+
+use super::{Again, Journal, Open, size_of};
+use crate::lane::links::mail::LaneThread;
+use crate::store::dead_letters::{DeadLetters, LetterId};
+use crate::time;
+
+impl Journal {
+    /// Has what is kept aside as the limits have it now, when all that there was is restored: of a channel that is gone nothing.
+    pub(crate) fn trim_dead_letters(&mut self, is_there: impl Fn(ChannelId) -> bool) {
+        let channels: Vec<ChannelId> = self.dead.channels().collect();
+        for channel in channels {
+            if is_there(channel) { self.drop_beyond(channel) } else { self.drop_dead_letters(channel) }
+        }
+    }
+
+    /// An event was undeliverable for a consumer: it is kept aside, if that may be.
+    pub(super) fn keep_aside(&mut self, number: u64, consumer: ProxyKey) {
+        let Some(open) = self.open.get_mut(&number) else { return };
+        open.remove(consumer);
+        self.pending.note_changed(number, open);
+        if self.dead.may_have(open.bytes) {
+            self.dead.add((number, consumer), time::utc(), open.bytes);
+            self.drop_beyond(consumer.channel);
+        } else {
+            self.dead_dropped += 1;
+        }
+        self.settle(number);
+    }
+
+    /// What is more than a channel may have goes, the first first.
+    fn drop_beyond(&mut self, channel: ChannelId) {
+        while let Some(letter) = self.dead.first_beyond(channel) {
+            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
+        }
+    }
+
+    /// A channel is gone: with it goes what was kept aside.
+    pub(crate) fn drop_dead_letters(&mut self, channel: ChannelId) {
+        while let Some(letter) = self.dead.first_of(channel) {
+            self.dead_dropped += u64::from(self.remove_dead_letter(letter));
+        }
+    }
+
+    /// An event is not kept aside for a consumer any more. Says whether it was.
+    pub(crate) fn remove_dead_letter(&mut self, letter: LetterId) -> bool {
+        let is_removed = self.dead.remove(letter);
+        if is_removed {
+            self.note_changed_aside(letter.0);
+            self.settle(letter.0);
+        }
+        is_removed
+    }
+
+    /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium. There it
+    /// is kept aside until its lane has said for whom it is: a process that ends before has it neither lost nor delivered to all.
+    pub(crate) fn replay(&mut self, letter: LetterId, record: Vec<u8>) {
+        let number = self.next;
+        self.next += 1;
+        let bytes = size_of(record.len());
+        self.bytes += bytes;
+        self.open.insert(number, Open { bytes, home: LaneThread::MAIN.0, is_listed: true, ..Open::default() });
+        self.note_changed_aside(letter.0);
+        self.pending.again.push(Again { number, from: letter.0, consumer: letter.1, record });
+    }
+
+    /// What was to be delivered once more cannot be written, and stays as it was.
+    pub(super) fn cancel_again(&mut self) {
+        for Again { number, from, .. } in core::mem::take(&mut self.pending.again) {
+            self.bytes -= self.open.remove(&number).map_or(0, |open| open.bytes);
+            self.note_changed_aside(from);
+        }
+    }
+
+    fn note_changed_aside(&mut self, number: u64) {
+        if let Some(open) = self.open.get_mut(&number) {
+            self.pending.note_changed(number, open);
+        }
+    }
+
+    /// Whether an event is kept aside for a consumer, and not about to be delivered once more.
+    pub(crate) fn is_aside(&self, letter: LetterId) -> bool {
+        let is_replayed = |again: &Again| (again.from, again.consumer) == letter;
+        self.dead.is_there(letter) && !self.pending.again.iter().any(is_replayed)
+    }
+
+    /// The consumers for whom an event is kept aside, and since when, as it is written.
+    pub(crate) fn aside_of(&self, number: u64) -> impl Iterator<Item = (ProxyId, u64)> {
+        let aside = self.dead.of_event(number).filter(move |(consumer, _)| self.is_aside((number, *consumer)));
+        aside.map(|(consumer, since)| (consumer.proxy, since))
+    }
+
+    /// All that is kept aside.
+    pub(crate) const fn dead_letters(&self) -> &DeadLetters {
+        &self.dead
+    }
+
+    /// How many that were kept aside had to go since this was last asked.
+    pub(crate) fn take_dead_dropped(&mut self) -> u64 {
+        core::mem::take(&mut self.dead_dropped)
+    }
+}
