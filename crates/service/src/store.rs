@@ -358,7 +358,7 @@ impl Writer {
 
     /// Finds out, while the disk is full, whether there is room by now.
     fn look_for_room(&mut self) {
-        if !self.fullness.is_full() || self.has_just_failed() {
+        if self.fullness.looks_in().is_none() || self.has_just_failed() {
             return;
         }
         if self.fullness.look(self.journal.bytes_on_medium(), self.disk.room()) {
