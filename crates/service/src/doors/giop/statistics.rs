@@ -13,7 +13,7 @@ use crate::admin::statistics::reason_name;
 use crate::admin::values::{Answer, Command, ConsumerStanding, Dropped, HistoryStanding, PastEvent, Query};
 use crate::counters::LaneCounters;
 use crate::doors::Wish;
-use corba::{Exception, RestoredStanding, SupplierStanding};
+use corba::{Exception, ListedChannel, RestoredStanding, SupplierStanding};
 
 /// The object's key.
 pub(crate) const KEY: &[u8] = b"Statistics";
@@ -32,6 +32,8 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_restored" => Wish::Query(Query::Restored { behind: None }),
         "get_restored_behind" => Wish::Query(Query::Restored { behind: Some(read_key(args).ok()?) }),
         "get_history" => Wish::Query(Query::History(read_channel(args).ok()?)),
+        "get_channels" => Wish::Query(Query::ChannelList { behind: None }),
+        "get_channels_behind" => Wish::Query(Query::ChannelList { behind: Some(read_channel(args).ok()?) }),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "get_topology" => Wish::Query(Query::Topology),
@@ -80,6 +82,7 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
         "get_suppliers_behind"
         | "get_restored_behind"
         | "get_history"
+        | "get_channels_behind"
         | "disconnect"
         | "disconnect_idle"
         | "apply_topology" => return Err(raise(Kind::Marshal)),
@@ -98,6 +101,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Suppliers(suppliers) => write_suppliers(suppliers, reply),
         Answer::History(history) => write_history(history.as_ref(), reply),
         Answer::Restored(restored) => write_restored(restored, reply),
+        Answer::ChannelList(channels) => write_channels(channels, reply),
         // No client asks for that.
         Answer::Progress => {}
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
@@ -107,7 +111,6 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         | Answer::Channels(_)
         | Answer::Figures(_)
         | Answer::Names(_)
-        | Answer::ChannelList(_)
         | Answer::Channel(_)
         | Answer::Done(_) => {}
         Answer::Topology(text) => reply.octets(text.as_bytes()),
@@ -172,6 +175,14 @@ fn write_restored(restored: &[RestoredStanding], reply: &mut Writer<'_>) {
         reply.u32(key.proxy.0);
         reply.bool(heard.is_some());
         reply.u64(u64::try_from(heard.unwrap_or_default().as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+fn write_channels(channels: &[ListedChannel], reply: &mut Writer<'_>) {
+    reply.length(channels.len());
+    for ListedChannel { id, name, .. } in channels {
+        reply.u32(id.0);
+        reply.string(name.as_deref().unwrap_or_default());
     }
 }
 
