@@ -396,6 +396,15 @@ impl Writer {
         if Fullness::has_room(self.journal.bytes_to_keep(), self.disk.room()) {
             return;
         }
+        // First the large ones: else a client that sends these would have everything of all others refused.
+        let large = self.journal.refuse_larger(fullness::SOUGHT_BYTES);
+        if large > 0 {
+            self.counters.add(Counter::EventsNotKept, large);
+            self.fullness.note_large();
+            if Fullness::has_room(self.journal.bytes_to_keep(), self.disk.room()) {
+                return;
+            }
+        }
         self.fullness.begin();
         self.counters.set(Counter::StoreFull, 1);
         self.refuse();

@@ -13,6 +13,8 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// with each batch that is written.
 const AT_ONCE: usize = 32;
 
+/// Octets of events for which there has to be room, or the disk is full. Where there is less than larger ones need, only these are refused.
+pub(super) const SOUGHT_BYTES: u64 = RESERVE_BYTES / 2;
 /// How long there has to be room before an episode is over. Where there is some for small events and none for large ones, events are refused and
 /// taken in turns.
 const OVER_AFTER: Duration = Duration::from_secs(60);
@@ -23,6 +25,8 @@ pub(super) struct Fullness {
     /// When it is looked for room the next time, while events are refused.
     looks_at: Option<Instant>,
     episode: Option<Episode>,
+    /// When events were refused last because they are large.
+    large_at: Option<Instant>,
     /// Most octets of events that the file had at once since it was made smaller.
     held: u64,
     at_once: usize,
@@ -39,7 +43,7 @@ struct Episode {
 
 impl Default for Fullness {
     fn default() -> Self {
-        Self { looks_at: None, episode: None, held: 0, at_once: usize::MAX }
+        Self { looks_at: None, episode: None, large_at: None, held: 0, at_once: usize::MAX }
     }
 }
 
@@ -98,6 +102,18 @@ impl Fullness {
         is_new
     }
 
+    /// Events that are large were refused, and others were not.
+    pub(super) fn note_large(&mut self) {
+        let now = time::now();
+        if self.large_at.replace(now).is_none_or(|last| last + OVER_AFTER <= now) {
+            log::warn!(
+                "store: the disk has little room: events of more than {} KiB that are to be kept are refused with PERSIST_STORE, and smaller ones \
+                 are taken; what consumers confirm makes room, or free some",
+                SOUGHT_BYTES / 1_024
+            );
+        }
+    }
+
     /// So many more events were refused.
     pub(super) fn note_refused(&mut self, events: u64) {
         if let Some(episode) = &mut self.episode {
@@ -120,7 +136,7 @@ impl Fullness {
             return false;
         }
         // More than is refused, lest events be refused and taken in turns.
-        if room.make_room(RESERVE_BYTES / 2) {
+        if room.make_room(SOUGHT_BYTES) {
             self.note_room(now);
             return false;
         }

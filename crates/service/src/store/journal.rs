@@ -490,8 +490,7 @@ impl Journal {
 
     /// Octets of the events that are to be kept, as they are written.
     pub(crate) fn bytes_to_keep(&self) -> u64 {
-        let size = |event: &Event| size_of(event.bytes.len() + event.names().0.len() + event.names().1.len());
-        self.events().map(|(_, event)| size(event)).sum()
+        self.events().map(|(_, event)| size_of_event(event)).sum()
     }
 
     /// The events are on the medium. Says how many are not, because it would be too much.
@@ -525,8 +524,21 @@ impl Journal {
 
     /// Who waits is told that the medium fails, without trying. Says how many events are not kept.
     pub(crate) fn refuse(&mut self) -> u64 {
+        let events = core::mem::take(&mut self.pending.events);
+        self.give_back(events)
+    }
+
+    /// The same of events of more than so many octets, for which there is no room. The others stay, in their order.
+    pub(crate) fn refuse_larger(&mut self, octets: u64) -> u64 {
+        let is_larger = |event: &Unwritten| event.number > 0 && size_of_event(&event.draft) > octets;
+        let (refused, left) = core::mem::take(&mut self.pending.events).into_iter().partition(is_larger);
+        self.pending.events = left;
+        self.give_back(refused)
+    }
+
+    fn give_back(&mut self, refused: Vec<Unwritten>) -> u64 {
         let mut events = 0;
-        for Unwritten { number, mut draft, thread, posting } in core::mem::take(&mut self.pending.events) {
+        for Unwritten { number, mut draft, thread, posting } in refused {
             events += 1;
             (draft.watch, draft.watch_each) = (None, false);
             let why = if number == 0 { Unkept::Full } else { Unkept::Failed };
@@ -557,6 +569,11 @@ impl Journal {
     pub(crate) fn kept(&self) -> (u64, u64) {
         (self.open.len() as u64, self.bytes)
     }
+}
+
+/// Octets of an event that is to be kept, as it is written.
+fn size_of_event(event: &Event) -> u64 {
+    size_of(event.bytes.len() + event.names().0.len() + event.names().1.len())
 }
 
 const fn size_of(octets: usize) -> u64 {
