@@ -176,6 +176,7 @@ fn a_new_store_is_there_when_it_is_whole_and_leaves_nothing_behind_when_it_is_no
     let (from, to) = (Folder::new("whole-from"), Folder::new("whole-to"));
     let content = store(&from, 9_000);
     for is_there in [false, true] {
+        to.empty();
         if is_there {
             fs::create_dir(&to.0).unwrap();
         }
