@@ -128,8 +128,8 @@ fn naming_of(orb: &Orb, service: &ObjectRef) -> NamingContext {
     NamingContext::unchecked(orb.object(ior))
 }
 
-/// The names of channels: those that they have, by their numbers, and those that are bound in the naming service, by their object keys. Other
-/// services tell bound ones only; of a service that has no naming service, there are none of these.
+/// The names of channels: those that they have, by their numbers, and those that are bound in the naming service, by their object keys.
+/// Other services tell bound ones only; of a service that has no naming service, there are none of these.
 pub(crate) struct Names {
     own: HashMap<u32, String>,
     bound: Vec<(Vec<u8>, String)>,

@@ -258,8 +258,8 @@ fn compact(CompactOptions { store: options, to }: &CompactOptions) -> Result<(),
 fn use_of(folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "start the service with it: campanile serve --data {folder} (store.directory in the configuration), and have its files belong to the \
-         user that the service runs as\n"
+        "start the service with it: campanile serve --data {folder} (store.directory in the configuration), and have its files belong to \
+         the user that the service runs as\n"
     )
 }
 

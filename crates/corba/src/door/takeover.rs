@@ -209,8 +209,8 @@ impl Door {
         }
     }
 
-    /// Takes note that a lane has given up the client of a proxy. What follows ([`Door::handle_disconnected`]) may wait for a while: until then
-    /// no client that connects anew goes on at that proxy.
+    /// Takes note that a lane has given up the client of a proxy. What follows ([`Door::handle_disconnected`]) may wait for a while:
+    /// until then no client that connects anew goes on at that proxy.
     pub fn note_given_up(&mut self, key: ProxyKey) {
         if self.hierarchy.proxy(key).is_ok() {
             self.lives.given_up.insert(key);

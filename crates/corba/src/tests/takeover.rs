@@ -356,8 +356,8 @@ fn a_client_takes_the_place_of_one_that_is_connected_where_that_is_allowed() {
     assert_eq!(scene.connected().len(), 1);
 }
 
-/// What follows when a lane gives a consumer up waits for the turn of its client's address. A program that came back meanwhile went on at the
-/// proxy that its lane had given up, whose outbox is dead: it was disconnected, or got nothing, when that turn came.
+/// What follows when a lane gives a consumer up waits for the turn of its client's address. A program that came back meanwhile went on at
+/// the proxy that its lane had given up, whose outbox is dead: it was disconnected, or got nothing, when that turn came.
 #[test]
 fn a_client_that_comes_back_does_not_go_on_at_a_proxy_that_its_lane_has_given_up() {
     let mut scene = Scene::new();

@@ -15,8 +15,8 @@ const AT_ONCE: usize = 32;
 
 /// Octets of events for which there has to be room, or the disk is full. Where there is less than larger ones need, only these are refused.
 pub(super) const SOUGHT_BYTES: u64 = RESERVE_BYTES / 2;
-/// How long there has to be room before an episode is over. Where there is some for small events and none for large ones, events are refused and
-/// taken in turns.
+/// How long there has to be room before an episode is over. Where there is some for small events and none for large ones, events are
+/// refused and taken in turns.
 const OVER_AFTER: Duration = Duration::from_secs(60);
 
 /// Whether the disk is full, and what the file has held.
@@ -107,8 +107,8 @@ impl Fullness {
         let now = time::now();
         if self.large_at.replace(now).is_none_or(|last| last + OVER_AFTER <= now) {
             log::warn!(
-                "store: the disk has little room: events of more than {} KiB that are to be kept are refused with PERSIST_STORE, and smaller ones \
-                 are taken; what consumers confirm makes room, or free some",
+                "store: the disk has little room: events of more than {} KiB that are to be kept are refused with PERSIST_STORE, and smaller \
+                 ones are taken; what consumers confirm makes room, or free some",
                 SOUGHT_BYTES / 1_024
             );
         }
@@ -121,14 +121,14 @@ impl Fullness {
         }
     }
 
-    /// Looks for room, if it is time, and announces the end of an episode. `kept` is what the file has, of octets of events. Says whether the
-    /// file is to be made smaller: what was removed left pages in it, and the database does not take those first that have blocks.
+    /// Looks for room, if it is time, and announces the end of an episode. `kept` is what the file has, of octets of events. Says whether
+    /// the file is to be made smaller: what was removed left pages in it, and the database does not take those first that have blocks.
     pub(super) fn look(&mut self, kept: u64, room: &Room) -> bool {
         let now = time::now();
         if let Some(refused) = self.ends_episode(now) {
             log::warn!(
-                "store: there is room on the disk again, and events have been taken for {} s; {refused} were refused before, and none that was \
-                 accepted is lost",
+                "store: there is room on the disk again, and events have been taken for {} s; {refused} were refused before, and none \
+                 that was accepted is lost",
                 OVER_AFTER.as_secs()
             );
         }

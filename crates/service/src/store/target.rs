@@ -1,7 +1,7 @@
 //! A new store that is filled with what another has.
 //!
-//! Until it is whole it is in a folder within the one that it is for ([`UNFINISHED`]), so that no service begins with part of a store. Where it
-//! cannot be finished nothing of it stays.
+//! Until it is whole it is in a folder within the one that it is for ([`UNFINISHED`]), so that no service begins with part of a store.
+//! Where it cannot be finished nothing of it stays.
 
 use std::fs;
 use std::io;
@@ -99,7 +99,8 @@ impl Target {
     }
 }
 
-/// The folder of a store that is not whole yet. It goes with this, and with it the folder that was made for the store, if nothing is in that.
+/// The folder of a store that is not whole yet. It goes with this, and with it the folder that was made for the store, if nothing is in
+/// that.
 struct Unfinished {
     folder: PathBuf,
     made: Option<PathBuf>,

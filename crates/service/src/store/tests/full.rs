@@ -179,8 +179,8 @@ fn what_is_confirmed_is_removed_while_another_program_has_the_whole_disk_and_eve
     lane.end();
 }
 
-/// A supplier of large events, for which the disk had no room, had everything of all others refused for a second each time, though there was room
-/// for that.
+/// A supplier of large events, for which the disk had no room, had everything of all others refused for a second each time, though there
+/// was room for that.
 #[test]
 fn events_that_are_too_large_for_the_room_there_is_are_refused_alone() {
     let medium = Medium::on_disk_of(12 << 20);

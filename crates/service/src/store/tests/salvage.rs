@@ -169,8 +169,8 @@ fn a_file_that_is_cut_off_or_none_at_all_is_told_and_nothing_is_overwritten() {
     assert!(matches!(refused, KeptError::Missing(_)), "{refused}");
 }
 
-/// A disk that was full, or a damaged page behind others, left part of a store in the new folder: a service began with it as if it were all,
-/// and the command refused to be run again, since there was something in the folder.
+/// A disk that was full, or a damaged page behind others, left part of a store in the new folder: a service began with it as if it were
+/// all, and the command refused to be run again, since there was something in the folder.
 #[test]
 fn a_new_store_is_there_when_it_is_whole_and_leaves_nothing_behind_when_it_is_not_finished() {
     let (from, to) = (Folder::new("whole-from"), Folder::new("whole-to"));
