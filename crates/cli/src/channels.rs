@@ -5,13 +5,15 @@
 
 use crate::args::{ChannelArg, ServerOptions};
 use crate::failure::Failure;
-use crate::{ls, statistics};
+use crate::ls;
+use crate::statistics::{self, Statistics};
 use campanile::Settings;
 use client::naming::{NameComponent, NamingContext, parse_name};
 use client::notify::EventChannel;
 use client::{InvokeError, ObjectRef, Orb};
 use corba::naming::WELL_KNOWN;
 use giop::ior::Profile;
+use std::collections::HashMap;
 
 /// The kind of names that channels have.
 const KIND: &str = "channels";
@@ -126,14 +128,24 @@ fn naming_of(orb: &Orb, service: &ObjectRef) -> NamingContext {
     NamingContext::unchecked(orb.object(ior))
 }
 
-/// The names of channels, by their object keys. Of a service that has no naming service, none.
-pub(crate) struct Names(Vec<(Vec<u8>, String)>);
+/// The names of channels: those that they have, by their numbers, and those that are bound in the naming service, by their object keys.
+/// Other services tell bound ones only; of a service that has no naming service, there are none of these.
+pub(crate) struct Names {
+    own: HashMap<u32, String>,
+    bound: Vec<(Vec<u8>, String)>,
+}
 
 impl Names {
-    /// Asks the naming service at a service's own address.
-    pub(crate) fn read(orb: &Orb, service: &ObjectRef) -> Self {
+    /// Asks the service at an address, and the naming service there.
+    pub(crate) fn read(orb: &Orb, service: &ObjectRef, address: &str) -> Self {
+        let statistics = Statistics::at(orb, address.to_owned());
+        let own = statistics.and_then(|statistics| statistics.channel_names()).unwrap_or_default();
+        Self { own, bound: Self::bound(orb, service) }
+    }
+
+    fn bound(orb: &Orb, service: &ObjectRef) -> Vec<(Vec<u8>, String)> {
         let naming = naming_of(orb, service);
-        let Ok((bindings, _)) = naming.list(NAMES_MAX) else { return Self(Vec::new()) };
+        let Ok((bindings, _)) = naming.list(NAMES_MAX) else { return Vec::new() };
         let mut names = Vec::new();
         for binding in bindings.iter().filter(|binding| !binding.is_context) {
             let [component] = binding.name.as_slice() else { continue };
@@ -151,12 +163,15 @@ impl Names {
                 names.push((profile.key.clone(), name.to_owned()));
             }
         }
-        Self(names)
+        names
     }
 
-    /// The name of a channel, if it has one.
-    pub(crate) fn of(&self, channel: &EventChannel) -> Option<&str> {
+    /// The name of a channel of that number, if it has one.
+    pub(crate) fn of(&self, channel: &EventChannel, number: u32) -> Option<&str> {
+        if let Some(name) = self.own.get(&number) {
+            return Some(name);
+        }
         let key = &channel.object().ior().iiop()?.key;
-        self.0.iter().find(|(other, _)| other == key).map(|(_, name)| name.as_str())
+        self.bound.iter().find(|(other, _)| other == key).map(|(_, name)| name.as_str())
     }
 }

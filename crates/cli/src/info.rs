@@ -137,7 +137,7 @@ impl Walk {
         admins.extend(walk.supplier_admins(&channel, &qos)?);
         Ok(Info {
             id,
-            name: Names::read(&orb, &object).of(&channel).map(str::to_owned),
+            name: Names::read(&orb, &object, &address).of(&channel, number).map(str::to_owned),
             type_id: channel.object().type_id().to_owned(),
             reference: channel.object().ior().to_string(),
             admin_properties: if_offered(channel.get_admin())?.unwrap_or_default(),

@@ -91,7 +91,8 @@ fn walk(options: &LsOptions, channel: Option<i32>) -> Result<Service, InvokeErro
     let mut channels = Vec::new();
     let is_factory = object.is_a(EventChannelFactory::REPOSITORY_ID)?;
     // Behind the first question: a service that answers nothing is not waited for twice.
-    let walk = Walk { clients: Clients::read(&orb, &address), names: Names::read(&orb, &object), long: options.long };
+    let (clients, names) = (Clients::read(&orb, &address), Names::read(&orb, &object, &address));
+    let walk = Walk { clients, names, long: options.long };
     if channel.is_some() || !is_factory {
         let (channel, id) = find_channel(&object, channel)?;
         channels.push(walk.channel(id, &channel)?);
@@ -134,7 +135,7 @@ impl Walk {
         }
         let details = self.details(channel.object(), || channel.get_qos());
         let admin_properties = if self.long { channel.get_admin().unwrap_or_default() } else { Vec::new() };
-        let name = self.names.of(channel).map(str::to_owned);
+        let name = self.names.of(channel, number).map(str::to_owned);
         Ok(Channel { id, name, details, admin_properties, consumer_admins, supplier_admins })
     }
 

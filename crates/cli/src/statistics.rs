@@ -16,6 +16,8 @@ use std::time::Duration;
 /// Octets of the shortest `Statistic` and `SupplierStatistic`.
 const STATISTIC_BYTES_MIN: usize = 16;
 const SUPPLIER_BYTES_MIN: usize = 44;
+/// Octets of the shortest `ChannelName`.
+const CHANNEL_NAME_BYTES_MIN: usize = 9;
 /// Channels looked at to find out which one a reference is of.
 const CHANNELS_MAX: usize = 256;
 
@@ -93,6 +95,25 @@ impl Statistics {
     pub(crate) fn apply(&self, topology: &str) -> Result<String, InvokeError> {
         let write = |w: &mut Writer<'_>| w.octets(topology.as_bytes());
         self.object.invoke("apply_topology", write)?.read("apply_topology", |reader| reader.text())
+    }
+
+    /// The names of channels, by their numbers. An earlier version tells none.
+    pub(crate) fn channel_names(&self) -> Result<HashMap<u32, String>, InvokeError> {
+        let (mut names, mut behind) = (HashMap::new(), None);
+        loop {
+            let operation = if behind.is_some() { "get_channels_behind" } else { "get_channels" };
+            let answer = self.object.invoke(operation, |w| behind.into_iter().for_each(|channel| w.u32(channel)))?;
+            let more: Vec<(u32, String)> = answer.read(operation, |reader| {
+                let count = reader.seq_len(CHANNEL_NAME_BYTES_MIN)?;
+                (0..count).map(|_| Ok((reader.u32()?, reader.text()?))).collect::<Result<_, ReadError>>()
+            })?;
+            let last = more.last().map(|(channel, _)| *channel).filter(|last| Some(*last) > behind);
+            names.extend(more.into_iter().filter(|(_, name)| !name.is_empty()));
+            if last.is_none() {
+                return Ok(names);
+            }
+            behind = last;
+        }
     }
 
     pub(crate) fn consumers(&self) -> Result<Vec<Standing>, InvokeError> {

@@ -268,7 +268,8 @@ fn compact(CompactOptions { store: options, to }: &CompactOptions) -> Result<(),
 fn use_of(folder: &Path) -> String {
     let folder = folder.display();
     format!(
-        "start the service with it: campanile serve --data {folder} (store.directory in the configuration), as the user whose it is\n"
+        "start the service with it: campanile serve --data {folder} (store.directory in the configuration), and have its files belong to \
+         the user that the service runs as\n"
     )
 }
 
@@ -301,7 +302,9 @@ fn salvage(SalvageOptions { from, to, json }: &SalvageOptions) -> Result<(), Fai
         print_json(&OfSalvage { directory, complete, configured, events, lists, pages_corrected: corrected, damaged })?;
     } else {
         print(&text_of_salvage(&salvaged))?;
-        print(&use_of(to))?;
+        if salvaged.parts.whole + salvaged.events.whole > 0 {
+            print(&use_of(to))?;
+        }
     }
     if complete { Ok(()) } else { Err(Failure::Quiet) }
 }

@@ -136,7 +136,12 @@ impl Plan {
                 "-namesvc" => self.uses_naming = true,
                 "-nonamesvc" => self.uses_naming = false,
                 "-channel" => self.makes_channel = true,
-                "-channelname" => self.channels.push(value()?.to_owned()),
+                "-channelname" => {
+                    let name = value()?.to_owned();
+                    if !self.channels.contains(&name) {
+                        self.channels.push(name);
+                    }
+                }
                 "-timeout" => {
                     let milliseconds = number(option, value()?)?;
                     self.config.delivery.reply_timeout_ms = milliseconds.max(10);

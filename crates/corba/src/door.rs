@@ -380,6 +380,7 @@ impl Door {
     /// Takes note that a lane gave a consumer up. Its proxy is gone with that, as if the consumer had disconnected, and
     /// the consumer is told unless it is the one who said so.
     pub fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
+        self.lives.given_up.remove(&key);
         match self.hierarchy.destroy_proxy(key) {
             Ok(removed) if reason == DisconnectReason::Gone => self.forget(&removed, Tell::No),
             Ok(removed) => self.forget(&removed, Tell::Yes),

@@ -348,12 +348,23 @@ impl Config {
                 return Err(ConfigError::OutOfRange { key, value, min, max });
             }
         }
+        self.check_channels()?;
         self.lanes.check_timing()?;
         self.dds.check()?;
         self.tls.check(self.json.listen.is_some(), self.tempo.listen.is_some())?;
         self.check_access()?;
         self.tempo_group()?;
         self.tempo_types().map(|_| ())
+    }
+
+    fn check_channels(&self) -> Result<(), ConfigError> {
+        let mut entries = BTreeMap::new();
+        for (entry, DeclaredChannel { name, .. }) in (1..).zip(&self.channels) {
+            if let Some(first) = entries.insert(name, entry) {
+                return Err(ConfigError::SameChannel { name: name.clone(), entries: (first, entry) });
+            }
+        }
+        Ok(())
     }
 
     /// The types that topics of Tempo are declared to have.
@@ -464,6 +475,18 @@ mod tests {
         ] {
             assert!(text.contains(&format!("# {key} =")), "config/campanile.toml lacks {key}");
         }
+    }
+
+    /// The second of two entries of a name was taken for a change of the first: which properties counted was told nowhere.
+    #[test]
+    fn two_channels_of_one_name_are_refused_with_both_entries() {
+        let text = "[[channels]]\nname = \"A\"\n[[channels]]\nname = \"Plant\"\n[[channels]]\nname = \"plant\"\n[[channels]]\nname = \"Plant\"";
+        let config: Config = toml::from_str(text).unwrap();
+        let refused = config.check().unwrap_err();
+        assert!(matches!(&refused, ConfigError::SameChannel { name, entries: (2, 4) } if name == "Plant"), "{refused}");
+        assert!(refused.to_string().contains("entries 2 and 4 are both named \"Plant\""), "{refused}");
+        let config = Config { channels: config.channels[..3].to_vec(), ..config };
+        config.check().unwrap();
     }
 
     #[test]

@@ -38,6 +38,7 @@ use self::disk::Phases;
 pub(crate) use self::disk::{Disk, StoreError};
 use self::fullness::Fullness;
 use self::journal::{Journal, Piece, Seat};
+use self::overlay::Overlay;
 use self::record::Record;
 use self::requests::{Counterpart, StoreDesk};
 use crate::counters::{Block, Counter};
@@ -77,10 +78,27 @@ pub(crate) struct Found {
 
 /// Opens a store, and reads what is configured in it.
 pub(crate) fn open(directory: &Path) -> Result<Found, StoreError> {
-    let mut disk = Disk::open(directory)?;
+    let mut disk = open_when_nothing_looks(directory)?;
     let image = disk.image()?;
     let events = disk.events()?;
     Ok(Found { directory: directory.into(), disk, image, events })
+}
+
+/// How long a start waits for programs that look at the store, as `campanile store show` does, and how often they may come in between.
+const LOOKED_AT_FOR: Duration = Duration::from_secs(60);
+const LOOKERS_MAX: usize = 8;
+
+fn open_when_nothing_looks(directory: &Path) -> Result<Disk, StoreError> {
+    let mut left = LOOKERS_MAX;
+    loop {
+        match Disk::open(directory) {
+            Err(StoreError::InUse) if left > 0 => left -= 1,
+            opened => return opened,
+        }
+        if !Overlay::wait_for_lookers(&directory.join(disk::FILE), LOOKED_AT_FOR).map_err(StoreError::Folder)? {
+            return Err(StoreError::InUse);
+        }
+    }
 }
 
 /// Whether the store's own file is in a folder: where its disk was unmounted there may be an empty one of the same name.
@@ -383,7 +401,7 @@ impl Writer {
 
     /// Finds out, while the disk is full, whether there is room by now.
     fn look_for_room(&mut self) {
-        if !self.fullness.is_full() || self.has_just_failed() {
+        if self.fullness.looks_in().is_none() || self.has_just_failed() {
             return;
         }
         if self.fullness.look(self.journal.bytes_on_medium(), self.disk.room()) {
@@ -402,6 +420,15 @@ impl Writer {
     fn refuse_what_has_no_room(&mut self) {
         if Fullness::has_room(self.journal.bytes_to_keep(), self.disk.room()) {
             return;
+        }
+        // First the large ones: else a client that sends these would have everything of all others refused.
+        let large = self.journal.refuse_larger(fullness::SOUGHT_BYTES);
+        if large > 0 {
+            self.counters.add(Counter::EventsNotKept, large);
+            self.fullness.note_large();
+            if Fullness::has_room(self.journal.bytes_to_keep(), self.disk.room()) {
+                return;
+            }
         }
         self.fullness.begin();
         self.counters.set(Counter::StoreFull, 1);

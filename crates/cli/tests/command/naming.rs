@@ -68,4 +68,9 @@ fn a_channel_is_found_by_its_name_whether_it_is_declared_or_made_and_bound_nowhe
         assert!(ended.stdout.contains("\"x\""), "{name}");
     }
     assert_eq!(factory.get_all_channels().unwrap(), [0, 1, 2], "and no other was made");
+    // `ls` showed no name of the one that is bound nowhere, and JSON and Tempo have only numbers.
+    let shown: serde_json::Value = serde_json::from_str(&serve.print("ls", &["--json"])).unwrap();
+    let names: Vec<&serde_json::Value> = shown["channels"].as_array().unwrap().iter().map(|c| &c["name"]).collect();
+    assert_eq!(names, [&serde_json::Value::Null, &"Declared".into(), &"Made".into()]);
+    assert!(serve.print("info", &["--channel", "2"]).contains("Made"));
 }

@@ -69,6 +69,9 @@ impl Door {
     }
 
     fn connect_as(&mut self, key: ProxyKey, client: Ior, anew: bool) -> Result<(), Raised> {
+        if self.lives.given_up.contains(&key) {
+            return Err(Raised::object_not_exist());
+        }
         if anew && self.succeed(key, &client)? {
             return Ok(());
         }
@@ -197,6 +200,7 @@ impl Door {
         self.callers_mut(removed.side).forget(removed.key);
         self.former.forget(removed.key);
         self.lives.aliases.forget(removed.key);
+        self.lives.given_up.remove(&removed.key);
         self.forget_guest(removed, tell);
         let client = removed.peer.and_then(|peer| Some((peer, self.clients.remove(&peer)?)));
         self.changes.forget_proxy(removed.key, client.as_ref().map(|(_, client)| client));

@@ -135,6 +135,8 @@ pub(super) struct Lives {
     deaths: Deaths,
     /// By which other keys proxies are found.
     pub(super) aliases: Aliases,
+    /// Proxies that a lane has given up and that are not gone yet. No client can go on at one: its outbox is dead.
+    pub(super) given_up: BTreeSet<ProxyKey>,
     /// The connection on which the request came that is being executed, if that is known.
     pub(super) line: Option<Arc<Line>>,
 }
@@ -204,6 +206,14 @@ impl Door {
         let (now, peer) = (self.time, self.hierarchy.proxy(key).ok().and_then(|proxy| proxy.peer));
         if let Some(client) = peer.and_then(|peer| self.clients.get_mut(&peer)) {
             client.failing_since = fails.then_some(now);
+        }
+    }
+
+    /// Takes note that a lane has given up the client of a proxy. What follows ([`Door::handle_disconnected`]) may wait for a while:
+    /// until then no client that connects anew goes on at that proxy.
+    pub fn note_given_up(&mut self, key: ProxyKey) {
+        if self.hierarchy.proxy(key).is_ok() {
+            self.lives.given_up.insert(key);
         }
     }
 
@@ -340,15 +350,15 @@ impl Door {
         Ok(true)
     }
 
-    /// Whether a client can go on at an earlier proxy: it does not say where in the past it begins, and no filter of theirs is an object that
-    /// is known by where it is attached.
+    /// Whether a client can go on at an earlier proxy: no lane has given it up, the client does not say where in the past it begins, and no
+    /// filter of theirs is an object that is known by where it is attached.
     fn can_be_kept(&self, earlier: ProxyKey, key: ProxyKey) -> bool {
         let has_local = |key: ProxyKey| {
             let proxy = self.hierarchy.proxy(key);
             proxy.is_ok_and(|proxy| proxy.attached.filters().iter().all(|(_, one)| matches!(one, FilterRef::Local(_))))
         };
         let begins = self.hierarchy.effective(key).is_ok_and(|settings| settings.start_from.is_some());
-        !begins && has_local(earlier) && has_local(key)
+        !self.lives.given_up.contains(&earlier) && !begins && has_local(earlier) && has_local(key)
     }
 
     fn go_on_at(

@@ -4,7 +4,7 @@ use super::dialogue::{Dialogue, Expect, STYLES, client, key_of, settings, write_
 use super::idle::proxy_key;
 use super::proxies::new_channel;
 use crate::DoorSettings;
-use engine::Time;
+use engine::{DisconnectReason, Time};
 use giop::ior::Ior;
 use std::time::Duration;
 
@@ -354,4 +354,33 @@ fn a_client_takes_the_place_of_one_that_is_connected_where_that_is_allowed() {
     scene.connect(&proxy);
     scene.d.give(&proxy, "connect_structured_push_consumer", &Ior::nil()).raises("BAD_PARAM");
     assert_eq!(scene.connected().len(), 1);
+}
+
+/// What follows when a lane gives a consumer up waits for the turn of its client's address. A program that came back meanwhile went on at
+/// the proxy that its lane had given up, whose outbox is dead: it was disconnected, or got nothing, when that turn came.
+#[test]
+fn a_client_that_comes_back_does_not_go_on_at_a_proxy_that_its_lane_has_given_up() {
+    let mut scene = Scene::new();
+    let (first, _) = scene.proxy();
+    scene.connect(&first);
+    scene.d.door.note_failing(proxy_key(&first), true);
+    scene.passes(1);
+    scene.d.door.note_given_up(proxy_key(&first));
+    let (second, _) = scene.proxy();
+    scene.connect(&second);
+    assert_eq!(scene.connected(), [1]);
+    assert_eq!(scene.d.number(&first, "_get_MyType"), 2, "by either key");
+    scene.d.door.handle_disconnected(proxy_key(&first), DisconnectReason::OutboxFull);
+    assert_eq!(scene.connected(), [1]);
+    assert!(scene.d.told().is_empty());
+    // Nor does anything connect to such a proxy, where that is allowed for one that is connected.
+    let mut allowed = settings(1);
+    allowed.compatibility.allow_reconnect = true;
+    let mut scene = Scene::of(allowed);
+    let (proxy, _) = scene.proxy();
+    scene.connect(&proxy);
+    scene.d.door.note_given_up(proxy_key(&proxy));
+    scene.d.give(&proxy, "connect_structured_push_consumer", &client("other")).raises("OBJECT_NOT_EXIST");
+    scene.d.door.handle_disconnected(proxy_key(&proxy), DisconnectReason::OutboxFull);
+    assert!(scene.connected().is_empty());
 }

@@ -303,6 +303,12 @@ impl Administration {
     /// Has a letter wait for its client's turn. Threads that wait for an answer over HTTP give up after a while, and what they asked stays:
     /// of one address no more than there are such threads.
     fn line_up(&mut self, client: Client, letter: ToAdministration, answers: &mut Answers) {
+        if let ToAdministration::Notice(Notice::ConsumerDisconnected { key, .. }, _)
+        | ToAdministration::Supplier { key, news: SupplierNews::Disconnected(_) } = &letter
+        {
+            // Requests may have their turns before it.
+            self.objects.note_given_up(*key);
+        }
         if !client.is_over_http() || self.requests.waiting(client) < program::LETTERS {
             return self.requests.push(client, letter);
         }

@@ -45,6 +45,13 @@ pub enum ConfigError {
         /// What is the matter.
         why: Undeclarable,
     },
+    /// Two entries of `[[channels]]` have the same name.
+    SameChannel {
+        /// The name.
+        name: String,
+        /// Which entries, the first of the file being 1.
+        entries: (usize, usize),
+    },
     /// A channel cannot be joined to DDS.
     BadJoin {
         /// The channel.
@@ -125,6 +132,11 @@ impl fmt::Display for ConfigError {
             Self::BadType { topic, channel, why } => {
                 write!(f, "tempo.types: topic \"{}\" of channel {channel}: {why}", topic.escape_debug())
             }
+            Self::SameChannel { name, entries: (first, second) } => write!(
+                f,
+                "[[channels]]: entries {first} and {second} are both named {name:?}, and one name is one channel: give one of them another \
+                 name, or write the properties of both into one"
+            ),
             Self::BadJoin { channel, why } => write!(f, "dds.joins, channel = {channel:?}: {why}"),
             Self::Tls { why } => f.write_str(why),
             Self::BudgetWithoutPeriod { budget_us } => write!(

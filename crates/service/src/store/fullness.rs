@@ -13,26 +13,44 @@ const LOOKS_EVERY: Duration = Duration::from_secs(1);
 /// with each batch that is written.
 const AT_ONCE: usize = 32;
 
+/// Octets of events for which there has to be room, or the disk is full. Where there is less than larger ones need, only these are refused.
+pub(super) const SOUGHT_BYTES: u64 = RESERVE_BYTES / 2;
+/// How long there has to be room before an episode is over. Where there is some for small events and none for large ones, events are
+/// refused and taken in turns.
+const OVER_AFTER: Duration = Duration::from_secs(60);
+
 /// Whether the disk is full, and what the file has held.
 #[derive(Debug)]
 pub(super) struct Fullness {
-    /// When it is looked for room the next time, while events are refused, and how many were.
-    episode: Option<(Instant, u64)>,
+    /// When it is looked for room the next time, while events are refused.
+    looks_at: Option<Instant>,
+    episode: Option<Episode>,
+    /// When events were refused last because they are large.
+    large_at: Option<Instant>,
     /// Most octets of events that the file had at once since it was made smaller.
     held: u64,
     at_once: usize,
 }
 
+/// A time in which events are refused, with pauses: announced when it begins and when it is over.
+#[derive(Debug, Default)]
+struct Episode {
+    /// Events that were refused.
+    refused: u64,
+    /// Since when there is room, if there is.
+    room_since: Option<Instant>,
+}
+
 impl Default for Fullness {
     fn default() -> Self {
-        Self { episode: None, held: 0, at_once: usize::MAX }
+        Self { looks_at: None, episode: None, large_at: None, held: 0, at_once: usize::MAX }
     }
 }
 
 impl Fullness {
     /// Whether events are refused.
     pub(super) const fn is_full(&self) -> bool {
-        self.episode.is_some()
+        self.looks_at.is_some()
     }
 
     /// Events, and lists of who is yet to confirm one, that are removed and written in one batch.
@@ -40,9 +58,10 @@ impl Fullness {
         self.at_once
     }
 
-    /// How long it is until it is looked for room again; nothing where that is not looked for.
+    /// How long it is until [`look`](Self::look) has something to do; nothing where the disk is not full and was not lately.
     pub(super) fn looks_in(&self) -> Option<Duration> {
-        self.episode.map(|(at, _)| at.saturating_duration_since(time::now()))
+        let over = || self.episode.as_ref().and_then(|episode| episode.room_since).map(|since| since + OVER_AFTER);
+        self.looks_at.or_else(over).map(|at| at.saturating_duration_since(time::now()))
     }
 
     /// The file has events of so many octets.
@@ -63,9 +82,7 @@ impl Fullness {
 
     /// From now on events are refused.
     pub(super) fn begin(&mut self) {
-        if !self.is_full() {
-            self.episode = Some((time::now() + LOOKS_EVERY, 0));
-            self.at_once = AT_ONCE;
+        if self.begins_episode(time::now()) {
             log::error!(
                 "store: the disk is full: events that are to be kept are refused with PERSIST_STORE; what consumers confirm makes room, and \
                  when there is some, or the disk has {} KiB free, events are taken again",
@@ -74,32 +91,101 @@ impl Fullness {
         }
     }
 
-    /// So many more events were refused.
-    pub(super) fn note_refused(&mut self, events: u64) {
-        if let Some((_, refused)) = &mut self.episode {
-            *refused += events;
+    /// Says whether an episode begins with it.
+    fn begins_episode(&mut self, now: Instant) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        (self.looks_at, self.at_once) = (Some(now + LOOKS_EVERY), AT_ONCE);
+        let is_new = self.episode.is_none();
+        self.episode.get_or_insert_default().room_since = None;
+        is_new
+    }
+
+    /// Events that are large were refused, and others were not.
+    pub(super) fn note_large(&mut self) {
+        let now = time::now();
+        if self.large_at.replace(now).is_none_or(|last| last + OVER_AFTER <= now) {
+            log::warn!(
+                "store: the disk has little room: events of more than {} KiB that are to be kept are refused with PERSIST_STORE, and smaller \
+                 ones are taken; what consumers confirm makes room, or free some",
+                SOUGHT_BYTES / 1_024
+            );
         }
     }
 
-    /// Looks for room, if it is time. `kept` is what the file has, of octets of events. Says whether the file is to be made smaller: what
-    /// was removed left pages in it, and the database does not take those first that have blocks.
+    /// So many more events were refused.
+    pub(super) fn note_refused(&mut self, events: u64) {
+        if let Some(episode) = &mut self.episode {
+            episode.refused += events;
+        }
+    }
+
+    /// Looks for room, if it is time, and announces the end of an episode. `kept` is what the file has, of octets of events. Says whether
+    /// the file is to be made smaller: what was removed left pages in it, and the database does not take those first that have blocks.
     pub(super) fn look(&mut self, kept: u64, room: &Room) -> bool {
-        let Some((at, refused)) = self.episode.filter(|(at, _)| time::now() >= *at) else { return false };
-        // More than is refused, lest events be refused and taken in turns.
-        if room.make_room(RESERVE_BYTES / 2) {
-            (self.episode, self.at_once) = (None, usize::MAX);
+        let now = time::now();
+        if let Some(refused) = self.ends_episode(now) {
             log::warn!(
-                "store: there is room on the disk again: events are taken; {refused} were refused meanwhile, and nothing was lost"
+                "store: there is room on the disk again, and events have been taken for {} s; {refused} were refused before, and none \
+                 that was accepted is lost",
+                OVER_AFTER.as_secs()
             );
+        }
+        if self.looks_at.is_none_or(|at| now < at) {
             return false;
         }
-        self.episode = Some((at.max(time::now()) + LOOKS_EVERY, refused));
+        // More than is refused, lest events be refused and taken in turns.
+        if room.make_room(SOUGHT_BYTES) {
+            self.note_room(now);
+            return false;
+        }
+        self.looks_at = Some(now + LOOKS_EVERY);
         kept < self.held && kept <= self.held / 4 * 3
+    }
+
+    fn note_room(&mut self, now: Instant) {
+        (self.looks_at, self.at_once) = (None, usize::MAX);
+        self.episode.get_or_insert_default().room_since = Some(now);
+    }
+
+    /// How many events were refused in the episode that is over now, if one is.
+    fn ends_episode(&mut self, now: Instant) -> Option<u64> {
+        let is_over = |episode: &mut Episode| episode.room_since.is_some_and(|since| since + OVER_AFTER <= now);
+        self.episode.take_if(is_over).map(|episode| episode.refused)
     }
 
     /// The file was made smaller, or could not be: it is tried again when a quarter of what it has is gone.
     pub(super) fn note_compacted(&mut self, kept: u64) {
         self.held = kept;
-        self.episode = self.episode.map(|(_, refused)| (time::now(), refused));
+        self.looks_at = self.looks_at.map(|_| time::now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where the disk had room for small events and none for large ones, two lines were logged each second.
+    #[test]
+    fn a_disk_that_is_full_and_not_full_in_turns_is_one_episode() {
+        let mut fullness = Fullness::default();
+        let start = time::now();
+        let mut announced = 0;
+        for second in 0..1_000 {
+            let now = start + Duration::from_secs(second);
+            assert_eq!(fullness.ends_episode(now), None);
+            announced += u32::from(fullness.begins_episode(now));
+            assert!(fullness.is_full() && !fullness.begins_episode(now));
+            fullness.note_refused(3);
+            fullness.note_room(now + Duration::from_millis(500));
+            assert!(!fullness.is_full());
+        }
+        assert_eq!(announced, 1);
+        let last = start + Duration::from_millis(999_500);
+        assert_eq!(fullness.ends_episode(last + OVER_AFTER - Duration::from_millis(1)), None);
+        assert_eq!(fullness.ends_episode(last + OVER_AFTER), Some(3_000));
+        assert_eq!((fullness.ends_episode(last + 2 * OVER_AFTER), fullness.looks_in()), (None, None));
+        assert!(fullness.begins_episode(last + 2 * OVER_AFTER));
     }
 }

@@ -577,9 +577,8 @@ impl Journal {
 
     /// Octets of the events that are to be kept, as they are written.
     pub(crate) fn bytes_to_keep(&self) -> u64 {
-        let size = |event: &Event| size_of(event.bytes.len() + event.names().0.len() + event.names().1.len());
         let again = self.pending.again.iter().map(|again| size_of(again.record.len()));
-        self.events().map(|(_, event)| size(event)).chain(again).sum()
+        self.events().map(|(_, event)| size_of_event(event)).chain(again).sum()
     }
 
     /// The events are on the medium. Says how many are not, because it would be too much.
@@ -616,8 +615,21 @@ impl Journal {
     /// are not kept.
     pub(crate) fn refuse(&mut self) -> u64 {
         self.cancel_again();
+        let events = core::mem::take(&mut self.pending.events);
+        self.give_back(events)
+    }
+
+    /// The same of events of more than so many octets, for which there is no room. The others stay, in their order.
+    pub(crate) fn refuse_larger(&mut self, octets: u64) -> u64 {
+        let is_larger = |event: &Unwritten| event.number > 0 && size_of_event(&event.draft) > octets;
+        let (refused, left) = core::mem::take(&mut self.pending.events).into_iter().partition(is_larger);
+        self.pending.events = left;
+        self.give_back(refused)
+    }
+
+    fn give_back(&mut self, refused: Vec<Unwritten>) -> u64 {
         let mut events = 0;
-        for Unwritten { number, mut draft, thread, posting } in core::mem::take(&mut self.pending.events) {
+        for Unwritten { number, mut draft, thread, posting } in refused {
             events += 1;
             (draft.watch, draft.watch_each) = (None, false);
             let why = if number == 0 { Unkept::Full } else { Unkept::Failed };
@@ -648,6 +660,11 @@ impl Journal {
     pub(crate) fn kept(&self) -> (u64, u64) {
         (self.open.len() as u64, self.bytes)
     }
+}
+
+/// Octets of an event that is to be kept, as it is written.
+fn size_of_event(event: &Event) -> u64 {
+    size_of(event.bytes.len() + event.names().0.len() + event.names().1.len())
 }
 
 const fn size_of(octets: usize) -> u64 {

@@ -1,14 +1,17 @@
 //! A file that is looked at and stays as it is: what is written goes into memory, over it, and is gone with this.
 //!
 //! The embedded database repairs what an end without warning has left undone, and notes that it was opened: whoever only looks at a store
-//! changes neither, and needs no right to write.
+//! changes neither, and needs no right to write. Several may look at once; a service that begins meanwhile waits for them for a while.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use redb::{DatabaseError, StorageBackend, StorageError};
 
@@ -32,17 +35,35 @@ struct Over {
 }
 
 impl Overlay {
-    /// Opens a file, which no process has open to write to it until this is dropped.
+    /// Opens a file, which no process opens to write to it until this is dropped.
     pub(super) fn of(path: &Path) -> Result<Self, DatabaseError> {
         let failed = |error| DatabaseError::Storage(StorageError::Io(error));
         let file = File::open(path).map_err(failed)?;
-        // The database locks its file so, too.
-        file.try_lock().map_err(|error| match error {
+        // The database has the exclusive lock.
+        file.try_lock_shared().map_err(|error| match error {
             TryLockError::WouldBlock => DatabaseError::DatabaseAlreadyOpen,
             TryLockError::Error(error) => failed(error),
         })?;
         let octets = file.metadata().map_err(failed)?.len();
         Ok(Self { file, over: Mutex::new(Over { octets, of_file: octets, pieces: BTreeMap::new() }) })
+    }
+
+    /// Waits, for so long at most, until nothing looks at a file. False if it is not looked at: a process has it that writes to it.
+    pub(super) fn wait_for_lookers(path: &Path, at_most: Duration) -> io::Result<bool> {
+        let file = File::open(path)?;
+        if file.try_lock_shared().is_err() {
+            return Ok(false);
+        }
+        file.unlock()?;
+        log::info!("store: another program looks at it: it is waited for, for {} s at most", at_most.as_secs());
+        let (done, is_done) = sync_channel(1);
+        // A lock is waited for without end. Should it come too late, the start has failed.
+        thread::Builder::new().name("store-lock".into()).spawn(move || {
+            let locked = file.lock();
+            drop(file);
+            let _ = done.send(locked.is_ok());
+        })?;
+        Ok(is_done.recv_timeout(at_most).unwrap_or(false))
     }
 
     fn with<R>(&self, run: impl FnOnce(&File, &mut Over) -> io::Result<R>) -> io::Result<R> {
@@ -130,6 +151,7 @@ impl StorageBackend for Overlay {
 mod tests {
     use super::*;
     use std::fs;
+    use testing::wait_until;
 
     #[test]
     fn what_is_written_is_read_and_the_file_stays_as_it_is() {
@@ -138,7 +160,6 @@ mod tests {
         let before: Vec<u8> = (0..20_000).map(|_| random.u8(..)).collect();
         fs::write(&path, &before).unwrap();
         let overlay = Overlay::of(&path).unwrap();
-        assert!(matches!(Overlay::of(&path), Err(DatabaseError::DatabaseAlreadyOpen)));
         let mut wanted = before.clone();
         for _ in 0..2_000 {
             let (at, count) = (random.usize(..30_000), random.usize(..10_000));
@@ -164,6 +185,29 @@ mod tests {
         }
         drop(overlay);
         assert_eq!(fs::read(&path).unwrap(), before);
+        fs::remove_file(path).unwrap();
+    }
+
+    /// A `campanile store show` at the moment of a start had the service end with "another process uses it".
+    #[test]
+    fn several_look_at_a_file_at_once_and_whoever_is_to_write_to_it_waits_for_them() {
+        let path = std::env::temp_dir().join(format!("campanile-lookers-{}", std::process::id()));
+        fs::write(&path, [0; 10]).unwrap();
+        let (one, other) = (Overlay::of(&path).unwrap(), Overlay::of(&path).unwrap());
+        drop(one);
+        thread::scope(|scope| {
+            let waits = scope.spawn(|| Overlay::wait_for_lookers(&path, Duration::from_secs(60)).unwrap());
+            drop(other);
+            assert!(waits.join().unwrap());
+        });
+        // What a process has that writes to it is not waited for.
+        let writes = File::open(&path).unwrap();
+        wait_until("the lock", || writes.try_lock().is_ok());
+        assert!(matches!(Overlay::of(&path), Err(DatabaseError::DatabaseAlreadyOpen)));
+        assert!(!Overlay::wait_for_lookers(&path, Duration::from_secs(60)).unwrap());
+        drop(writes);
+        let _looks = Overlay::of(&path).unwrap();
+        assert!(!Overlay::wait_for_lookers(&path, Duration::from_millis(1)).unwrap(), "no longer than that");
         fs::remove_file(path).unwrap();
     }
 }

@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::retry_on_intr;
 
 use super::disk::BLOCK_BYTES;
 use super::medium::Places;
@@ -239,7 +240,8 @@ impl Blocks for Arc<FileBlocks> {
     fn allocate(&self, from: u64, to: u64) -> io::Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(file) = file.as_ref() else { return Ok(()) };
-        Ok(fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from)?)
+        // A signal ends it early on some file systems.
+        Ok(retry_on_intr(|| fallocate(file, FallocateFlags::KEEP_SIZE, from, to - from))?)
     }
 
     fn set_reserve(&self, octets: u64) -> io::Result<()> {
@@ -251,7 +253,8 @@ impl Blocks for Arc<FileBlocks> {
         if found.len() >= octets && is_allocated {
             return file.set_len(octets);
         }
-        let taken = match fallocate(&file, FallocateFlags::empty(), 0, octets).map_err(io::Error::from) {
+        let allocated = retry_on_intr(|| fallocate(&file, FallocateFlags::empty(), 0, octets));
+        let taken = match allocated.map_err(io::Error::from) {
             Err(error) if !is_full(&error) => fill(&file, octets),
             taken => taken,
         };

@@ -329,8 +329,9 @@ impl<'o> Reader<'o> {
         let (index, region) = (page & (0xf_ffff >> order), (page >> 20) & 0xf_ffff);
         let (of_header, of_data) = (u64::from(self.region.0), u64::from(self.region.1));
         let octets = PAGE << order;
-        let at = PAGE + region * (of_header + of_data) * PAGE + of_header * PAGE + index * octets;
-        self.read(at, usize::try_from(octets).ok()?)
+        // The number may be a damaged page's, and the regions a damaged header's.
+        let before = region.checked_mul(of_header + of_data)?.checked_add(of_header + 1)?.checked_mul(PAGE)?;
+        self.read(before.checked_add(index * octets)?, usize::try_from(octets).ok()?)
     }
 
     /// Tells of each entry beneath a page.
@@ -372,9 +373,11 @@ impl<'o> Reader<'o> {
             Some(found) if (found ^ checksum).count_ones() == 1 => return Agreement::Corrected,
             _ => {}
         }
-        let octets = page.len() as u64;
-        let cost = octets * octets * 8;
-        if page.len() > CORRECTED_MAX || self.tried + cost > TRIED_MAX {
+        if page.len() > CORRECTED_MAX {
+            return Agreement::No;
+        }
+        let cost = (page.len() * page.len() * 8) as u64;
+        if self.tried + cost > TRIED_MAX {
             return Agreement::No;
         }
         self.tried += cost;
@@ -498,4 +501,28 @@ fn children(page: &[u8]) -> Vec<Link> {
         Some(Link { page: u64::from_le_bytes(array(page, 8 + 16 * children + 8 * at)?), checksum })
     };
     (0..children).map_while(child).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    /// The numbers of a damaged page's children, and what a damaged header says of regions, may be anything.
+    #[test]
+    fn whatever_a_page_is_called_it_is_one_of_the_file_or_none() {
+        let path = std::env::temp_dir().join(format!("campanile-pages-{}", std::process::id()));
+        fs::write(&path, vec![1; 8 * 4_096]).unwrap();
+        let overlay = Overlay::of(&path).unwrap();
+        let mut reader = Reader::new(&overlay);
+        for region in [(1, 1 << 20), (0, 0), (u32::MAX, u32::MAX), (0, u32::MAX), (u32::MAX, 0)] {
+            reader.region = region;
+            let numbers = (0..64).flat_map(|bit| [1 << bit, u64::MAX << bit, u64::MAX >> bit]);
+            for page in numbers.flat_map(|page| [page, page & !(0x1f << 59)]) {
+                let found = reader.page(page);
+                assert!(found.is_none_or(|found| found.len() >= 4_096 && found.len() <= 8 * 4_096), "{page:x}");
+            }
+        }
+        fs::remove_file(path).unwrap();
+    }
 }

@@ -1,4 +1,7 @@
 //! A new store that is filled with what another has.
+//!
+//! Until it is whole it is in a folder within the one that it is for ([`UNFINISHED`]), so that no service begins with part of a store.
+//! Where it cannot be finished nothing of it stays.
 
 use std::fs;
 use std::io;
@@ -12,10 +15,14 @@ use crate::overflow::PAST;
 /// Octets that are written in one batch.
 const BATCH: usize = 8 << 20;
 
+/// The folder of a new store that is not whole yet.
+pub(super) const UNFINISHED: &str = "unfinished";
+
 /// The new store.
 pub(super) struct Target {
     directory: PathBuf,
     disk: Disk,
+    unfinished: Unfinished,
     parts: Changes,
     events: Vec<(u64, Vec<u8>)>,
     lists: Vec<(u64, Vec<u8>)>,
@@ -25,16 +32,18 @@ pub(super) struct Target {
 impl Target {
     /// Makes one in a folder that is made, or is empty.
     pub(super) fn new(directory: &Path) -> Result<Self, KeptError> {
-        let is_empty = match fs::read_dir(directory) {
-            Ok(mut entries) => entries.next().is_none(),
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        let (is_empty, is_there) = match fs::read_dir(directory) {
+            Ok(mut entries) => (entries.next().is_none(), true),
+            Err(error) => (error.kind() == io::ErrorKind::NotFound, false),
         };
         if !is_empty {
             return Err(KeptError::NotEmpty(directory.into()));
         }
-        let disk = Disk::open(directory).map_err(|error| explain(directory, &error))?;
+        let made = (!is_there).then(|| directory.to_path_buf());
+        let unfinished = Unfinished { folder: directory.join(UNFINISHED), made };
+        let disk = Disk::open(&unfinished.folder).map_err(|error| explain(directory, &error))?;
         let (parts, events, lists) = (Changes::new(), Vec::new(), Vec::new());
-        Ok(Self { directory: directory.into(), disk, parts, events, lists, octets: 0 })
+        Ok(Self { directory: directory.into(), disk, unfinished, parts, events, lists, octets: 0 })
     }
 
     /// Has a part of what is configured.
@@ -63,7 +72,7 @@ impl Target {
     }
 
     fn write(&mut self) -> Result<(), KeptError> {
-        let Self { directory, disk, parts, events, lists, octets } = self;
+        let Self { directory, disk, parts, events, lists, octets, .. } = self;
         let written = disk.write_batch(Phases::Two, |batch| {
             batch.change_parts(parts)?;
             events.iter().try_for_each(|(number, record)| batch.keep_event(*number, record))?;
@@ -80,12 +89,42 @@ impl Target {
     /// Writes what is left, and takes over the files of channels' past from the store's former folder. Says how many octets its file has.
     pub(super) fn finish(mut self, from: &Path) -> Result<u64, KeptError> {
         self.write()?;
-        let Self { directory, mut disk, .. } = self;
+        let Self { directory, mut disk, unfinished, .. } = self;
         disk.compact().map_err(|error| explain(&directory, &error))?;
         drop(disk);
         let failed = |error| explain(&directory, &StoreError::Folder(error));
-        copy_all(&from.join(PAST), &directory.join(PAST)).map_err(failed)?;
+        copy_all(&from.join(PAST), &unfinished.folder.join(PAST)).map_err(failed)?;
+        unfinished.finish(&directory).map_err(failed)?;
         Ok(fs::metadata(directory.join(FILE)).map_err(failed)?.len())
+    }
+}
+
+/// The folder of a store that is not whole yet. It goes with this, and with it the folder that was made for the store, if nothing is in
+/// that.
+struct Unfinished {
+    folder: PathBuf,
+    made: Option<PathBuf>,
+}
+
+impl Unfinished {
+    /// Has what is in it be the store of that folder.
+    fn finish(&self, directory: &Path) -> io::Result<()> {
+        let past = self.folder.join(PAST);
+        if past.is_dir() {
+            fs::rename(past, directory.join(PAST))?;
+        }
+        // The last: a folder without it has no store.
+        fs::rename(self.folder.join(FILE), directory.join(FILE))?;
+        fs::File::open(directory)?.sync_all()
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+        if let Some(made) = &self.made {
+            let _ = fs::remove_dir(made);
+        }
     }
 }
 

@@ -281,6 +281,11 @@ impl Objects {
         self.door.lane_unavailable(lane);
     }
 
+    /// A lane has given up the client of a proxy, which is handled when its turn comes.
+    pub(crate) fn note_given_up(&mut self, key: ProxyKey) {
+        self.door.note_given_up(key);
+    }
+
     /// A lane gave a client up.
     pub(crate) fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
         self.door.handle_disconnected(key, reason);

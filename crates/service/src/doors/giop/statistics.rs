@@ -16,7 +16,7 @@ use crate::admin::values::{
 use crate::counters::LaneCounters;
 use crate::doors::Wish;
 use crate::store::requests::DeadLetter;
-use corba::{Exception, RestoredStanding, SupplierStanding};
+use corba::{Exception, ListedChannel, RestoredStanding, SupplierStanding};
 
 /// The object's key.
 pub(crate) const KEY: &[u8] = b"Statistics";
@@ -38,6 +38,8 @@ pub(crate) fn read(operation: &str, args: Reader<'_>) -> Option<Wish> {
         "get_dead_letters_behind" => Wish::Query(Query::DeadLetters { behind: read_letter(args).ok()? }),
         "replay_dead_letters" => Wish::Command(read_letters(DeadLetterAct::Replay, args).ok()?),
         "remove_dead_letters" => Wish::Command(read_letters(DeadLetterAct::Remove, args).ok()?),
+        "get_channels" => Wish::Query(Query::ChannelList { behind: None }),
+        "get_channels_behind" => Wish::Query(Query::ChannelList { behind: Some(read_channel(args).ok()?) }),
         "disconnect" => Wish::Command(Command::Disconnect(read_key(args).ok()?)),
         "disconnect_idle" => Wish::Command(Command::DisconnectIdle(read_idle(args).ok()?)),
         "get_topology" => Wish::Query(Query::Topology),
@@ -106,6 +108,7 @@ pub(crate) fn handle(operation: &str, mut args: Reader<'_>, reply: &mut Writer<'
         | "get_dead_letters_behind"
         | "replay_dead_letters"
         | "remove_dead_letters"
+        | "get_channels_behind"
         | "disconnect"
         | "disconnect_idle"
         | "apply_topology" => return Err(raise(Kind::Marshal)),
@@ -126,6 +129,7 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         Answer::Restored(restored) => write_restored(restored, reply),
         Answer::DeadLetters(letters) => write_dead_letters(letters, reply),
         Answer::DeadLettersDone { done, missing } => [*done, *missing].into_iter().for_each(|count| reply.u32(count)),
+        Answer::ChannelList(channels) => write_channels(channels, reply),
         // No client asks for that.
         Answer::Progress => {}
         Answer::Disconnected(count) if operation == "disconnect" => reply.bool(*count > 0),
@@ -135,7 +139,6 @@ pub(crate) fn write(operation: &str, answer: &Answer, reply: &mut Writer<'_>) {
         | Answer::Channels(_)
         | Answer::Figures(_)
         | Answer::Names(_)
-        | Answer::ChannelList(_)
         | Answer::Channel(_)
         | Answer::Done(_) => {}
         Answer::Topology(text) => reply.octets(text.as_bytes()),
@@ -213,6 +216,14 @@ fn write_dead_letters(letters: &[(String, DeadLetter)], reply: &mut Writer<'_>) 
         [name, domain, event_type].into_iter().for_each(|text| reply.string(text));
         reply.string(reason);
         [bytes, arrived, since].into_iter().for_each(|value| reply.u64(*value));
+    }
+}
+
+fn write_channels(channels: &[ListedChannel], reply: &mut Writer<'_>) {
+    reply.length(channels.len());
+    for ListedChannel { id, name, .. } in channels {
+        reply.u32(id.0);
+        reply.string(name.as_deref().unwrap_or_default());
     }
 }
 

@@ -181,6 +181,25 @@ fn what_is_confirmed_is_removed_while_another_program_has_the_whole_disk_and_eve
     lane.end();
 }
 
+/// A supplier of large events, for which the disk had no room, had everything of all others refused for a second each time, though there
+/// was room for that.
+#[test]
+fn events_that_are_too_large_for_the_room_there_is_are_refused_alone() {
+    let medium = Medium::on_disk_of(12 << 20);
+    let mut lane = medium.lane(1 << 30);
+    for round in 0..5 {
+        lane.post(vec![1; 8 << 20]);
+        (0..20).for_each(|_| lane.post(vec![2; 1_000]));
+        let answers: Vec<_> = (0..21).map(|_| lane.answer()).collect();
+        let refused = answers.iter().filter(|answer| matches!(answer, Err(Unkept::Failed))).count();
+        assert_eq!((refused, answers.iter().flatten().count()), (1, 20), "{round}");
+        assert!(!is_full(&lane), "{round}");
+    }
+    assert_eq!(lane.counters.read(Counter::EventsNotKept), 5);
+    assert_eq!(lane.counters.read(Counter::StoreFailures), 0);
+    lane.end();
+}
+
 /// What was refused was refused for good, since nothing else was tried until the process began anew.
 #[test]
 fn a_disk_on_which_room_is_made_takes_events_without_anything_being_confirmed() {

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use super::*;
 use crate::store::kept::KeptError;
+use crate::store::kept::KeptStore;
 use crate::store::salvage::{Salvaged, salvage};
+use crate::store::target::{Target, UNFINISHED};
 
 /// A folder that goes with the test.
 struct Folder(PathBuf);
@@ -165,4 +167,35 @@ fn a_file_that_is_cut_off_or_none_at_all_is_told_and_nothing_is_overwritten() {
     assert!(matches!(refused, KeptError::NotEmpty(_)), "{refused}");
     let refused = salvage(&from.0.join("nowhere"), &to.0).unwrap_err();
     assert!(matches!(refused, KeptError::Missing(_)), "{refused}");
+}
+
+/// A disk that was full, or a damaged page behind others, left part of a store in the new folder: a service began with it as if it were
+/// all, and the command refused to be run again, since there was something in the folder.
+#[test]
+fn a_new_store_is_there_when_it_is_whole_and_leaves_nothing_behind_when_it_is_not_finished() {
+    let (from, to) = (Folder::new("whole-from"), Folder::new("whole-to"));
+    let content = store(&from, 9_000);
+    for is_there in [false, true] {
+        to.empty();
+        if is_there {
+            fs::create_dir(&to.0).unwrap();
+        }
+        let mut target = Target::new(&to.0).unwrap();
+        for number in 0..100 {
+            target.event(number, vec![7; 1 << 20]).unwrap();
+        }
+        assert!(matches!(KeptStore::open(&to.0), Err(KeptError::Missing(_))), "part of one is none");
+        drop(target);
+        assert_eq!(to.0.exists(), is_there, "what was there stays");
+        // With a folder in the place of its file it cannot be finished.
+        let target = Target::new(&to.0).unwrap();
+        fs::create_dir(to.file()).unwrap();
+        target.finish(&from.0).unwrap_err();
+        assert!(!to.0.join(UNFINISHED).exists());
+        fs::remove_dir(to.file()).unwrap();
+    }
+    salvage(&from.0, &to.0).unwrap();
+    assert!(Content::of(&to) == content);
+    let files: Vec<_> = fs::read_dir(&to.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(files, [disk::FILE]);
 }
