@@ -77,6 +77,7 @@ impl Plan {
             or_passes_without_filters: true,
             persistent_without_store: true,
             unknown_filter_internal: true,
+            tao_event_types: true,
             // Its proxies end when they are disconnected, and call nobody: a client of its may have ended what it is called at before.
             tell_on_disconnect: false,
             ..Compatibility::default()

@@ -42,6 +42,7 @@ fn almas_command_line_is_done_as_it_means() {
         allow_reconnect: false,
         persistent_without_store: true,
         unknown_filter_internal: true,
+        tao_event_types: true,
         factory_name: "LoggingNotifyEventChannelFactory".into(),
     };
     assert_eq!(config.compatibility, expected);
