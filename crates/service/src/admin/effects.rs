@@ -27,6 +27,8 @@ pub(crate) enum Effect {
     LetGo { proxy: ProxyKey, side: Side, address: Option<IpAddr>, idle: Duration },
     /// An operator has disconnected a client.
     Dismissed { name: String, by: String },
+    /// `Persistent` was taken without a store, for the first time or once more.
+    WithoutStore { of: String, by: Option<IpAddr>, is_first: bool },
     /// A client that may has asked for the end of the service.
     End { by: IpAddr },
     /// A client came or went: a line for those who look for a mistake.
@@ -44,7 +46,14 @@ impl Effect {
     /// What is said of it in the log, if that is all there is to do.
     pub(super) fn line(&self) -> Option<LogLine> {
         let (counter, text) = match self {
-            Self::Call(..) | Self::Tell(_) | Self::Remark(_) => return None,
+            Self::Call(..) | Self::Tell(_) | Self::Remark(_) | Self::WithoutStore { is_first: false, .. } => {
+                return None;
+            }
+            Self::WithoutStore { of, by, is_first: true } => {
+                let by = by.map_or_else(String::new, |by| format!(" ({by})"));
+                let text = format!("Persistent of {of}{by} has no effect: there is no store; further ones are only counted");
+                return Some(LogLine { level: log::Level::Info, counter: None, text });
+            }
             Self::NotTold(text) => return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() }),
             Self::Reaped { proxy, name, unreachable_for } => {
                 let why = match unreachable_for {
