@@ -294,10 +294,13 @@ const THREADS: &str = "threads do not depend on clients here, and no consumer wa
 /// Why TAO's ORB for dispatching is nobody's concern here, either.
 const SEPARATE_ORB: &str = "events are sent beside what clients ask for in any case";
 
+/// Why options of the log are left aside.
+const LOG: &str = "the log goes to standard error";
+
 fn why_ignored(option: &str) -> &'static str {
     let is = |begin: &str| option.get(..begin.len()).is_some_and(|start| start.eq_ignore_ascii_case(begin));
     if is("-ORBLogFile") {
-        "the log goes to standard error"
+        LOG
     } else if is("-ORB") {
         "it concerns TAO's ORB"
     } else {

@@ -171,12 +171,7 @@ impl Default for Subscription {
 }
 
 /// A list with `removed` taken out and `added` put in; `None` if there are more than `types_max` then.
-fn merged(
-    kept: &[EventType],
-    added: &[EventType],
-    removed: &[EventType],
-    types_max: usize,
-) -> Option<Subscription> {
+fn merged(kept: &[EventType], added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Subscription> {
     // Their order is as it was; whoever sends the lists chooses how long they are.
     let mut places: BTreeMap<_, usize> = kept.iter().enumerate().map(|(at, kind)| (kind.parts(), at)).collect();
     for gone in removed {

@@ -241,8 +241,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        AdminId, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Form, Peer, ProxyKind,
-        SettingsPatch, SubscriptionTarget, Want,
+        AdminId, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Form, Peer, ProxyKind, SettingsPatch,
+        SubscriptionTarget, Want,
     };
 
     struct Rig {

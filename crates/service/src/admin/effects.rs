@@ -51,7 +51,8 @@ impl Effect {
             }
             Self::WithoutStore { of, by, is_first: true } => {
                 let by = by.map_or_else(String::new, |by| format!(" ({by})"));
-                let text = format!("Persistent of {of}{by} has no effect: there is no store; further ones are only counted");
+                let text =
+                    format!("Persistent of {of}{by} has no effect: there is no store; further ones are only counted");
                 return Some(LogLine { level: log::Level::Info, counter: None, text });
             }
             Self::NotTold(text) => return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() }),
@@ -120,6 +121,14 @@ mod tests {
         let again = Effect::Reached { proxy, name, after: minute }.line().unwrap();
         assert_eq!((again.level, again.counter), (log::Level::Info, None));
         assert!(again.text.ends_with(" is reached again, after 60 s"), "{}", again.text);
+        let without = |is_first| Effect::WithoutStore { of: "channel 7".into(), by: None, is_first }.line();
+        let line = without(true).unwrap();
+        assert_eq!(
+            line.text,
+            "Persistent of channel 7 has no effect: there is no store; further ones are only counted"
+        );
+        assert!(without(false).is_none());
+        assert!(handbook.contains("| `Persistent of … has no effect: there is no store; …` |"));
         for form in ["| `… cannot be reached for … s: …` |", "| `… is reached again, after … s` |"] {
             assert!(handbook.contains(form), "{form}");
         }
