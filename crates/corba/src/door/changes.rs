@@ -206,9 +206,17 @@ impl Door {
         self.tell_waiting();
     }
 
-    /// Tells those who wait to be told, as many as may be.
+    /// Whether clients wait to be told that could be called now.
+    pub(crate) fn has_more_to_tell(&self) -> bool {
+        self.changes.calls < CALLS_MAX && !self.changes.waiting.is_empty()
+    }
+
+    /// Tells those who wait to be told, as many as may be, and looks at no more in one go: for some there may be nothing to tell.
     pub(super) fn tell_waiting(&mut self) {
-        while self.changes.calls < CALLS_MAX {
+        for _ in 0..CALLS_MAX {
+            if !self.has_more_to_tell() {
+                break;
+            }
             let Some(peer) = self.changes.waiting.pop_front() else { break };
             if let Some(client) = self.clients.get_mut(&peer) {
                 client.told.waits = false;

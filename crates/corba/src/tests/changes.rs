@@ -451,6 +451,32 @@ fn a_great_many_clients_are_told_a_part_at_a_time() {
     assert_eq!((names.len(), rounds), (600, 3));
 }
 
+/// With TAO's updates most clients have nothing to hear of a change that they have made themselves: all of them were looked at in one go, with
+/// nobody called who could be waited for.
+#[test]
+fn a_great_many_clients_that_hear_nothing_are_looked_at_a_part_at_a_time() {
+    let mut scene = Scene::as_tao();
+    let suppliers: Vec<Ior> = (0..600).map(|number| scene.supplier(&format!("supplier {number}"))).collect();
+    for supplier in &suppliers {
+        scene.change(supplier, "offer_change", &[("d", "A")], &[]);
+    }
+    while !scene.heard().is_empty() {}
+    let consumer = scene.consumer("consumer");
+    scene.heard();
+    assert!(!scene.d.door.has_more_to_tell());
+    scene.change(&consumer, "subscription_change", &[("d", "A")], &[]);
+    let mut rounds = 0;
+    loop {
+        assert_eq!(scene.heard(), []);
+        rounds += 1;
+        if !scene.d.door.has_more_to_tell() {
+            break;
+        }
+        assert_eq!(scene.d.door.poll_timeout(), Some(engine::Time::default()), "it goes on at once");
+    }
+    assert_eq!(rounds, 3);
+}
+
 #[test]
 fn too_many_types_are_told_as_everything() {
     let mut scene = Scene::new();
