@@ -77,6 +77,7 @@ impl Plan {
             or_passes_without_filters: true,
             persistent_without_store: true,
             unknown_filter_internal: true,
+            tao_event_types: true,
             // Its proxies end when they are disconnected, and call nobody: a client of its may have ended what it is called at before.
             tell_on_disconnect: false,
             ..Compatibility::default()
@@ -298,10 +299,13 @@ const THREADS: &str = "threads do not depend on clients here, and no consumer wa
 /// Why TAO's ORB for dispatching is nobody's concern here, either.
 const SEPARATE_ORB: &str = "events are sent beside what clients ask for in any case";
 
+/// Why options of the log are left aside.
+const LOG: &str = "the log goes to standard error";
+
 fn why_ignored(option: &str) -> &'static str {
     let is = |begin: &str| option.get(..begin.len()).is_some_and(|start| start.eq_ignore_ascii_case(begin));
     if is("-ORBLogFile") {
-        "the log goes to standard error"
+        LOG
     } else if is("-ORB") {
         "it concerns TAO's ORB"
     } else {

@@ -68,7 +68,7 @@ use super::peers::Peers;
 use super::proxy_kind::ProxyKind;
 use super::qos::{Most, PoolKind, Profile, Unknown, Wanted};
 use super::references::References;
-use super::table::{self, AdminKey};
+use super::table::{self, AdminKey, Level};
 use accounts::{Account, Resource};
 use engine::{
     AdminId, ChannelId, ChannelLimits, DisconnectReason, Hierarchy, HierarchyLimits, LaneChange, LaneId, Operator,
@@ -149,6 +149,8 @@ pub struct Door {
     pool_kinds: BTreeMap<PoolId, PoolKind>,
     /// Properties that are unknown, of those that have any.
     unknown: BTreeMap<Thing, Unknown>,
+    /// It was said that `Persistent` has no effect without a store.
+    has_said_without_store: bool,
     /// The channels whose profile is `RealTime`.
     real_time: BTreeSet<ChannelId>,
     /// Whoever is connected and gave a reference.
@@ -301,6 +303,7 @@ impl Door {
             monitor: Monitor::default(),
             pool_kinds: BTreeMap::new(),
             unknown: BTreeMap::new(),
+            has_said_without_store: false,
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
             lives: Lives::default(),
@@ -575,8 +578,8 @@ impl Door {
         self.ledger.note_threads(thing, threads);
         self.set_profile(channel, wanted.profile);
         self.set_topics(channel, wanted.topics)?;
-        self.set_unknown(thing, wanted.unknown);
         name.into_iter().for_each(|name| self.give_name(Named::Channel(channel), name));
+        self.take_unknown(Level::Channel(channel), wanted.unknown);
         self.note_name_for_rules(channel);
         self.note_owner(thing);
         self.settle(thing, claim);

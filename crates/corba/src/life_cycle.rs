@@ -7,6 +7,7 @@ use super::naming::{NameComponent, read_name};
 use super::qos::{self, Given};
 use super::table::{Interface, Operation, Target};
 use giop::cdr::{Reader, Writer};
+use giop::value::Value;
 
 pub(super) static GENERIC_FACTORY: Interface = Interface {
     name: "CosLifeCycle::GenericFactory",
@@ -34,6 +35,10 @@ pub(super) static OMNI_EVENTS_CHANNEL: Interface =
 
 /// The criterion that says what a channel is to be called.
 const INSTANCE_NAME: &str = "InsName";
+
+/// The criteria of omniEvents' that are numbers. They are left aside, and refused with another type, as there.
+const NUMBERS: [&str; 5] =
+    ["CyclePeriod_ns", "MaxNumProxies", "MaxQueueLength", "PullRetryPeriod", "PullRetryPeriod_ms"];
 
 /// What is made here: an event channel, in the one spelling that omniEvents has for it.
 fn is_channel(key: &[NameComponent]) -> bool {
@@ -65,6 +70,10 @@ fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut W
     if !is_channel(&key) {
         return Err(UserException::NoFactory(key).into());
     }
+    for name in NUMBERS {
+        let wrong = criteria.iter().find(|given| given.name() == name && !is_count(&given.decoded().value));
+        wrong.map_or(Ok(()), |given| Err(invalid(name, given)))?;
+    }
     let name = match criteria.iter().rfind(|given| given.name() == INSTANCE_NAME) {
         Some(given) => Some(instance_name(given)?),
         None => None,
@@ -87,7 +96,23 @@ fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut W
 fn instance_name(given: &Given<'_>) -> Result<String, Raised> {
     let name = given.text().unwrap_or_default();
     if name.is_empty() || name.len() > super::door::NAME_BYTES_MAX {
-        return Err(UserException::InvalidCriteria(INSTANCE_NAME, Box::new(given.decoded())).into());
+        return Err(invalid(INSTANCE_NAME, given));
     }
     Ok(name)
+}
+
+fn invalid(name: &'static str, given: &Given<'_>) -> Raised {
+    UserException::InvalidCriteria(name, Box::new(given.decoded())).into()
+}
+
+/// Whether a value is a number that an `unsigned long` can have, whatever its type.
+fn is_count(value: &Value) -> bool {
+    match *value {
+        Value::Octet(_) | Value::UShort(_) | Value::ULong(_) => true,
+        Value::Short(number) => number >= 0,
+        Value::Long(number) => number >= 0,
+        Value::LongLong(number) => u32::try_from(number).is_ok(),
+        Value::ULongLong(number) => u32::try_from(number).is_ok(),
+        _ => false,
+    }
 }

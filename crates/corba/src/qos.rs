@@ -37,7 +37,6 @@ use self::unknown::Table;
 pub(super) use self::unknown::Unknown;
 use super::door::Door;
 use super::exceptions::{Raised, UserException};
-use super::remarks::remark;
 use super::table::{Interface, Level, Operation, Target};
 use giop::cdr::{Reader, Writer};
 use giop::typecode::{Kind, Work};
@@ -320,7 +319,6 @@ fn add_from(
                             && property.lacks_store(&any.value, wanted.most)
                             && wanted.unknown.set(of, name, &any) =>
                     {
-                        remark!(Info, "{name} Persistent is taken and has no effect: the service has no store");
                         continue;
                     }
                     (Err(code), _) => (code, Some(property.range(wanted.most))),

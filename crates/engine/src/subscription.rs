@@ -1,7 +1,7 @@
 //! Which events a consumer wants: event types with wildcards, and how a proxy's and its admin's lists combine.
 
 use alloc::borrow::Cow;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -140,21 +140,23 @@ impl Subscription {
             return Some(self.clone());
         }
         let kept: &[EventType] = if self.changed && !removes_all { &self.types } else { &[] };
-        // Their order is as it was; whoever sends the lists chooses how long they are.
-        let mut places: BTreeMap<_, usize> = kept.iter().enumerate().map(|(at, kind)| (kind.parts(), at)).collect();
-        for gone in removed {
-            places.remove(&gone.parts());
-        }
-        for (at, new) in (kept.len()..).zip(added) {
-            places.entry(new.parts()).or_insert(at);
-            if places.len() > types_max {
-                return None;
+        merged(kept, added, removed, types_max)
+    }
+
+    /// The same as TAO has it: everything is no member of a list beside others. It gives way to the first types that are added, also where it
+    /// was named; named, it takes the place of the types there are. What is added and removed at once stays as it is.
+    pub(crate) fn with_as_tao(&self, added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Self> {
+        let has_all = |types: &[EventType]| types.iter().any(EventType::is_everything);
+        match (has_all(&self.types), has_all(added), has_all(removed)) {
+            (false, true, true) => Some(self.clone()),
+            (_, true, _) => Some(Self { types: Arc::new([EventType::everything()]), changed: true }),
+            (true, false, false) if added.is_empty() => Some(self.clone()),
+            (true, false, _) => merged(&[], added, &[], types_max),
+            (false, false, removes_all) => {
+                let removed = if removes_all { &self.types } else { removed };
+                merged(&self.types, &only(added, removed), &only(removed, added), types_max)
             }
         }
-        let mut places: Vec<usize> = places.into_values().collect();
-        places.sort_unstable();
-        let types = places.into_iter().filter_map(|at| kept.iter().chain(added).nth(at)).cloned();
-        Some(Self { types: types.collect(), changed: true })
     }
 
     pub(crate) fn matches(&self, domain: &[u8], name: &[u8]) -> bool {
@@ -166,6 +168,31 @@ impl Default for Subscription {
     fn default() -> Self {
         Self { types: Arc::new([EventType::everything()]), changed: false }
     }
+}
+
+/// A list with `removed` taken out and `added` put in; `None` if there are more than `types_max` then.
+fn merged(kept: &[EventType], added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Subscription> {
+    // Their order is as it was; whoever sends the lists chooses how long they are.
+    let mut places: BTreeMap<_, usize> = kept.iter().enumerate().map(|(at, kind)| (kind.parts(), at)).collect();
+    for gone in removed {
+        places.remove(&gone.parts());
+    }
+    for (at, new) in (kept.len()..).zip(added) {
+        places.entry(new.parts()).or_insert(at);
+        if places.len() > types_max {
+            return None;
+        }
+    }
+    let mut places: Vec<usize> = places.into_values().collect();
+    places.sort_unstable();
+    let types = places.into_iter().filter_map(|at| kept.iter().chain(added).nth(at)).cloned();
+    Some(Subscription { types: types.collect(), changed: true })
+}
+
+/// What is in the first list and not in the second.
+fn only(these: &[EventType], those: &[EventType]) -> Vec<EventType> {
+    let those: BTreeSet<_> = those.iter().map(EventType::parts).collect();
+    these.iter().filter(|kind| !those.contains(&kind.parts())).cloned().collect()
 }
 
 /// The event types that somebody may have, whatever it wants: the first part in which a type is decides.
@@ -325,6 +352,38 @@ mod tests {
         let more = changed(&first, &[("d", "B")], &[]);
         assert!(more.matches(b"d", b"A") && more.matches(b"d", b"B"));
         assert_eq!(changed(&never_changed(), &[("d", "A")], &[("d", "A")]), first);
+    }
+
+    /// What `TAO_Notify_EventTypeSeq` makes of a list, read in its sources: clients that were written with TAO add `*` and expect it in the
+    /// place of what was there, and add a type behind it and expect that alone.
+    #[test]
+    fn as_tao_has_it_everything_gives_way_to_types_and_types_to_everything() {
+        let tao = |list: &Subscription, added: &[(&str, &str)], removed: &[(&str, &str)]| {
+            let types = |types: &[(&str, &str)]| -> Vec<EventType> {
+                types.iter().map(|(domain, name)| EventType::new(*domain, *name)).collect()
+            };
+            list.with_as_tao(&types(added), &types(removed), 10).unwrap()
+        };
+        let (a, b, all) = (("d", "A"), ("d", "B"), ("*", "%ALL"));
+        let everything = [EventType::everything()];
+        // Everything, named or not.
+        for begun in [never_changed(), list(&[("*", "*")])] {
+            assert_eq!(tao(&begun, &[a], &[b]), list(&[a]));
+            assert_eq!(tao(&begun, &[a], &[all]), list(&[a]));
+            assert_eq!(tao(&begun, &[a, all], &[a]).types(), everything);
+            assert_eq!(tao(&begun, &[], &[all]), list(&[]));
+            assert_eq!(tao(&begun, &[], &[a]), begun);
+        }
+        // Types.
+        let begun = list(&[a, b]);
+        assert_eq!(tao(&begun, &[("", ""), ("d", "C")], &[]).types(), everything);
+        assert_eq!(tao(&begun, &[all], &[all]), begun, "neither");
+        assert_eq!(tao(&begun, &[], &[all]), list(&[]));
+        assert_eq!(tao(&begun, &[("d", "C")], &[all]), list(&[("d", "C")]));
+        assert_eq!(tao(&begun, &[b], &[all]), list(&[b]));
+        assert_eq!(tao(&begun, &[("d", "C"), a], &[a]), list(&[a, b, ("d", "C")]), "what is added and removed stays");
+        assert_eq!(tao(&begun, &[("d", "C")], &[("d", "C"), b]), list(&[a]), "or is not there");
+        assert_eq!(list(&[a, b]).with_as_tao(&[EventType::new("d", "C")], &[], 2), None);
     }
 
     #[test]

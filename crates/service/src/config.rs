@@ -136,6 +136,9 @@ pub struct Compatibility {
     pub persistent_without_store: bool,
     /// Whether `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO; else it gives nil. Default false.
     pub unknown_filter_internal: bool,
+    /// Whether `subscription_change` and `offer_change` change lists of event types, and clients are told of them, as with TAO: everything is no
+    /// type beside others and is never told. Default false.
+    pub tao_event_types: bool,
     /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1 to
     /// 255 octets. Default `NotifyEventChannelFactory`.
     pub factory_name: String,
@@ -266,6 +269,7 @@ impl Default for Compatibility {
             allow_reconnect: false,
             persistent_without_store: false,
             unknown_filter_internal: false,
+            tao_event_types: false,
             factory_name: "NotifyEventChannelFactory".into(),
         }
     }

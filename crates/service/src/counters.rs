@@ -335,6 +335,8 @@ counters! {
     SuppliersIdle = "suppliers_idle_disconnected",
     /// Clients that an operator disconnected by their proxies (`campanile disconnect`).
     ClientsDismissed = "clients_dismissed",
+    /// Times `Persistent` was taken where there is no store, and has no effect (`compatibility.persistent_without_store`).
+    PersistentWithoutStore = "persistent_without_store",
     /// Evaluations that clients asked filters for and that were cut when their time or their steps were over.
     FilterCallsCut = "filter_calls_cut",
     /// Events in the sequences that were pushed.

@@ -680,6 +680,7 @@ pub(crate) fn door_settings(config: &Config, memory: Memory, place: Place<'_>, h
             filter_steps_max: config.limits.filter_steps_max,
             constraint_bytes_max: config.limits.constraint_bytes_max,
             or_passes_without_filters: config.compatibility.or_passes_without_filters,
+            tao_event_types: config.compatibility.tao_event_types,
             ..HierarchyLimits::default()
         },
         memory_bytes_max: memory.of_channels(),

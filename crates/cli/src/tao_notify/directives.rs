@@ -1,13 +1,13 @@
 //! `svc.conf`: which of a TAO server's services are to be had, and with which options.
 
 use super::words::split;
-use super::{Plan, SEPARATE_ORB, THREADS};
+use super::{LOG, Plan, SEPARATE_ORB, THREADS};
 use crate::failure::Failure;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Service objects of TAO's ORB and its protocols, as its manual and its sources name them in `svc.conf`.
-const ORB_OBJECTS: [&str; 40] = [
+const ORB_OBJECTS: [&str; 44] = [
     "Advanced_Resource_Factory",
     "BiDirGIOP_Loader",
     "COIOP_Factory",
@@ -43,12 +43,22 @@ const ORB_OBJECTS: [&str; 40] = [
     "Server_Strategy_Factory",
     "TAO_Acceptor_Filter_Factory",
     "TAO_CSD_TP_Strategy_Factory",
+    "TAO_Object_Adapter_Factory",
+    "TAO_POA",
+    "TAO_RT_Object_Adapter_Factory",
+    "TAO_RT_POA",
     "Time_Policy_Manager",
     "UIOP_Factory",
     "UIPMC_Factory",
     "UTF8_Latin1_Factory",
     "ZIOP_Loader",
 ];
+
+/// Service objects of TAO's other services, which may have one `svc.conf` with this one.
+const OTHER_SERVICES: [&str; 3] = ["CEC_Factory", "EC_Factory", "Naming_Loader"];
+
+/// Names under which ACE's logging is had; there it is any.
+const LOGGERS: [&str; 2] = ["ACE_Logger", "Logger"];
 
 /// Where the options of a directive stand: behind its kind, its name and, of a dynamic one, what makes it.
 fn options_of(words: &[String]) -> Vec<String> {
@@ -95,6 +105,12 @@ impl Plan {
             ("static" | "dynamic", "TAO_MonitorAndControl") => self.set_monitor(&options),
             ("static" | "dynamic", _) if ORB_OBJECTS.contains(&name.as_str()) => {
                 self.ignore(&format!("{kind} {name}"), "it concerns TAO's ORB");
+            }
+            ("static" | "dynamic", _) if OTHER_SERVICES.contains(&name.as_str()) => {
+                self.ignore(&format!("{kind} {name}"), "it concerns another service of TAO's");
+            }
+            ("static" | "dynamic", _) if LOGGERS.contains(&name.as_str()) => {
+                self.ignore(&format!("{kind} {name}"), LOG);
             }
             ("static" | "dynamic", _) => {
                 self.ignore(&format!("{kind} {name}"), "no service object of that name is known")

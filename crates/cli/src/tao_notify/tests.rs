@@ -42,6 +42,7 @@ fn almas_command_line_is_done_as_it_means() {
         allow_reconnect: false,
         persistent_without_store: true,
         unknown_filter_internal: true,
+        tao_event_types: true,
         factory_name: "LoggingNotifyEventChannelFactory".into(),
     };
     assert_eq!(config.compatibility, expected);
@@ -195,6 +196,18 @@ fn every_name_and_option_of_taos_manual_and_sources_is_known_and_no_other() {
     {
         plan.obey(&format!("static {object} \"-ORBX 1\""));
     }
+    for object in [
+        "TAO_POA",
+        "TAO_RT_Object_Adapter_Factory",
+        "CEC_Factory",
+        "EC_Factory",
+        "Naming_Loader",
+        "Logger",
+        "ACE_Logger",
+    ] {
+        plan.obey(&format!("dynamic {object} Service_Object * X:_make_{object}() \"-s notify.log\""));
+    }
+    assert_eq!(plan.ignored.last().unwrap(), "dynamic ACE_Logger is ignored: the log goes to standard error");
     let unknown: Vec<&String> = plan.ignored.iter().filter(|line| line.contains("known")).collect();
     assert_eq!(unknown, Vec::<&String>::new());
     assert_eq!(plan.monitor_file.as_deref(), Some(Path::new("m.ior")));

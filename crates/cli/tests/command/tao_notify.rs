@@ -104,6 +104,29 @@ fn properties_that_nobody_knows_are_given_back_and_outlive_it() {
     tells(&theirs);
 }
 
+/// Clients of TAO make channels with `Persistent` where nothing is kept: each of them wrote a line.
+#[test]
+fn channels_with_persistent_and_no_store_are_taken_and_one_line_says_that_it_has_no_effect() {
+    let stderr_path = File::new("tao-persistent-stderr", "");
+    let mut command = tao_notify(&["-ORBEndpoint", "iiop://127.0.0.1:0"]);
+    let serve = Serve::spawn(command.stderr(std::fs::File::create(stderr_path.path()).unwrap()));
+    let service = Orb::new(OrbOptions::default()).resolve_service(&serve.address).unwrap();
+    let factory = EventChannelFactory::narrow(service).unwrap();
+    let persistent = ["EventReliability", "ConnectionReliability"].map(|name| Property::new(name, 1_i16));
+    for _ in 0..3 {
+        let (channel, _) = factory.create_channel(&persistent, &[]).unwrap();
+        let told = channel.get_qos().unwrap();
+        assert!(persistent.iter().all(|property| told.contains(property)), "{told:?}");
+    }
+    assert_eq!(serve.print("stats", &["persistent_without_store"]), "persistent_without_store 3\n");
+    let (_, code) = serve.stop("TERM");
+    assert_eq!(code, Some(0));
+    let said = std::fs::read_to_string(stderr_path.path()).unwrap();
+    let lines: Vec<&str> = said.lines().filter(|line| line.contains("there is no store")).collect();
+    let [line] = lines[..] else { panic!("one line: {said}") };
+    assert!(line.contains("Persistent of channel 1 (127.0.0.1) has no effect"), "{line}");
+}
+
 #[test]
 fn its_help_has_an_example_and_a_wrong_end_point_says_what_is_right() {
     let help = text(&output_in_time(tao_notify(&["--help"]).stdin(Stdio::null())).stdout);

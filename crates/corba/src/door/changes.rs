@@ -7,9 +7,12 @@
 //! JacORB's and TAO's services too a consumer that says nothing is announced to nobody.
 //!
 //! It is worked out once for each batch of requests, for the channels in which it may have changed (also because filters
-//! did, whose constraints name event types), and each client on the other side is told the difference to what it was told last, beginning with what was known when it connected. A client has
-//! one such call unanswered at most, so that a slow one delays nobody; what changes meanwhile is told together. One that says
-//! that it has no such operation is not called again.
+//! did, whose constraints name event types), and each client on the other side is told the difference to what it was told last,
+//! beginning with what was known when it connected. A client has one such call unanswered at most, so that a slow one delays
+//! nobody; what changes meanwhile is told together. One that says that it has no such operation is not called again.
+//!
+//! With `tao_event_types` it is what TAO's service tells: types that were named and never everything, all of them to a client that connects, and
+//! to one that has named types itself only what these leave: of what came the others, of what went its own.
 
 use super::clients::Client;
 use super::{Asked, ClientAnswer, Door, Effect, Question};
@@ -146,11 +149,16 @@ impl Door {
             Side::Suppliers => &NOTIFY_SUBSCRIBE,
         };
         let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
-        let last = self.changes.asked.remove(&key);
-        let last = last.unwrap_or_else(|| {
-            let types = self.types_for(key.channel, side, &Knowledge::default());
-            Knowledge { types, told: false }
-        });
+        let asked = self.changes.asked.remove(&key);
+        let last = match asked {
+            // TAO tells whoever connects what there is, asked or not.
+            _ if self.tells_as_tao() => Knowledge::default(),
+            Some(asked) => asked,
+            None => {
+                let types = self.types_for(key.channel, side, &Knowledge::default());
+                Knowledge { types, told: false }
+            }
+        };
         Told { hears, last, before: None, waits: false }
     }
 
@@ -198,9 +206,17 @@ impl Door {
         self.tell_waiting();
     }
 
-    /// Tells those who wait to be told, as many as may be.
+    /// Whether clients wait to be told that could be called now.
+    pub(crate) fn has_more_to_tell(&self) -> bool {
+        self.changes.calls < CALLS_MAX && !self.changes.waiting.is_empty()
+    }
+
+    /// Tells those who wait to be told, as many as may be, and looks at no more in one go: for some there may be nothing to tell.
     pub(super) fn tell_waiting(&mut self) {
-        while self.changes.calls < CALLS_MAX {
+        for _ in 0..CALLS_MAX {
+            if !self.has_more_to_tell() {
+                break;
+            }
             let Some(peer) = self.changes.waiting.pop_front() else { break };
             if let Some(client) = self.clients.get_mut(&peer) {
                 client.told.waits = false;
@@ -268,12 +284,29 @@ impl Door {
             Side::Suppliers => "subscription_change",
         };
         let (to, by) = (client.address.ior.clone(), client.address.by.clone());
-        let body = self.changes.difference(&client.told.last.types, &types, code_set(&to));
+        let (before, chars) = (&client.told.last.types, code_set(&to));
+        let own = self.own_types(client.proxy);
+        let body = match own {
+            None => Some(self.changes.difference(before, &types, chars)),
+            Some(own) => difference_for(&own, before, &types, chars),
+        };
+        let Some(client) = self.clients.get_mut(&peer) else { return };
+        let told = client.told.last.told || body.is_some();
+        let before = core::mem::replace(&mut client.told.last, Knowledge { types, told });
+        let Some(body) = body else { return };
+        client.told.before = Some(before);
         self.effects.push_back(Effect::Ask { question: Question(Asked::Change(peer)), to, by, operation, body });
         self.changes.calls += 1;
-        if let Some(client) = self.clients.get_mut(&peer) {
-            client.told.before = Some(core::mem::replace(&mut client.told.last, Knowledge { types, told: true }));
-        }
+    }
+
+    /// Whether offers and subscriptions are told as by TAO.
+    fn tells_as_tao(&self) -> bool {
+        self.settings.hierarchy.tao_event_types
+    }
+
+    /// The types that a client has named itself, sorted, where these say what it is told; nothing where it is told of all.
+    fn own_types(&self, proxy: ProxyKey) -> Option<Vec<EventType>> {
+        if self.tells_as_tao() { self.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
     }
 
     /// What a side was found to offer or want together.
@@ -293,6 +326,7 @@ impl Door {
     /// What the connected clients of a side offer or want together, sorted.
     fn types_of(&self, channel: ChannelId, side: Side) -> Vec<EventType> {
         let types = match side {
+            _ if self.tells_as_tao() => self.hierarchy.named_types(channel, side),
             Side::Consumers => self.hierarchy.subscribed_types(channel),
             Side::Suppliers => self.hierarchy.offered_types(channel),
         };
@@ -324,15 +358,31 @@ fn is_sayable(text: &str, chars: CharSet) -> bool {
 
 /// The arguments of a change: what came, what went. Both lists are sorted.
 pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet) -> Vec<u8> {
+    change([only(now, before).collect(), only(before, now).collect()], chars)
+}
+
+/// The same for a client that has named these types itself, all of it sorted, as TAO says it: of what came the other types, of what went these.
+/// `None` where nothing is left.
+fn difference_for(own: &[EventType], before: &[EventType], now: &[EventType], chars: CharSet) -> Option<Vec<u8>> {
+    let is_own = |kind: &EventType| own.binary_search(kind).is_ok();
+    let came: Vec<&EventType> = only(now, before).filter(|kind| !is_own(kind)).collect();
+    let went: Vec<&EventType> = only(before, now).filter(|kind| is_own(kind)).collect();
+    (!came.is_empty() || !went.is_empty()).then(|| change([came, went], chars))
+}
+
+/// What is in the first list and not in the second, both of them sorted.
+fn only<'a>(these: &'a [EventType], those: &'a [EventType]) -> impl Iterator<Item = &'a EventType> {
+    these.iter().filter(|kind| those.binary_search(kind).is_err())
+}
+
+fn change(lists: [Vec<&EventType>; 2], chars: CharSet) -> Vec<u8> {
     let mut body = Vec::new();
     let mut out = Writer::new(&mut body, Encoding { chars, ..Encoding::new(Endian::NATIVE) });
-    for (these, those) in [(now, before), (before, now)] {
+    for mut list in lists {
         // A type whose name the client's code set lacks is left out: no other name stands for it.
-        let only = these.iter().filter(|kind| those.binary_search(kind).is_err());
-        let only: Vec<&EventType> =
-            only.filter(|kind| is_sayable(&kind.domain, chars) && is_sayable(&kind.name, chars)).collect();
-        out.length(only.len());
-        for EventType { domain, name } in only {
+        list.retain(|kind| is_sayable(&kind.domain, chars) && is_sayable(&kind.name, chars));
+        out.length(list.len());
+        for EventType { domain, name } in list {
             out.string(domain);
             out.string(name);
         }

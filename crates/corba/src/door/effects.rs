@@ -84,6 +84,15 @@ pub enum Effect {
         /// Who did it.
         by: IpAddr,
     },
+    /// `Persistent`, to which only a store gives effect, was taken without one ([`Compatibility::persistent_without_store`](super::Compatibility)).
+    WithoutStore {
+        /// What it was set on, as logs call it.
+        of: String,
+        /// The client that set it, if one did.
+        by: Option<IpAddr>,
+        /// Whether it is the first one: that there is no store is one episode, from the start to the end.
+        is_first: bool,
+    },
     /// A client that may has asked for the end of the service.
     End {
         /// Who did.

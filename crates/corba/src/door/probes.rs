@@ -128,7 +128,7 @@ impl Door {
     /// When [`Door::handle_time`] has to be called next, if nothing else happens before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        if self.hierarchy.has_work() || !self.rescheduling.is_empty() {
+        if self.hierarchy.has_work() || !self.rescheduling.is_empty() || self.has_more_to_tell() {
             return Some(self.time);
         }
         // While as many are being asked as may be, the next answer is what is waited for.

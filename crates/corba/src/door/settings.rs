@@ -1,6 +1,7 @@
 //! Settings and subscriptions, level by level: what a level says of itself, and what is in effect there.
 
-use super::{Door, Thing, octets_of_types};
+use super::clients::side_name;
+use super::{Door, Effect, Thing, octets_of_types};
 use crate::exceptions::Raised;
 use crate::qos::{Effective, Pool, PoolKind, Profile, Unknown, Wanted};
 use crate::table::{AdminKey, Level};
@@ -68,6 +69,30 @@ impl Door {
     pub(crate) fn unknown_at(&self, level: Level) -> &Unknown {
         static NONE: Unknown = Unknown::none();
         self.unknown.get(&level.into()).unwrap_or(&NONE)
+    }
+
+    /// Stores the properties of a level that are unknown or without effect, and says so of those that lack a store.
+    pub(super) fn take_unknown(&mut self, level: Level, unknown: Unknown) {
+        if unknown.lacking_store() > self.unknown_at(level).lacking_store() {
+            let is_first = !core::mem::replace(&mut self.has_said_without_store, true);
+            let by = self.principal().map(|who| who.ip());
+            self.effects.push_back(Effect::WithoutStore { of: self.level_name(level), by, is_first });
+        }
+        self.set_unknown(level.into(), unknown);
+    }
+
+    /// What a level is called in logs.
+    fn level_name(&self, level: Level) -> String {
+        match level {
+            Level::Channel(channel) => {
+                let name = self.channel_name(channel).map(|name| format!(" \"{}\"", name.escape_debug()));
+                format!("channel {}{}", channel.0, name.unwrap_or_default())
+            }
+            Level::Admin(AdminKey { channel, side, admin }) => {
+                format!("{} admin {} of channel {}", side_name(side), admin.0, channel.0)
+            }
+            Level::Proxy(proxy, side) => self.name(side_name(side), proxy),
+        }
     }
 
     pub(super) fn set_unknown(&mut self, thing: Thing, unknown: Unknown) {
@@ -161,7 +186,7 @@ impl Door {
             Level::Proxy(proxy, _) => self.hierarchy.set_proxy_settings(proxy, patch)?,
         }
         self.ledger.note_threads(level.into(), threads);
-        self.set_unknown(level.into(), wanted.unknown);
+        self.take_unknown(level, wanted.unknown);
         if reschedules {
             self.reschedule(level);
         }

@@ -1,6 +1,7 @@
 //! Properties that this service does not know, where it is configured to take them: stored with their object, told again, and of no effect
 //! otherwise. TAO's service does so, and its clients set properties of their own and ask for them.
 
+use super::{CONNECTION_RELIABILITY, EVENT_RELIABILITY};
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
 use giop::typecode::Work;
 use giop::value::AnyValue;
@@ -50,6 +51,12 @@ impl Unknown {
     /// One is known again, or has an effect.
     pub(super) fn remove(&mut self, table: Table, name: &str) {
         self.0.retain(|known| (known.table, known.name.as_str()) != (table, name));
+    }
+
+    /// How many there are that are known, and would have an effect with a store.
+    pub(crate) fn lacking_store(&self) -> usize {
+        let lacks = |name: &str| [EVENT_RELIABILITY, CONNECTION_RELIABILITY].contains(&name);
+        self.0.iter().filter(|property| property.table == Table::Qos && lacks(&property.name)).count()
     }
 
     fn put(&mut self, property: UnknownProperty) -> bool {

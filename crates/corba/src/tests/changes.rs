@@ -1,8 +1,9 @@
 //! Offers and subscriptions: who is told what, and when.
 
-use super::dialogue::{Dialogue, Expect, STYLES, client, somebody, write_types};
+use super::dialogue::{Dialogue, Expect, STYLES, client, settings, somebody, write_types};
 use super::proxies::{every_proxy, new_channel};
-use crate::{ClientAnswer, Effect, Question};
+use crate::{ClientAnswer, DoorSettings, Effect, Question};
+use engine::HierarchyLimits;
 use giop::cdr::{Encoding, Endian, Reader};
 use giop::ior::Ior;
 
@@ -40,7 +41,16 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let mut d = Dialogue::new(STYLES[5]);
+        Self::with(Dialogue::new(STYLES[5]))
+    }
+
+    /// One that changes and tells lists of event types as TAO does.
+    fn as_tao() -> Self {
+        let hierarchy = HierarchyLimits { tao_event_types: true, ..HierarchyLimits::default() };
+        Self::with(Dialogue::with(STYLES[5], DoorSettings { hierarchy, ..settings(1) }))
+    }
+
+    fn with(mut d: Dialogue) -> Self {
         let channel = new_channel(&mut d);
         let consumers = d.made(&channel, "new_for_consumers", 0).0;
         let suppliers = d.made(&channel, "new_for_suppliers", 0).0;
@@ -441,6 +451,32 @@ fn a_great_many_clients_are_told_a_part_at_a_time() {
     assert_eq!((names.len(), rounds), (600, 3));
 }
 
+/// With TAO's updates most clients have nothing to hear of a change that they have made themselves: all of them were looked at in one go, with
+/// nobody called who could be waited for.
+#[test]
+fn a_great_many_clients_that_hear_nothing_are_looked_at_a_part_at_a_time() {
+    let mut scene = Scene::as_tao();
+    let suppliers: Vec<Ior> = (0..600).map(|number| scene.supplier(&format!("supplier {number}"))).collect();
+    for supplier in &suppliers {
+        scene.change(supplier, "offer_change", &[("d", "A")], &[]);
+    }
+    while !scene.heard().is_empty() {}
+    let consumer = scene.consumer("consumer");
+    scene.heard();
+    assert!(!scene.d.door.has_more_to_tell());
+    scene.change(&consumer, "subscription_change", &[("d", "A")], &[]);
+    let mut rounds = 0;
+    loop {
+        assert_eq!(scene.heard(), []);
+        rounds += 1;
+        if !scene.d.door.has_more_to_tell() {
+            break;
+        }
+        assert_eq!(scene.d.door.poll_timeout(), Some(engine::Time::default()), "it goes on at once");
+    }
+    assert_eq!(rounds, 3);
+}
+
 #[test]
 fn too_many_types_are_told_as_everything() {
     let mut scene = Scene::new();
@@ -498,4 +534,107 @@ fn what_is_destroyed_while_it_is_being_told_is_forgotten() {
         scene.d.door.handle_answer(call.question, ClientAnswer::Returned(None));
     }
     assert!(scene.told().is_empty());
+}
+
+/// TAO's own test of updates (`tests/Notify/Basic/Updates.cpp`), in both directions: a consumer that has types adds `*`, and its suppliers are
+/// told that the types went, and nothing of `*`. They were told of `*`, which TAO never sends, and a type behind it was no news.
+#[test]
+fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
+    let mut scene = Scene::as_tao();
+    let consumer = scene.consumer("consumer");
+    let supplier = scene.supplier("supplier");
+    assert_eq!(scene.heard(), []);
+    let colours = |names: &[&'static str]| names.iter().map(|name| (*name, *name)).collect::<Vec<_>>();
+    for (whom, speaker, hearer, change, obtain) in [
+        ("supplier", &consumer, &supplier, "subscription_change", "obtain_subscription_types"),
+        ("consumer", &supplier, &consumer, "offer_change", "obtain_offered_types"),
+    ] {
+        let mut told = |added: &[&'static str], removed: &[&'static str]| {
+            scene.change(speaker, change, &colours(added), &colours(removed));
+            let heard = scene.heard();
+            let known = scene.obtain(hearer, obtain, ALL_NOW_UPDATES_ON);
+            (heard, known.into_iter().map(|(_, name)| name).collect::<Vec<_>>())
+        };
+        let news = |added: &[&'static str], removed: &[&'static str]| {
+            vec![(whom.to_owned(), change, types(&colours(added)), types(&colours(removed)))]
+        };
+        let (heard, known) = told(&["RED", "GREEN", "BLUE"], &["ORANGE", "PINK"]);
+        assert_eq!((heard, known.len()), (news(&["BLUE", "GREEN", "RED"], &[]), 3));
+        let (heard, known) = told(&["PURPLE", "GREEN", "BLUE"], &[]);
+        assert_eq!((heard, known.len()), (news(&["PURPLE"], &[]), 4));
+        let all = ["BLUE", "GREEN", "PURPLE", "RED"];
+        assert_eq!(told(&["*"], &[]), (news(&[], &all), vec![]));
+        // Once more it is no news, and a type behind it is.
+        assert_eq!(told(&["*"], &[]), (vec![], vec![]));
+        assert_eq!(told(&["RED"], &[]), (news(&["RED"], &[]), vec!["RED".to_owned()]));
+        // Where it is added and removed nothing happens; removed, it takes all.
+        assert_eq!(told(&["*"], &["*"]).0, []);
+        assert_eq!(told(&["BLUE"], &["*"]).0, news(&["BLUE"], &["RED"]));
+        assert_eq!(told(&["*"], &[]).0, news(&[], &["BLUE"]));
+    }
+}
+
+/// With TAO who connects is told what there is, unless it has switched updates off; here it was told what came later.
+#[test]
+fn as_tao_has_it_a_client_that_connects_is_told_what_is_named() {
+    for (mode, is_told) in [
+        (None, true),
+        (Some(ALL_NOW_UPDATES_ON), true),
+        (Some(NONE_NOW_UPDATES_ON), true),
+        (Some(ALL_NOW_UPDATES_OFF), false),
+        (Some(NONE_NOW_UPDATES_OFF), false),
+    ] {
+        let mut scene = Scene::as_tao();
+        let (consumer, _greedy) = (scene.consumer("consumer"), scene.consumer("greedy"));
+        scene.change(&consumer, "subscription_change", &[("d", "A"), ("d", "%ALL")], &[]);
+        assert_eq!(scene.heard(), []);
+        let admin = scene.suppliers.clone();
+        let proxy = scene.d.made(&admin, "obtain_notification_push_consumer", 1).0;
+        mode.into_iter().for_each(|mode| _ = scene.obtain(&proxy, "obtain_subscription_types", mode));
+        scene.d.give(&proxy, "connect_structured_push_supplier", &client("supplier")).unwrap();
+        // As it was spelt, and what is within another as well.
+        let news = ("supplier".to_owned(), "subscription_change", types(&[("d", "%ALL"), ("d", "A")]), vec![]);
+        assert_eq!(scene.heard(), if is_told { vec![news] } else { vec![] }, "{mode:?}");
+        scene.d.get(&consumer, "disconnect_structured_push_supplier");
+        let gone = ("supplier".to_owned(), "subscription_change", vec![], types(&[("d", "%ALL"), ("d", "A")]));
+        assert_eq!(scene.heard(), if is_told { vec![gone] } else { vec![] }, "{mode:?}");
+    }
+}
+
+/// TAO's `Peer` leaves out what it takes its client to know or not to care about: of types that came those which it has named itself, of types
+/// that went all others.
+#[test]
+fn as_tao_has_it_a_client_that_has_named_types_is_told_what_these_leave() {
+    let mut scene = Scene::as_tao();
+    let consumer = scene.consumer("consumer");
+    let supplier = scene.supplier("supplier");
+    scene.change(&supplier, "offer_change", &[("d", "A"), ("d", "B")], &[]);
+    assert_eq!(scene.heard().len(), 1);
+    let mut told = |added: &[(&str, &str)], removed: &[(&str, &str)]| {
+        scene.change(&consumer, "subscription_change", added, removed);
+        scene.heard().into_iter().map(|told| (told.2, told.3)).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&[("d", "A")], &[]), [], "it offers that");
+    assert_eq!(told(&[("d", "C")], &[]), [(types(&[("d", "C")]), vec![])]);
+    assert_eq!(told(&[], &[("d", "C")]), [], "it does not offer that");
+    assert_eq!(told(&[], &[("d", "A")]), [(vec![], types(&[("d", "A")]))]);
+    assert_eq!(told(&[("d", "B"), ("d", "D")], &[]), [(types(&[("d", "D")]), vec![])]);
+    assert_eq!(told(&[("*", "*")], &[]), [(vec![], types(&[("d", "B")]))]);
+}
+
+/// A proxy of TAO's has its admin's types and its own, and no filter changes what is told.
+#[test]
+fn as_tao_has_it_a_proxy_adds_its_types_to_its_admins() {
+    let mut scene = Scene::as_tao();
+    let supplier = scene.supplier("supplier");
+    let admin = scene.consumers.clone();
+    scene.change(&admin, "subscription_change", &[("d", "A")], &[]);
+    let consumer = scene.consumer("consumer");
+    assert_eq!(scene.heard(), [("supplier".into(), "subscription_change", types(&[("d", "A")]), vec![])]);
+    scene.change(&consumer, "subscription_change", &[("d", "B")], &[]);
+    assert_eq!(scene.heard(), [("supplier".into(), "subscription_change", types(&[("d", "B")]), vec![])]);
+    scene.change(&admin, "subscription_change", &[], &[("d", "A")]);
+    assert_eq!(scene.heard(), [("supplier".into(), "subscription_change", vec![], types(&[("d", "A")]))]);
+    let obtained = scene.obtain(&supplier, "obtain_subscription_types", ALL_NOW_UPDATES_ON);
+    assert_eq!(obtained, types(&[("d", "B")]));
 }

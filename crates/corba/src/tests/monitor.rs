@@ -366,6 +366,60 @@ fn what_only_a_store_can_do_is_taken_without_one_where_that_is_asked_for() {
     }
 }
 
+/// Clients of TAO make channels with `Persistent` where nothing is kept: each of them wrote a line, and `validate_qos` did, too.
+#[test]
+fn that_there_is_no_store_is_said_once_with_what_it_is_about_and_counted_from_then_on() {
+    let compatibility = Compatibility { persistent_without_store: true, ..Compatibility::default() };
+    let mut d = Dialogue::with(STYLES[5], DoorSettings { compatibility, ..settings(1) });
+    let reliability = |value: i16| {
+        move |w: &mut Writer<'_>| {
+            w.u32(1);
+            w.string("EventReliability");
+            w.u32(2); // tk_short
+            w.i16(value);
+        }
+    };
+    let said = |d: &mut Dialogue| -> Vec<(String, bool)> {
+        let effects = d.effects().into_iter().filter_map(|effect| match effect {
+            Effect::WithoutStore { of, by, is_first } => {
+                assert_eq!(by.map(|by| by.to_string()).as_deref(), Some("127.0.0.1"));
+                Some((of, is_first))
+            }
+            _ => None,
+        });
+        effects.collect()
+    };
+    let default = d.bootstrap("DefaultEventChannel");
+    d.quick(&default, "validate_qos", reliability(1)).unwrap();
+    assert_eq!(said(&mut d), [], "nothing has been set");
+    let factory = d.bootstrap(FACTORY);
+    let make = |d: &mut Dialogue| {
+        let made = d.quick(&factory, "create_channel", |w| {
+            reliability(1)(w);
+            w.u32(0);
+        });
+        Ior::read(&mut made.unwrap().reader()).unwrap()
+    };
+    make(&mut d);
+    assert_eq!(said(&mut d), [("channel 1".to_owned(), true)]);
+    let second = make(&mut d);
+    assert_eq!(said(&mut d), [("channel 2".to_owned(), false)]);
+    // It is set there already, is taken back, and is set again.
+    for (value, expected) in [(1, vec![]), (0, vec![]), (1, vec![("channel 2".to_owned(), false)])] {
+        d.quick(&second, "set_qos", reliability(value)).unwrap();
+        assert_eq!(said(&mut d), expected, "{value}");
+    }
+    let admin = d.object(&second, "_get_default_consumer_admin");
+    d.quick(&admin, "set_qos", |w| {
+        w.u32(1);
+        w.string("ConnectionReliability");
+        w.u32(2);
+        w.i16(1);
+    })
+    .unwrap();
+    assert_eq!(said(&mut d), [("consumer admin 0 of channel 2".to_owned(), false)]);
+}
+
 /// TAO's filter factories say `INTERNAL` where they do not know a number, and clients wait for that.
 #[test]
 fn a_filter_of_another_factory_is_internal_where_that_is_asked_for() {

@@ -211,6 +211,34 @@ pub(super) fn generic_factory(d: &mut Dialogue) {
     }
 }
 
+/// omniEvents refuses its numbers with another type, and says which; here they were not looked at.
+#[test]
+fn a_criterion_of_another_type_is_invalid_and_named() {
+    let mut d = Dialogue::new(STYLES[5]);
+    let factory = d.bootstrap("omniEvents");
+    for name in ["CyclePeriod_ns", "MaxNumProxies", "MaxQueueLength", "PullRetryPeriod", "PullRetryPeriod_ms"] {
+        let mut make = |value: &AnyValue| {
+            d.quick(&factory, "create_object", |w| {
+                w.length(1);
+                w.string("EventChannel");
+                w.string("object interface");
+                w.u32(1);
+                w.string(name);
+                value.write(w).unwrap();
+            })
+        };
+        for wrong in [AnyValue::from("7"), AnyValue::from(-1_i32), AnyValue::from(1_u64 << 32)] {
+            let told = make(&wrong).raises("InvalidCriteria").read(|r| {
+                let (count, name) = (r.u32().unwrap(), r.text().unwrap());
+                (count, name, AnyValue::read(r, &mut Work::default()).unwrap())
+            });
+            assert_eq!(told, (1, name.to_owned(), wrong));
+        }
+        let made = Ior::read(&mut make(&AnyValue::from(7_u32)).unwrap().reader()).unwrap();
+        d.get(&made, "destroy");
+    }
+}
+
 /// Two doors: one that was used, and one that begins with what it kept.
 fn restarted(before: &Dialogue, nonce_seed: u64) -> Dialogue {
     let mut after = Dialogue::with(STYLES[5], settings(nonce_seed));

@@ -57,6 +57,9 @@ pub struct HierarchyLimits {
     /// Whether, under an admin that combines by [`Operator::Or`], an admin or a proxy without filters lets everything pass, so that filters
     /// of the other keep nothing away, as with TAO; else one without filters does not count. Default false.
     pub or_passes_without_filters: bool,
+    /// Whether lists of event types are changed, and told, as by TAO: everything is no member beside others, so that it gives way to types that
+    /// are added, and they to everything; what is added and removed at once stays as it is. Default false.
+    pub tao_event_types: bool,
 }
 
 impl Default for HierarchyLimits {
@@ -70,6 +73,7 @@ impl Default for HierarchyLimits {
             filter_steps_max: 1_000_000,
             constraint_bytes_max: 1 << 20,
             or_passes_without_filters: false,
+            tao_event_types: false,
         }
     }
 }
@@ -559,7 +563,7 @@ impl Hierarchy {
 
     /// Changes a subscription (on the suppliers' side: an offer): takes `removed` out and puts `added` in. It begins
     /// as everything, which gives way to the first types that are added; removing everything, in any spelling, empties it
-    /// before `added` is put in.
+    /// before `added` is put in. With [`HierarchyLimits::tao_event_types`] it is as TAO has it.
     ///
     /// # Errors
     ///
@@ -571,7 +575,7 @@ impl Hierarchy {
         added: &[EventType],
         removed: &[EventType],
     ) -> Result<(), Refusal> {
-        let limit = self.limits.event_types_max;
+        let HierarchyLimits { event_types_max: limit, tao_event_types, .. } = self.limits;
         let (channel, side) = match target {
             SubscriptionTarget::Admin { channel, side, .. } => (channel, side),
             SubscriptionTarget::Proxy(key) => (key.channel, self.proxy(key)?.side),
@@ -582,8 +586,11 @@ impl Hierarchy {
             }
             SubscriptionTarget::Proxy(key) => &mut self.channel_mut(key.channel)?.proxy_mut(key.proxy)?.subscription,
         };
-        *subscription =
-            subscription.with(added, removed, limit as usize).ok_or(Refusal::TooManyEventTypes { limit })?;
+        let changed = match tao_event_types {
+            true => subscription.with_as_tao(added, removed, limit as usize),
+            false => subscription.with(added, removed, limit as usize),
+        };
+        *subscription = changed.ok_or(Refusal::TooManyEventTypes { limit })?;
         self.channel_mut(channel)?.note_types_changed(side);
         self.parts.note(target);
         Ok(())

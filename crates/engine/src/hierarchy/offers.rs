@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::filters::{Attached, Filters};
 use super::{Channel, Hierarchy, Proxy, ProxyState};
-use crate::{ChannelId, EventType, Operator, Refusal, Side, Subscription};
+use crate::{ChannelId, EventType, Operator, ProxyKey, Refusal, Side, Subscription};
 
 /// How many comparisons are made to find what two lists have in common, and for all proxies of a channel. Where it would be more,
 /// the longer list is taken for what they have in common: it says more than is wanted, never less.
@@ -55,6 +55,36 @@ impl Hierarchy {
         Ok(together(consumers.map(|proxy| self.wanted(channel, proxy, &mut pairs_left))))
     }
 
+    /// The types that connected clients of a side have named, together, as TAO tells them: as they are spelt, sorted, and without everything.
+    /// A proxy has those of its admin and its own; filters have no say. Too many are everything.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`].
+    pub fn named_types(&self, channel: ChannelId, side: Side) -> Result<Vec<EventType>, Refusal> {
+        let channel = self.channel(channel)?;
+        let mut types = BTreeSet::new();
+        let mut looked_at = 0;
+        for named in connected(channel, side).filter_map(|proxy| named_by(channel, proxy)).flatten() {
+            looked_at += weight(named);
+            types.extend(named);
+            if looked_at > LOOKED_AT_MAX || types.len() > TYPES_MAX {
+                return Ok(Vec::from([EventType::everything()]));
+            }
+        }
+        Ok(types.into_iter().cloned().collect())
+    }
+
+    /// The types that a proxy has of its admin and has named itself, sorted; nothing where that is everything.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::ChannelNotFound`], [`Refusal::ProxyNotFound`].
+    pub fn types_named_by(&self, proxy: ProxyKey) -> Result<Option<Vec<EventType>>, Refusal> {
+        let named = named_by(self.channel(proxy.channel)?, self.proxy(proxy)?);
+        Ok(named.map(|named| named.flatten().collect::<BTreeSet<_>>().into_iter().cloned().collect()))
+    }
+
     /// A number that changes whenever what suppliers offer, or what consumers want, may have changed: while it is the
     /// same, so is [`offered_types`](Self::offered_types) or [`subscribed_types`](Self::subscribed_types).
     ///
@@ -82,6 +112,19 @@ impl Hierarchy {
 
 fn connected(channel: &Channel, side: Side) -> impl Iterator<Item = &Proxy> {
     channel.proxies().filter(move |proxy| proxy.side == side && proxy.state != ProxyState::Unconnected)
+}
+
+/// The lists that hold what a proxy has of its admin and has named itself; nothing where that is everything. Everything of the admin's gives
+/// way to what the proxy names.
+fn named_by<'a>(channel: &'a Channel, proxy: &'a Proxy) -> Option<impl Iterator<Item = &'a [EventType]>> {
+    let admin = channel.admins.get(&(proxy.side, proxy.admin)).map(|admin| &admin.subscription);
+    let is_all = |list: &Subscription| list.types().iter().any(EventType::is_everything);
+    let own = proxy.subscription.is_changed().then_some(&proxy.subscription);
+    let of_admin = admin.filter(|list| !is_all(list));
+    if own.is_some_and(is_all) || (own.is_none() && of_admin.is_none()) {
+        return None;
+    }
+    Some([own, of_admin].into_iter().flatten().map(Subscription::types))
 }
 
 /// What a group lets pass, by type; `None` if it does not count.
@@ -198,8 +241,8 @@ mod tests {
 
     use super::*;
     use crate::{
-        AdminId, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Form, Peer, ProxyKey, ProxyKind,
-        SettingsPatch, SubscriptionTarget, Want,
+        AdminId, ChannelLimits, FilterConstraint, FilterRef, FilterTarget, Form, Peer, ProxyKind, SettingsPatch,
+        SubscriptionTarget, Want,
     };
 
     struct Rig {
@@ -334,6 +377,32 @@ mod tests {
         assert_eq!(rig.wanted(), types(&[("*", "x")]));
         rig.hierarchy.add_filter(FilterTarget::Proxy(key), FilterRef::Remote(Peer(9))).unwrap();
         assert_eq!(rig.wanted(), types(&[("*", "x")]), "nobody knows what a client's filter wants");
+    }
+
+    #[test]
+    fn what_is_named_is_told_as_it_is_spelt_and_everything_is_no_name() {
+        let mut rig = Rig::new();
+        let named = |rig: &Rig| rig.hierarchy.named_types(rig.channel, Side::Consumers).unwrap();
+        let by = |rig: &Rig, proxy| rig.hierarchy.types_named_by(proxy).unwrap();
+        let silent = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[]);
+        let greedy = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[("*", "*"), ("a", "x")]);
+        assert_eq!((named(&rig), by(&rig, silent), by(&rig, greedy)), (types(&[]), None, None));
+        let one = rig.proxy(Side::Consumers, AdminId::DEFAULT, &[("a", "%ALL"), ("a", "x")]);
+        assert_eq!(named(&rig), types(&[("a", "%ALL"), ("a", "x")]), "also what is within another");
+        // A proxy has its admin's types and its own, whatever the operator; and everything gives way to them.
+        let admin = rig.admin(Side::Consumers, Operator::And, &[("b", "y")]);
+        let other = rig.proxy(Side::Consumers, admin, &[("c", "z")]);
+        assert_eq!(by(&rig, other), Some(types(&[("b", "y"), ("c", "z")])));
+        let admin = rig.admin(Side::Consumers, Operator::And, &[("", "")]);
+        let last = rig.proxy(Side::Consumers, admin, &[("d", "v")]);
+        assert_eq!(by(&rig, last), Some(types(&[("d", "v")])));
+        assert_eq!(named(&rig), types(&[("a", "%ALL"), ("a", "x"), ("b", "y"), ("c", "z"), ("d", "v")]));
+        // No filter has a say, and who is gone has none, either.
+        rig.filter(FilterTarget::Proxy(one), &[("a", "x")]);
+        rig.hierarchy.disconnect(other).unwrap();
+        assert_eq!(named(&rig), types(&[("a", "%ALL"), ("a", "x"), ("d", "v")]));
+        rig.subscribe(SubscriptionTarget::Proxy(last), &[]);
+        assert_eq!(by(&rig, last), Some(types(&[])), "nothing is not everything");
     }
 
     #[test]

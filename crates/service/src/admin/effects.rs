@@ -27,6 +27,8 @@ pub(crate) enum Effect {
     LetGo { proxy: ProxyKey, side: Side, address: Option<IpAddr>, idle: Duration },
     /// An operator has disconnected a client.
     Dismissed { name: String, by: String },
+    /// `Persistent` was taken without a store, for the first time or once more.
+    WithoutStore { of: String, by: Option<IpAddr>, is_first: bool },
     /// A client that may has asked for the end of the service.
     End { by: IpAddr },
     /// A client came or went: a line for those who look for a mistake.
@@ -44,7 +46,15 @@ impl Effect {
     /// What is said of it in the log, if that is all there is to do.
     pub(super) fn line(&self) -> Option<LogLine> {
         let (counter, text) = match self {
-            Self::Call(..) | Self::Tell(_) | Self::Remark(_) => return None,
+            Self::Call(..) | Self::Tell(_) | Self::Remark(_) | Self::WithoutStore { is_first: false, .. } => {
+                return None;
+            }
+            Self::WithoutStore { of, by, is_first: true } => {
+                let by = by.map_or_else(String::new, |by| format!(" ({by})"));
+                let text =
+                    format!("Persistent of {of}{by} has no effect: there is no store; further ones are only counted");
+                return Some(LogLine { level: log::Level::Info, counter: None, text });
+            }
             Self::NotTold(text) => return Some(LogLine { level: log::Level::Info, counter: None, text: text.clone() }),
             Self::Reaped { proxy, name, unreachable_for } => {
                 let why = match unreachable_for {
@@ -111,6 +121,14 @@ mod tests {
         let again = Effect::Reached { proxy, name, after: minute }.line().unwrap();
         assert_eq!((again.level, again.counter), (log::Level::Info, None));
         assert!(again.text.ends_with(" is reached again, after 60 s"), "{}", again.text);
+        let without = |is_first| Effect::WithoutStore { of: "channel 7".into(), by: None, is_first }.line();
+        let line = without(true).unwrap();
+        assert_eq!(
+            line.text,
+            "Persistent of channel 7 has no effect: there is no store; further ones are only counted"
+        );
+        assert!(without(false).is_none());
+        assert!(handbook.contains("| `Persistent of … has no effect: there is no store; …` |"));
         for form in ["| `… cannot be reached for … s: …` |", "| `… is reached again, after … s` |"] {
             assert!(handbook.contains(form), "{form}");
         }

@@ -735,6 +735,7 @@ impl Administration {
                 Effect::Tell(what) => _ = self.roster.post(LaneThread::MAIN, ToLane::Door(what)),
                 Effect::Remark(text) => self.remark(&text),
                 Effect::End { .. } => self.ending.asked.tell(),
+                Effect::WithoutStore { .. } => self.counters.add(Counter::PersistentWithoutStore, 1),
                 _ => {}
             }
         }

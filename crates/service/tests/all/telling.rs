@@ -57,6 +57,37 @@ fn a_supplier_learns_who_listens_and_that_nobody_does() {
     assert_eq!(changes.next_in_time(), (vec![], vec![EventType::new("Test", "Pair")]));
 }
 
+/// TAO's suppliers are told of types and never of everything: a consumer that has types and adds `*` takes them away, for its suppliers. Here they
+/// were told of `*`, under `tao-notify` as well.
+#[test]
+fn a_supplier_is_told_of_everything_but_where_taos_way_is_asked_for() {
+    for is_on in [false, true] {
+        let compatibility = Compatibility { tao_event_types: is_on, ..Compatibility::default() };
+        let service = start_with(Config { compatibility, ..Config::default() });
+        let channel = new_channel(&service);
+        let admin = channel.default_supplier_admin().unwrap();
+        let supply = || {
+            let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured).unwrap();
+            listening_supplier(proxy.object())
+        };
+        let (_supplier, changes, _servant) = supply();
+        let consumer = Consumer::obtain(&channel, ClientType::Structured, Model::Push);
+        let wants = StructuredProxyPushSupplier::unchecked(consumer.clone());
+        let _consumer = Consumer::connect(consumer, ClientType::Structured, Model::Push);
+        let (pair, any) = (EventType::new("Test", "Pair"), EventType::new("*", "*"));
+        wants.subscription_change(std::slice::from_ref(&pair), &[]).unwrap();
+        assert_eq!(changes.next_in_time(), (vec![pair.clone()], vec![]));
+        // One that connects is told what there is, or what comes from then on.
+        let (_other, others, _its) = supply();
+        if is_on {
+            assert_eq!(others.next_in_time(), (vec![pair.clone()], vec![]));
+        }
+        wants.subscription_change(std::slice::from_ref(&any), &[]).unwrap();
+        let told = if is_on { (vec![], vec![pair]) } else { (vec![any], vec![pair]) };
+        assert_eq!((changes.next_in_time(), others.next_in_time()), (told.clone(), told));
+    }
+}
+
 #[test]
 fn a_consumer_that_does_not_answer_a_change_gets_its_events_all_the_same() {
     let service = start();

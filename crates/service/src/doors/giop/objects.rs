@@ -456,6 +456,7 @@ impl Objects {
                 corba::Effect::Remark(text) => Effect::Remark(text),
                 corba::Effect::Dismissed { name, by } => Effect::Dismissed { name, by: by.to_string() },
                 corba::Effect::End { by } => Effect::End { by },
+                corba::Effect::WithoutStore { of, by, is_first } => Effect::WithoutStore { of, by, is_first },
                 corba::Effect::GuestGone(peer) => match ToDoor::gone(peer) {
                     Some(letter) => Effect::Tell(letter),
                     None => continue,
