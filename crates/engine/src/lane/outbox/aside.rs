@@ -151,6 +151,11 @@ impl Outbox {
         !self.aside.blamed.is_empty()
     }
 
+    /// Whether deliveries of all that is here have failed, however large it is: what is kept elsewhere is to be tried instead.
+    pub(in crate::lane) fn lacks_another(&self) -> bool {
+        self.trouble.failures > 0 && self.backlog() <= self.aside.blamed.len().max(1)
+    }
+
     /// Notes that an event is undeliverable. Says whether that begins an episode: none was for [`EPISODE_OVER_AFTER`].
     pub(in crate::lane) fn begins_undeliverable(&mut self, now: Time) -> bool {
         let before = self.aside.undeliverable_at.replace(now);
