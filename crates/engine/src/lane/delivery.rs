@@ -143,7 +143,9 @@ impl Lane {
     pub fn handle_outcome(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, now: Time) {
         self.told(now);
         let slot = outbox.slot;
-        let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else { return };
+        let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else {
+            return;
+        };
         match outcome {
             Outcome::Delivered | Outcome::Sent => {
                 outbox.answered(self.now);
@@ -209,7 +211,9 @@ impl Lane {
     pub fn leave_out(&mut self, outbox: OutboxId, serial: u32, which: &[u32], now: Time) {
         self.told(now);
         let slot = outbox.slot;
-        let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else { return };
+        let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else {
+            return;
+        };
         outbox.leave_out(position, which, &self.events, &mut self.space.done);
         while let Some(event) = self.space.done.pop() {
             self.conclude(slot, event, Settlement::Dropped(DiscardReason::Untranslatable));
