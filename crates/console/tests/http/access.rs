@@ -73,9 +73,9 @@ fn each_command_needs_the_right_to_administer_the_channel_whoever_asks() {
     assert_eq!(rig.count(Counter::DeniedAdminister), 5 * 3 * 4 - 20 + 4 + 4);
 }
 
-/// Whoever administered one channel could have events put into any other: the service puts dead letters in itself.
+/// A principal that administered one channel could have events put into any other: the service puts dead letters in itself.
 #[test]
-fn dead_letters_go_to_a_channel_only_by_whoever_administers_both() {
+fn a_channel_gets_another_ones_dead_letters_only_by_an_administrator_of_both() {
     let rig = start_by(config());
     let set = |who, to: i64| {
         let body = json!({ "channel": 2, "properties": { "DeadLetterChannel": to } }).to_string();

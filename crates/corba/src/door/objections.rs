@@ -144,8 +144,8 @@ impl Door {
         Ok((granted != above).then(|| objection(level, HOLD_GRANTED, code, Some((only(), only())), why)))
     }
 
-    /// Refuses settings for which whoever asks lacks rights: what would have consumers cost others more than their channel says, and where
-    /// events are put that are undeliverable.
+    /// Refuses settings for which the client lacks rights: those by which consumers cost others more than their channel says, and a channel
+    /// for dead letters.
     pub(crate) fn authorize_settings(&mut self, level: Option<Level>, wanted: &Wanted) -> Result<(), Raised> {
         match level {
             None => self.authorize_dead_letters(self.limits.dead_letters, wanted),
@@ -157,8 +157,8 @@ impl Door {
         }
     }
 
-    /// Refuses a `DeadLetterChannel` that whoever asks does not administer: the service itself puts events there, so that no rule of who may
-    /// publish there is asked.
+    /// Refuses a `DeadLetterChannel` that the client does not administer: the service itself puts events there, and checks no right to
+    /// publish.
     fn authorize_dead_letters(&mut self, before: Option<ChannelId>, wanted: &Wanted) -> Result<(), Raised> {
         match wanted.limits.dead_letters.filter(|to| Some(*to) != before) {
             Some(to) => self.authorize_administration(to, "to have another channel's dead letters go there"),
@@ -166,8 +166,8 @@ impl Door {
         }
     }
 
-    /// Refuses what would have consumers cost others more than their channel says, where whoever asks does not administer the channel:
-    /// whoever may subscribe may make an admin. What is so already may be said once more.
+    /// Refuses settings of an admin by which consumers cost others more than their channel says, where the client does not administer the
+    /// channel: any client that may subscribe may make an admin. A value that is set already may be set again.
     fn authorize_costs(&mut self, admin: AdminKey, wanted: &Wanted) -> Result<(), Raised> {
         let channel = admin.channel;
         let (now, then) = (self.wanted(Level::Admin(admin))?.patch, wanted.patch);

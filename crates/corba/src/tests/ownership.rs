@@ -365,10 +365,10 @@ fn an_admins_owner_grants_its_consumers_nothing_that_others_pay_for() {
     assert_eq!(ask(&subscriber, "set_qos", "HoldGranted", true.into()), denied);
 }
 
-/// Whoever administered a channel of its own could name any other for its dead letters, and so have events put there without a right on it:
-/// the service puts them in itself, and asks no rule of who may publish.
+/// A client that administered a channel of its own could name any other for its dead letters, and so have events put there without a right
+/// on it: the service puts them in itself, and checks no right to publish.
 #[test]
-fn dead_letters_go_to_a_channel_only_by_whoever_administers_it() {
+fn a_channel_gets_dead_letters_only_where_its_administrators_say_so() {
     let accounts = Accounts::new(Ceilings::new(100));
     let gardener = account(&accounts, "10.0.4.1", Shown::Token("gardener"));
     let chief = account(&accounts, "10.0.4.1", Shown::Token("chief"));
@@ -410,7 +410,7 @@ fn dead_letters_go_to_a_channel_only_by_whoever_administers_it() {
     let (_, grave) = create(&mut d, &gardener, "garden grave", None).unwrap();
     let (_, others) = create(&mut d, &chief, "vault", None).unwrap();
     let denied = || Err("NO_PERMISSION".to_owned());
-    // Of one that is not there it is told no more.
+    // The answer does not say whether there is such a channel.
     for to in [others, 0, 99] {
         for operation in ["set_admin", "set_qos", "validate_qos"] {
             assert_eq!(set(&mut d, &gardener, &garden, operation, to), denied(), "{operation} {to}");
