@@ -168,8 +168,13 @@ pub(super) fn initial(door: &mut Door, qos: &[Given<'_>], admin: &[Given<'_>]) -
     let wanted = add_qos(qos, Place::Channel, door.wanted_initially()).map_err(UserException::UnsupportedQoS)?;
     let wanted = add(admin, Place::Channel, ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
     door.authorize_settings(None, &wanted)?;
-    door.check_objections(None, &wanted)?;
-    Ok(wanted)
+    let is_admin = |error: &PropertyError| admin.iter().any(|given| given.name == error.name);
+    match door.check_objections(None, &wanted) {
+        Err(Raised::User(UserException::UnsupportedQoS(errors))) if errors.iter().all(is_admin) => {
+            Err(UserException::UnsupportedAdmin(errors).into())
+        }
+        checked => checked.map(|()| wanted),
+    }
 }
 
 /// Sets properties, all or none.
