@@ -159,7 +159,7 @@ pub struct Door {
     lives: Lives,
     /// Proxies whose clients were restored.
     former: topology::Former,
-    /// What there was is made again, and nobody is connected yet.
+    /// Set while stored objects are made again, before their clients are connected.
     is_restoring: bool,
     /// Clients of other doors.
     guests: HashMap<ProxyKey, Welcomed>,

@@ -52,6 +52,6 @@ pub use exceptions::Exception;
 pub use exceptions::{ACCESS_DENIED, ACCESS_MINOR, NO_ROOM, OBJECT_NOT_EXIST, refused_event};
 pub use monitor::{ANSWER_BYTES_MAX, ChannelFigures};
 pub use peers::Peers;
-pub use qos::{Declared, START_FROM_RANGE, start_from};
+pub use qos::{Declared, START_FROM_RANGE, dead_letter_channels, start_from};
 pub use scheduling::{ANALYSE, analyse_apart, is_scheduling_service};
 pub use topology::{Image, Part as KeptPart};

@@ -19,7 +19,7 @@ mod unknown;
 #[cfg(test)]
 mod tests;
 
-pub use self::declared::Declared;
+pub use self::declared::{Declared, dead_letter_channels};
 pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
 pub(super) use self::property::write_null;
@@ -166,14 +166,20 @@ pub(super) fn told(args: &mut Reader<'_>) -> Option<String> {
 pub(super) fn initial(door: &mut Door, qos: &[Given<'_>], admin: &[Given<'_>]) -> Result<Wanted, Raised> {
     let wanted = add_qos(qos, Place::Channel, door.wanted_initially()).map_err(UserException::UnsupportedQoS)?;
     let wanted = add(admin, Place::Channel, ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
-    door.check_objections(None, &wanted)?;
-    Ok(wanted)
+    door.authorize_settings(None, &wanted)?;
+    let is_admin = |error: &PropertyError| admin.iter().any(|given| given.name == error.name);
+    match door.check_objections(None, &wanted) {
+        Err(Raised::User(UserException::UnsupportedQoS(errors))) if errors.iter().all(is_admin) => {
+            Err(UserException::UnsupportedAdmin(errors).into())
+        }
+        checked => checked.map(|()| wanted),
+    }
 }
 
 /// Sets properties, all or none.
 pub(super) fn apply(door: &mut Door, level: Level, given: &[Given<'_>]) -> Result<(), Raised> {
     let wanted = add_qos(given, place(level), door.wanted(level)?).map_err(UserException::UnsupportedQoS)?;
-    door.authorize_costs(level, &wanted)?;
+    door.authorize_settings(Some(level), &wanted)?;
     door.check_objections(Some(level), &wanted)?;
     door.set(level, wanted)
 }
@@ -229,7 +235,7 @@ fn validate_qos(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
     let wanted = door.wanted(level)?;
     let place = place(level);
     let wanted = add_qos(&required, place, wanted).map_err(UserException::UnsupportedQoS)?;
-    door.authorize_costs(level, &wanted)?;
+    door.authorize_settings(Some(level), &wanted)?;
     without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedQoS)?;
     write_available(&required, |property| property.is_available(place), wanted.most, reply);
     Ok(())
@@ -247,6 +253,7 @@ fn set_admin(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'
     let level = on.level()?;
     let wanted = door.wanted(level)?;
     let wanted = add(&given, place(level), ADMIN, wanted).map_err(UserException::UnsupportedAdmin)?;
+    door.authorize_settings(Some(level), &wanted)?;
     without_objections(door.objections(Some(level), &wanted)?).map_err(UserException::UnsupportedAdmin)?;
     door.set(level, wanted)
 }

@@ -595,8 +595,8 @@ pub struct ChannelLimits {
     /// `RejectNewEvents`: at `max_queue_length` refuse the event (true) or discard one of the laggard's by its
     /// [`DiscardPolicy`] (false, the default).
     pub reject_new_events: bool,
-    /// `DeadLetterChannel`: where events go that are undeliverable for a consumer, by `delivery_attempts`, if whoever drives the lanes does
-    /// that. `None`, the default: they are dropped.
+    /// `DeadLetterChannel`: the channel that gets events which are undeliverable for a consumer, by `delivery_attempts`; the owner of a
+    /// lane hands them in there. `None`, the default: they are dropped.
     pub dead_letters: Option<ChannelId>,
     /// `MaxConstraintLength`: the longest constraint, in bytes. More than 0. Default 16,384.
     pub constraint_bytes_max: u32,

@@ -44,7 +44,7 @@ use corba::Guest;
 /// log lines a request caused; how a supplier stands; what a property is set to, and whose; a channel in a list.
 pub(crate) use corba::{
     ANSWER_BYTES_MAX, Access, Act, ActOutcome, Creations, Declared, Denied, Farewell, Forbidden, ListedChannel,
-    RestoredStanding, Settable, SupplierStanding, Unpublished, remarks::Remarks,
+    RestoredStanding, Settable, SupplierStanding, Unpublished, dead_letter_channels, remarks::Remarks,
 };
 
 /// What is published of rules of access.

@@ -73,6 +73,18 @@ fn each_command_needs_the_right_to_administer_the_channel_whoever_asks() {
     assert_eq!(rig.count(Counter::DeniedAdminister), 5 * 3 * 4 - 20 + 4 + 4);
 }
 
+/// A principal that administered one channel could have events put into any other: the service puts dead letters in itself.
+#[test]
+fn a_channel_gets_another_ones_dead_letters_only_by_an_administrator_of_both() {
+    let rig = start_by(config());
+    let set = |who, to: i64| {
+        let body = json!({ "channel": 2, "properties": { "DeadLetterChannel": to } }).to_string();
+        rig.post_as(who, "/api/v1/qos", &body).status
+    };
+    assert_eq!([set(NEIGHBOUR, 0), set(NEIGHBOUR, 1), set(NEIGHBOUR, 99), set(NEIGHBOUR, -1)], [403, 403, 403, 200]);
+    assert_eq!([set(OPERATOR, 1), set(OPERATOR, 99)], [200, 409]);
+}
+
 #[test]
 fn a_denial_names_the_rule() {
     let rig = start_by(config());

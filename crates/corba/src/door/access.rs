@@ -378,7 +378,7 @@ impl Door {
         self.authorize_on(right_to(side), (access.channel(channel), about), what)
     }
 
-    /// Whether a client may have what only those decide who administer a channel.
+    /// Refuses a client that does not administer a channel.
     pub(super) fn authorize_administration(&mut self, channel: ChannelId, what: &str) -> Result<(), Raised> {
         let Some(access) = self.guard.access.clone() else { return Ok(()) };
         self.authorize_on(Right::Administer, (access.channel(channel), None), what)

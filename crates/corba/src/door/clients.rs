@@ -284,8 +284,8 @@ impl Door {
         Ok(Some(Link { from, to }))
     }
 
-    /// Whether events of the one channel reach the other through links within this service.
-    fn reaches(&self, from: ChannelId, to: ChannelId) -> bool {
+    /// Whether events of the one channel reach the other within this service: through links, or as dead letters.
+    pub(super) fn reaches(&self, from: ChannelId, to: ChannelId) -> bool {
         let links: Vec<Link> = self.clients.values().filter_map(|client| client.link).collect();
         let mut seen = BTreeSet::new();
         let mut next = vec![from];
@@ -295,6 +295,7 @@ impl Door {
             }
             if seen.insert(channel) {
                 next.extend(links.iter().filter(|link| link.from == channel).map(|link| link.to));
+                next.extend(self.hierarchy.channel(channel).ok().and_then(|channel| channel.limits().dead_letters));
             }
         }
         false

@@ -144,11 +144,33 @@ impl Door {
         Ok((granted != above).then(|| objection(level, HOLD_GRANTED, code, Some((only(), only())), why)))
     }
 
-    /// Refuses what would have consumers cost others more than their channel says, where whoever asks does not administer the channel:
-    /// whoever may subscribe may make an admin. What is so already may be said once more.
-    pub(crate) fn authorize_costs(&mut self, level: Level, wanted: &Wanted) -> Result<(), Raised> {
-        let Level::Admin(AdminKey { channel, side: Side::Consumers, .. }) = level else { return Ok(()) };
-        let (now, then) = (self.wanted(level)?.patch, wanted.patch);
+    /// Refuses settings for which the client lacks rights: those by which consumers cost others more than their channel says, and a channel
+    /// for dead letters.
+    pub(crate) fn authorize_settings(&mut self, level: Option<Level>, wanted: &Wanted) -> Result<(), Raised> {
+        match level {
+            None => self.authorize_dead_letters(self.limits.dead_letters, wanted),
+            Some(Level::Channel(channel)) => {
+                self.authorize_dead_letters(self.hierarchy.channel(channel)?.limits().dead_letters, wanted)
+            }
+            Some(Level::Admin(admin)) if admin.side == Side::Consumers => self.authorize_costs(admin, wanted),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Refuses a `DeadLetterChannel` that the client does not administer: the service itself puts events there, and checks no right to
+    /// publish.
+    fn authorize_dead_letters(&mut self, before: Option<ChannelId>, wanted: &Wanted) -> Result<(), Raised> {
+        match wanted.limits.dead_letters.filter(|to| Some(*to) != before) {
+            Some(to) => self.authorize_administration(to, "to have another channel's dead letters go there"),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses settings of an admin by which consumers cost others more than their channel says, where the client does not administer the
+    /// channel: any client that may subscribe may make an admin. A value that is set already may be set again.
+    fn authorize_costs(&mut self, admin: AdminKey, wanted: &Wanted) -> Result<(), Raised> {
+        let channel = admin.channel;
+        let (now, then) = (self.wanted(Level::Admin(admin))?.patch, wanted.patch);
         let above = self.effective(Level::Channel(channel))?.settings;
         let at_most = above.held_at_most();
         let is_longer = |time: Duration| !at_most.is_zero() && (time.is_zero() || time > at_most);
@@ -187,6 +209,9 @@ impl Door {
             }
             Ok(_) => match self.hierarchy.channels().find(names_this) {
                 Some(other) => format!("it is the DeadLetterChannel of channel {}", other.id().0),
+                None if this.is_some_and(|this| self.reaches(to, this)) => {
+                    format!("channel {} supplies this one, and dead letters would come back", to.0)
+                }
                 None => return Ok(None),
             },
         };

@@ -1,10 +1,11 @@
 //! A channel's properties as a configuration file has them: numbers, flags and text, where a time is text with its unit; and lanes.
 
 use super::pools::lanes_value;
-use super::property::{Domain, Place, Property, PropertyValue, Wanted, Wire};
+use super::property::{DEAD_LETTER_CHANNEL, Domain, Place, Property, PropertyValue, Wanted, Wire};
 use super::tables::{ADMIN, QOS};
 use crate::table::Level;
 use core::fmt;
+use engine::ChannelId;
 use giop::value::Value;
 
 /// A value as it stands in a file.
@@ -37,6 +38,14 @@ impl fmt::Display for Declared {
 /// Adds properties to what is wanted of a channel, or says what is wrong with the first that cannot be had.
 pub(crate) fn declare(wanted: Wanted, properties: &[(String, Declared)]) -> Result<Wanted, String> {
     declare_for(wanted, Place::Channel, properties)
+}
+
+/// The channels that such properties name for dead letters.
+pub fn dead_letter_channels(properties: &[(String, Declared)]) -> impl Iterator<Item = ChannelId> {
+    properties.iter().filter_map(|(name, value)| match value {
+        Declared::Number(number) if name == DEAD_LETTER_CHANNEL => u32::try_from(*number).ok().map(ChannelId),
+        _ => None,
+    })
 }
 
 /// The same of what has properties at whichever level.

@@ -681,6 +681,9 @@ fn a_channel_begins_with_what_its_creator_asks_for_or_not_at_all() {
     assert_eq!(channel.1, 1);
     create(&[("PushWindow", 0_u16.into())], &[]).raises("UnsupportedQoS");
     create(&[], &[("MaxConsumers", "x".into())]).raises("UnsupportedAdmin");
+    // Also where only what there is beside it speaks against it: it was UnsupportedQoS, about a property that is none of QoS.
+    create(&[], &[("DeadLetterChannel", 99_i32.into())]).raises("UnsupportedAdmin");
+    create(&[("DeadLetterChannel", 99_i32.into())], &[]).raises("UnsupportedQoS");
     let both = create(&[("Nonsense", 1_u16.into())], &[("Nonsense", "x".into())]);
     assert_eq!(both.raises("UnsupportedQoS").read(read_errors).len(), 1);
     assert_eq!(scene.qos(&channel.0)["PushWindow"], Value::UShort(8));

@@ -364,3 +364,63 @@ fn an_admins_owner_grants_its_consumers_nothing_that_others_pay_for() {
     assert_eq!(ask(&subscriber, "set_qos", "HoldGranted", false.into()), (Ok(()), None));
     assert_eq!(ask(&subscriber, "set_qos", "HoldGranted", true.into()), denied);
 }
+
+/// A client that administered a channel of its own could name any other for its dead letters, and so have events put there without a right
+/// on it: the service puts them in itself, and checks no right to publish.
+#[test]
+fn a_channel_gets_dead_letters_only_where_its_administrators_say_so() {
+    let accounts = Accounts::new(Ceilings::new(100));
+    let gardener = account(&accounts, "10.0.4.1", Shown::Token("gardener"));
+    let chief = account(&accounts, "10.0.4.1", Shown::Token("chief"));
+    let rule = |who: &str, on: &[&str]| RuleText {
+        who: vec![who.to_owned()],
+        may: ["publish", "subscribe", "administer"].map(str::to_owned).to_vec(),
+        on: on.iter().map(|on| (*on).to_owned()).collect(),
+        allow: true,
+        ..RuleText::default()
+    };
+    let rules = Rules::parse(&[rule("token:chief", &["*"]), rule("token:gardener", &["garden*"])]).unwrap();
+    let mut d = Dialogue::with(STYLES[5], settings(7));
+    d.door.set_access(rules, &accounts);
+    let factory = d.bootstrap("NotificationService");
+    let property = |to: i32, w: &mut giop::cdr::Writer<'_>| {
+        w.u32(1);
+        w.string("DeadLetterChannel");
+        AnyValue::from(to).write(w).unwrap();
+    };
+    let create = |d: &mut Dialogue, by: &Arc<Account>, name: &str, to: Option<i32>| {
+        d.principal = Arc::clone(by);
+        let made = d.quick(&factory, "create_named_channel", |w| {
+            w.u32(0);
+            match to {
+                Some(to) => property(to, w),
+                None => w.u32(0),
+            }
+            w.string(name);
+        });
+        made.map(|made| made.read(|r| (Ior::read(r).unwrap(), r.i32().unwrap())))
+            .map_err(|thrown| thrown.name().to_owned())
+    };
+    let set = |d: &mut Dialogue, by: &Arc<Account>, channel: &Ior, operation: &str, to: i32| {
+        d.principal = Arc::clone(by);
+        let set = d.quick(channel, operation, |w| property(to, w));
+        set.map(drop).map_err(|thrown| thrown.name().to_owned())
+    };
+    let (garden, _) = create(&mut d, &gardener, "garden", None).unwrap();
+    let (_, grave) = create(&mut d, &gardener, "garden grave", None).unwrap();
+    let (_, others) = create(&mut d, &chief, "vault", None).unwrap();
+    let denied = || Err("NO_PERMISSION".to_owned());
+    // The answer does not say whether there is such a channel.
+    for to in [others, 0, 99] {
+        for operation in ["set_admin", "set_qos", "validate_qos"] {
+            assert_eq!(set(&mut d, &gardener, &garden, operation, to), denied(), "{operation} {to}");
+        }
+        assert_eq!(create(&mut d, &gardener, "garden gate", Some(to)).map(drop), denied());
+    }
+    assert_eq!(set(&mut d, &gardener, &garden, "set_admin", grave), Ok(()));
+    assert_eq!(set(&mut d, &chief, &garden, "set_admin", others), Ok(()));
+    // What is so is so whatever else is set.
+    assert_eq!(set(&mut d, &gardener, &garden, "set_admin", others), Ok(()));
+    assert_eq!(set(&mut d, &gardener, &garden, "set_admin", -1), Ok(()));
+    assert_eq!(set(&mut d, &gardener, &garden, "set_admin", others), denied());
+}

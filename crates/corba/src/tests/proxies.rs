@@ -3,6 +3,7 @@
 use super::dialogue::{Dialogue, Expect, STYLES, client, write_empty_event};
 use giop::cdr::Writer;
 use giop::ior::{IiopProfile, Ior, Profile};
+use giop::value::AnyValue;
 
 /// One kind of proxy, by the words of its operations.
 #[derive(Clone, Copy, Debug)]
@@ -278,6 +279,36 @@ fn one_channel_can_supply_another_by_every_pair_of_proxies_that_fit() {
         let (out, back) = (on.obtain(&mut d, &third), into.obtain(&mut d, &first));
         d.give(&out, &on.connect(), &back).unwrap();
     }
+}
+
+/// A dead letter of the first channel went to the second, which supplied the first: it failed there again, and so on without end.
+#[test]
+fn dead_letters_do_not_come_back_through_channels_that_supply_each_other() {
+    let mut d = Dialogue::new(STYLES[5]);
+    let [first, second, third] = [(); 3].map(|()| new_channel(&mut d));
+    let on = Sort { client: "consumer", direction: "push", word: "structured" };
+    let into = Sort { client: "supplier", direction: "push", word: "structured" };
+    let link = |d: &mut Dialogue, from: &Ior, to: &Ior| {
+        let (out, back) = (on.obtain(d, from), into.obtain(d, to));
+        d.give(&out, &on.connect(), &back)
+    };
+    let bury = |d: &mut Dialogue, channel: &Ior, to: i32| {
+        d.quick(channel, "set_admin", |w| {
+            w.u32(1);
+            w.string("DeadLetterChannel");
+            AnyValue::from(to).write(w).unwrap();
+        })
+    };
+    link(&mut d, &second, &third).unwrap();
+    bury(&mut d, &first, 2).unwrap();
+    // Directly, through a third, and the other way round.
+    link(&mut d, &second, &first).raises("BAD_PARAM");
+    link(&mut d, &third, &first).raises("BAD_PARAM");
+    bury(&mut d, &third, 2).raises("UnsupportedAdmin");
+    link(&mut d, &first, &third).unwrap();
+    bury(&mut d, &first, -1).unwrap();
+    bury(&mut d, &third, 1).raises("UnsupportedAdmin");
+    bury(&mut d, &first, 2).unwrap();
 }
 
 #[test]

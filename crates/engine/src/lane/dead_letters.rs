@@ -1,4 +1,4 @@
-//! Events that a consumer never takes: what follows when one is set aside and a later one is tried.
+//! Dead letters: what the lane does when an event that its consumer never takes is set aside, dropped, and sent to another channel.
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -84,8 +84,8 @@ impl Lane {
         to.filter(|to| self.places.slots.contains_key(to))
     }
 
-    /// Takes an event into a channel for dead letters: as [`handle_event`](Self::handle_event), but without a supplier. A
-    /// ticket is nobody's to wait for.
+    /// Takes an event into a channel for dead letters: as [`handle_event`](Self::handle_event), but without a supplier, so that no answer
+    /// waits for a ticket.
     pub fn handle_dead_letter<F: Forms>(&mut self, to: ChannelId, draft: Draft, forms: &F, now: Time) -> Admission {
         self.told(now);
         let found = self.places.slots.get(&to).copied();

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 use super::events::Events;
 use super::outbox::{Blocked, Handed, WAITING_PULLS_MAX};
 use super::queue::Entry;
-use super::{Delivery, Lane, Outbox, Outcome};
+use super::slab::Slab;
+use super::{Counters, Delivery, Lane, Outbox, Outcome};
 use crate::event::EventAt;
 use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, Refusal, Settlement, Time};
 
@@ -142,12 +143,7 @@ impl Lane {
     pub fn handle_outcome(&mut self, outbox: OutboxId, serial: u32, outcome: Outcome, now: Time) {
         self.told(now);
         let slot = outbox.slot;
-        let Some(outbox) = self.outboxes.get_exact(slot, outbox.generation).filter(|outbox| !outbox.dead) else {
-            self.counters.unknown_outboxes += 1;
-            return;
-        };
-        let Some(position) = outbox.position(serial) else {
-            self.counters.stale_outcomes += 1;
+        let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else {
             return;
         };
         match outcome {
@@ -215,12 +211,7 @@ impl Lane {
     pub fn leave_out(&mut self, outbox: OutboxId, serial: u32, which: &[u32], now: Time) {
         self.told(now);
         let slot = outbox.slot;
-        let Some(outbox) = self.outboxes.get_exact(slot, outbox.generation).filter(|outbox| !outbox.dead) else {
-            self.counters.unknown_outboxes += 1;
-            return;
-        };
-        let Some(position) = outbox.position(serial) else {
-            self.counters.stale_outcomes += 1;
+        let Some((outbox, position)) = under_way(&mut self.outboxes, &mut self.counters, outbox, serial) else {
             return;
         };
         outbox.leave_out(position, which, &self.events, &mut self.space.done);
@@ -265,10 +256,7 @@ impl Lane {
     pub fn resume_outbox(&mut self, outbox: OutboxId, now: Time) {
         self.told(now);
         let slot = outbox.slot;
-        let Some(outbox) = self.outboxes.get_exact(slot, outbox.generation).filter(|outbox| !outbox.dead) else {
-            self.counters.unknown_outboxes += 1;
-            return;
-        };
+        let Some(outbox) = live(&mut self.outboxes, &mut self.counters, outbox) else { return };
         outbox.trouble.blocked = None;
         self.list_if_ready(slot);
     }
@@ -555,6 +543,28 @@ impl Lane {
         }
         self.want_back(slot);
     }
+}
+
+/// An outbox that is not disconnected; another is counted.
+#[inline]
+fn live<'a>(outboxes: &'a mut Slab<Outbox>, counters: &mut Counters, id: OutboxId) -> Option<&'a mut Outbox> {
+    let found = outboxes.get_exact(id.slot, id.generation).filter(|outbox| !outbox.dead);
+    counters.unknown_outboxes += u64::from(found.is_none());
+    found
+}
+
+/// The outbox of a delivery that is under way, and the position of the first of its events; another is counted.
+#[inline]
+fn under_way<'a>(
+    outboxes: &'a mut Slab<Outbox>,
+    counters: &mut Counters,
+    id: OutboxId,
+    serial: u32,
+) -> Option<(&'a mut Outbox, usize)> {
+    let outbox = live(outboxes, counters, id)?;
+    let position = outbox.position(serial);
+    counters.stale_outcomes += u64::from(position.is_none());
+    Some((outbox, position?))
 }
 
 /// A delivery that an outbox began, as the door is told it.

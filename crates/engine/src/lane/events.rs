@@ -77,7 +77,7 @@ impl Events {
         self.get(at).map_or(TypeId::OTHER, |event| event.event_type)
     }
 
-    /// Its type and its number, among its channel's where that keeps its past, else among its lane's: as people are told of it.
+    /// An event's type and number for log lines: its number in its channel, where that keeps its past, else in its lane.
     pub(super) fn named(&self, at: EventAt) -> (TypeId, u64) {
         let event = self.get(at);
         let number = event.map_or(0, |event| event.number.map_or(event.serial, NonZeroU64::get));

@@ -345,9 +345,7 @@ impl Lane {
             return;
         }
         let piece = state.part_of(state.depot.consumers.into()).clamp(PIECE_BYTES_MIN, PIECE_BYTES);
-        // One event that fails, however large, waits for another that is tried instead.
-        let is_stuck = outbox.trouble.failures > 0 && outbox.backlog() == 1;
-        if outbox.weight > piece / 2 && !is_stuck {
+        if outbox.weight > piece / 2 && !outbox.lacks_another() {
             return;
         }
         let bytes = u32::try_from(piece).unwrap_or(u32::MAX);

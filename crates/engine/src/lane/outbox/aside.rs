@@ -1,13 +1,13 @@
-//! An event that its consumer never takes: told from a consumer that takes none by trying a later one.
+//! Set-aside events: an event that its consumer never takes is told apart from a consumer that takes none by trying a later event.
 //!
-//! A failure puts everything back, and says nothing of whose fault it is: a consumer may close the connection, answer with the same
+//! A failure puts everything back, and does not say what is at fault: a consumer may close the connection, answer with the same
 //! exception, or not at all. So the failed deliveries of each event are counted. When one has failed `delivery_attempts` times, over
 //! [`ATTEMPTS_TAKE`] at least, it is set aside at its next failure, and the event behind it is tried at once. If that is taken, the first
 //! is undeliverable. If not, the first is back in its place: the consumer is ill, and is tried again as ever. Of several bad events
 //! in a row each has its attempts in turn: one after the other they fail, are set aside together, and the next is tried. Alone in the
 //! backlog, an event waits.
 //!
-//! What is set aside stays at the front of what is unanswered, so that whatever puts that back, or drops it, has it, too.
+//! Deliveries that are set aside stay at the front of the unanswered ones: putting those back, or dropping them, includes these.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -78,8 +78,8 @@ impl Outbox {
         })
     }
 
-    /// The event whose delivery failed, if it came alone. A batch may have only one that is the reason: its events come alone from now
-    /// on, and then in batches that grow with each that is taken. That a connection takes nothing is no event's fault.
+    /// Event of the failed delivery at `position`, if that has only one. The events of a batch are delivered alone from now on, and then in
+    /// batches that grow with each that is taken: only one of them may be the reason.
     pub(super) fn failed_event(&mut self, position: Option<usize>, events: &Events) -> Option<u64> {
         let position = position?;
         if self.is_batch(position) {
@@ -89,9 +89,9 @@ impl Outbox {
         self.first_of(position).map(|event| events.turn(event).1)
     }
 
-    /// Everything is put back after a failure, an event's, if that is known, and what `was_aside` before it: counts it. If it has had its
-    /// attempts, it is set aside as well, and something else tried, if there is anything. `until` is when the next attempt would be. Says
-    /// whether there is.
+    /// Counts an attempt of the `failed` event, after all unanswered deliveries were put back, `was_aside` of which were set aside. If the
+    /// event has had its attempts, it is set aside with those before it, provided that another event is there to be tried; true then.
+    /// `until` is the time of the next attempt.
     pub(super) fn set_aside(
         &mut self,
         (failed, was_aside): (Option<u64>, u32),
@@ -135,7 +135,7 @@ impl Outbox {
         (is_idle && self.aside.deliveries > 0).then_some(self.aside.until)
     }
 
-    /// An event was taken. By order of arrival, whatever failed before it and is yet to come begins anew: the consumer was ill then.
+    /// Forgets attempts when an event was taken: by order of arrival those of all events, since the consumer was ill then.
     #[cold]
     pub(in crate::lane) fn forget_blame(&mut self, position: usize, events: &Events) {
         if matches!(self.terms.settings.order_policy, OrderPolicy::Any | OrderPolicy::Fifo) {
@@ -149,6 +149,11 @@ impl Outbox {
     #[inline]
     pub(in crate::lane) fn blames(&self) -> bool {
         !self.aside.blamed.is_empty()
+    }
+
+    /// Whether deliveries of all that is here have failed, however large it is: what is kept elsewhere is to be tried instead.
+    pub(in crate::lane) fn lacks_another(&self) -> bool {
+        self.trouble.failures > 0 && self.backlog() <= self.aside.blamed.len().max(1)
     }
 
     /// Notes that an event is undeliverable. Says whether that begins an episode: none was for [`EPISODE_OVER_AFTER`].

@@ -197,7 +197,7 @@ impl Outbox {
         into: &mut Vec<EventAt>,
     ) {
         let count = self.count_of(position);
-        // Whoever waits for it waits for the others.
+        // The client that waits for this delivery gets the other events.
         let credit = self.flight.unanswered.get_mut(position).and_then(|event| event.credit.take());
         let places = which.iter().rev().map(|place| *place as usize).filter(|place| *place < count);
         for place in places.take(count - 1) {

@@ -428,26 +428,41 @@ fn an_undeliverable_event_goes_to_the_channel_that_its_own_names_for_dead_letter
     assert_eq!(admitted, Admission::Refused(Refusal::ChannelNotFound { channel: gone }));
 }
 
-/// The large event kept its outbox too heavy for what was elsewhere to be brought back: alone in memory it waited for ever.
-#[test]
-fn what_is_behind_it_may_be_elsewhere() {
-    let mut rig = Rig::plain();
-    rig.lane.allow_overflow();
-    rig.hierarchy.set_limits(rig.channel, ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(20_000) }).unwrap();
-    let key = rig.consumer(persistent());
-    rig.publish_bytes(&[0; 12_000]);
-    rig.publish_bytes(&[1; 10]);
-    let mut kept = Vec::new();
-    let mut taken = Vec::new();
-    for _ in 0..600 {
+/// A consumer whose backlog is elsewhere, behind the first event: large events that it never takes, and what was written of them.
+struct Elsewhere {
+    rig: Rig,
+    key: ProxyKey,
+    kept: VecDeque<(Time, Vec<u8>)>,
+}
+
+impl Elsewhere {
+    fn new(large: u64) -> Self {
+        let mut rig = Rig::plain();
+        rig.lane.allow_overflow();
+        let limits = ChannelLimits { overflow_budget_bytes: 1 << 20, ..budget(20_000) };
+        rig.hierarchy.set_limits(rig.channel, limits).unwrap();
+        let key = rig.consumer(persistent());
+        let mut scene = Self { rig, key, kept: VecDeque::new() };
+        (0..large).for_each(|_| scene.publish(&[0; 12_000]));
+        scene
+    }
+
+    fn publish(&mut self, bytes: &[u8]) {
+        self.rig.publish_bytes(bytes);
+        self.work();
+    }
+
+    /// Writes what is to be kept, and brings back one event where some are wanted.
+    fn work(&mut self) {
+        let Self { rig, kept, .. } = self;
         while let Some(errand) = rig.lane.poll_overflow() {
             match errand {
                 Overflow::Keep { event, .. } => {
-                    kept.push((event.arrived, event.bytes.clone()));
+                    kept.push_back((event.arrived, event.bytes.clone()));
                     rig.lane.release(event);
                 }
                 Overflow::Fetch { outbox, .. } => {
-                    for (arrived, bytes) in kept.drain(..) {
+                    if let Some((arrived, bytes)) = kept.pop_front() {
                         let mut draft = rig.lane.begin_event();
                         draft.bytes.extend_from_slice(&bytes);
                         draft.arrived = arrived;
@@ -459,13 +474,44 @@ fn what_is_behind_it_may_be_elsewhere() {
                 _ => {}
             }
         }
-        while let Some((_, number, outbox, serial)) = rig.poll() {
-            let outcome = if number == 0 { Outcome::ConnectionLost } else { Outcome::Delivered };
-            taken.extend((number > 0).then_some(number));
-            rig.lane.handle_outcome(outbox, serial, outcome, rig.now);
-        }
-        rig.advance(Duration::from_millis(100));
     }
-    assert_eq!(rig.lane.counters().kept_elsewhere, 1);
-    assert_eq!((taken, rig.stats(key).discards.of(DiscardReason::Undeliverable)), (vec![1], 1));
+
+    /// Lets so many tenths of a second pass. Says which events were taken, and how many were in memory at most.
+    fn run(&mut self, tenths: u32) -> (Vec<u8>, u64) {
+        let (mut taken, mut most) = (Vec::new(), 0);
+        for _ in 0..tenths {
+            self.work();
+            while let Some((_, number, outbox, serial)) = self.rig.poll() {
+                let outcome = if number == 0 { Outcome::ConnectionLost } else { Outcome::Delivered };
+                taken.extend((number > 0).then_some(number));
+                self.rig.lane.handle_outcome(outbox, serial, outcome, self.rig.now);
+            }
+            let stats = self.rig.stats(self.key);
+            most = most.max(stats.backlog_events - stats.elsewhere_events);
+            self.rig.advance(Duration::from_millis(100));
+        }
+        (taken, most)
+    }
+}
+
+/// The large event kept its outbox too heavy for what was elsewhere to be brought back: alone in memory it waited for ever. Later two such
+/// events did, which were both in memory then.
+#[test]
+fn what_is_behind_it_may_be_elsewhere() {
+    for large in [1, 2, 8] {
+        let mut scene = Elsewhere::new(large);
+        scene.publish(&[1; 10]);
+        assert_eq!(scene.rig.lane.counters().kept_elsewhere, large);
+        let (taken, _) = scene.run(2_000);
+        let undeliverable = scene.rig.stats(scene.key).discards.of(DiscardReason::Undeliverable);
+        assert_eq!((taken, undeliverable, scene.rig.memory()), (vec![1], large, 0), "{large}");
+    }
+}
+
+/// A consumer that takes none of them has not all of them brought into memory, one large event after the other.
+#[test]
+fn of_what_is_elsewhere_no_more_is_brought_back_for_an_ill_consumer_than_is_counted() {
+    let mut scene = Elsewhere::new(30);
+    assert_eq!(scene.run(5_000), (vec![], 9));
+    assert_eq!(scene.rig.stats(scene.key).backlog_events, 30);
 }

@@ -6,7 +6,7 @@ use engine::ChannelId;
 use crate::admin::run::{Administration, Answers};
 use crate::admin::values::{Answer, Command, Query};
 use crate::admin::waiting::Sending;
-use crate::doors::{Forbidden, Settable};
+use crate::doors::{Forbidden, Settable, dead_letter_channels};
 use crate::lane::links::mail::{LaneThread, ToLane, Visit};
 use access::Right;
 use accounts::Principal;
@@ -52,7 +52,13 @@ impl Administration {
                 (None, "to configure the service")
             }
         };
-        self.forbids(by, Some(Right::Administer), channel, what)
+        let forbidden = self.forbids(by, Some(Right::Administer), channel, what);
+        let Command::SetQos { properties, .. } = command else { return forbidden };
+        // The service itself puts dead letters into the channel that is named for them.
+        forbidden.or_else(|| {
+            let what = "to have another channel's dead letters go there";
+            dead_letter_channels(properties).find_map(|to| self.forbids(by, Some(Right::Administer), Some(to), what))
+        })
     }
 
     /// Lets somebody in who looks at a channel's events, if it may.
