@@ -1,12 +1,15 @@
 //! Requests of administration whose answers may be large, and what clients leave unread of them.
 //!
 //! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time,
-//! and a lane a few; further ones are held back, and their connections are not read, until an answer has come and, where the
+//! and a lane a few, but each address one whatever others have; further ones are held back, and their connections are not read, until an answer has come and, where the
 //! answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, until
 //! somebody has read. Whoever reads nothing for long while others wait for that is let go.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use engine::Time;
 use giop::framing::Message;
@@ -19,8 +22,8 @@ use crate::lane::io::unread::Unread;
 use crate::lane::run::{Core, Worker};
 use accounts::{Account, Resource, Spent};
 
-/// Such requests that a lane has with administration at once.
-const OUT_MAX: u32 = 8;
+/// Such requests that a lane has with administration at once, beside one of each address that has no other there.
+const OUT_MAX: usize = 8;
 
 /// How the operations begin whose answers are small whatever was asked before: nothing, an object, a number, a few octets. An
 /// operation that is missing here costs only that a connection does not have several under way.
@@ -69,8 +72,8 @@ const TRIED_PER_ROUND: usize = 16;
 /// What a lane's clients have asked for of what may be large.
 #[derive(Debug, Default)]
 pub(crate) struct LargeAnswers {
-    /// Requests that administration has.
-    out: u32,
+    /// Connections of which administration has a request, and their addresses.
+    out: HashMap<Token, IpAddr>,
     /// Connections of which a request is held back until there is room.
     waiting: VecDeque<Token>,
     /// They wait for others to read.
@@ -112,16 +115,21 @@ impl LargeAnswers {
     }
 
     /// Has a connection have such a request with administration, unless that cannot be now.
-    fn begin(&mut self, of: &mut LargeOwed, account: &Account) -> Result<(), Option<Spent>> {
-        if of.is_out || self.out >= OUT_MAX {
+    fn begin(&mut self, connection: Token, of: &mut LargeOwed, account: &Account) -> Result<(), Option<Spent>> {
+        if of.is_out || !self.has_place(account.ip()) {
             return Err(None);
         }
         let taken = account.take(Resource::ReplyBytes, RESERVED);
         self.is_short = taken.is_err();
         taken.map_err(Some)?;
         of.is_out = true;
-        self.out += 1;
+        self.out.insert(connection, account.ip());
         Ok(())
+    }
+
+    /// Whether a request of this address may go to administration.
+    fn has_place(&self, address: IpAddr) -> bool {
+        self.out.len() < OUT_MAX || !self.out.values().any(|other| *other == address)
     }
 
     /// Keeps a request until it may be passed on.
@@ -135,7 +143,7 @@ impl LargeAnswers {
 
     /// An answer has come from administration, of so many octets, or administration had no room.
     fn answered(&mut self, connection: Token, of: Option<(&mut LargeOwed, &Arc<Account>)>, octets: usize, now: Time) {
-        self.out = self.out.saturating_sub(1);
+        self.out.remove(&connection);
         let Some((of, account)) = of else { return };
         if core::mem::take(&mut of.is_out) {
             account.give(Resource::ReplyBytes, RESERVED);
@@ -153,7 +161,7 @@ impl Core {
     /// Notes that a request whose answer may be large is passed on, or holds it back. False if it is held back.
     pub(crate) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
         let (of, account) = caller.large();
-        let Err(spent) = self.doors.giop.large_answers.begin(of, account) else { return true };
+        let Err(spent) = self.doors.giop.large_answers.begin(connection, of, account) else { return true };
         if let Some(spent) = spent {
             self.counters.add(Counter::of_refusal(spent), 1);
         }
@@ -179,11 +187,13 @@ impl Worker {
     /// Passes on what was held back, as far as there is room.
     pub(crate) fn serve_held_back(&mut self) {
         for _ in 0..self.core.doors.giop.large_answers.waiting.len().min(TRIED_PER_ROUND) {
-            if self.core.doors.giop.large_answers.out >= OUT_MAX {
-                return;
-            }
-            let Some(connection) = self.core.doors.giop.large_answers.waiting.pop_front() else { return };
+            let answers = &mut self.core.doors.giop.large_answers;
+            let Some(connection) = answers.waiting.pop_front() else { return };
             let Some(Incoming { caller, .. }) = self.clients.giop.incoming.get_mut(connection) else { continue };
+            if !answers.has_place(caller.account().ip()) {
+                answers.waiting.push_back(connection);
+                continue;
+            }
             let Some(bytes) = caller.large().0.held_back.take() else { continue };
             if let Ok(header) = Header::parse(&bytes) {
                 let message = Message { header, bytes: &bytes };
@@ -270,8 +280,8 @@ mod tests {
         let [account, _] = accounts(u64::MAX);
         let mut answers = LargeAnswers::default();
         let mut of = LargeOwed::default();
-        assert_eq!(answers.begin(&mut of, &account), Ok(()));
-        assert_eq!(answers.begin(&mut of, &account), Err(None));
+        assert_eq!(answers.begin(ONE, &mut of, &account), Ok(()));
+        assert_eq!(answers.begin(ONE, &mut of, &account), Err(None));
         answers.hold_back(ONE, &mut of, vec![1]);
         assert!(!answers.is_waiting());
         answers.answered(ONE, Some((&mut of, &account)), MIB, Time(1));
@@ -283,31 +293,39 @@ mod tests {
         let [here, there] = accounts(16 << 20);
         let mut answers = LargeAnswers::default();
         let (mut one, mut two) = (LargeOwed::default(), LargeOwed::default());
-        assert_eq!(answers.begin(&mut one, &here), Ok(()));
+        assert_eq!(answers.begin(ONE, &mut one, &here), Ok(()));
         answers.answered(ONE, Some((&mut one, &here)), 15 * MIB, Time(5));
         // It has more than its share, and another address has something yet.
-        assert!(matches!(answers.begin(&mut one, &here), Err(Some(_))));
-        assert!(answers.begin(&mut two, &there).is_ok());
+        assert!(matches!(answers.begin(ONE, &mut one, &here), Err(Some(_))));
+        assert!(answers.begin(TWO, &mut two, &there).is_ok());
         answers.answered(TWO, Some((&mut two, &there)), 2 * MIB, Time(6));
-        assert!(matches!(answers.begin(&mut two, &there), Err(Some(_))));
+        assert!(matches!(answers.begin(TWO, &mut two, &there), Err(Some(_))));
         answers.hold_back(TWO, &mut two, vec![2]);
         assert!(answers.is_short());
         assert!(one.unread.is_idle_since(Time(5)) && !two.unread.is_idle_since(Time(5)));
         one.unread.note(&here, 4 * MIB, 11, Time(9)).unwrap();
         assert!(!one.unread.is_idle_since(Time(8)));
-        assert_eq!(answers.begin(&mut two, &there), Ok(()));
+        assert_eq!(answers.begin(TWO, &mut two, &there), Ok(()));
         one.release(&here);
         two.release(&there);
         assert_eq!(here.accounts().used(Resource::ReplyBytes), 0);
     }
 
+    /// All places of a lane were one client's that had eight connections: who asked for the list of channels beside 16 that ask for all
+    /// consumers waited for 30 ms in the median.
     #[test]
-    fn a_lane_asks_for_a_few_at_once_and_those_whose_client_is_gone_count_until_they_come() {
-        let [account, _] = accounts(u64::MAX);
+    fn a_lane_asks_for_a_few_at_once_and_for_one_of_each_address_whatever_others_have() {
+        let [account, other] = accounts(u64::MAX);
         let mut answers = LargeAnswers::default();
-        (0..OUT_MAX).for_each(|_| answers.begin(&mut LargeOwed::default(), &account).unwrap());
-        assert_eq!(answers.begin(&mut LargeOwed::default(), &account), Err(None));
-        answers.answered(ONE, None, MIB, Time(0));
-        assert_eq!(answers.begin(&mut LargeOwed::default(), &account), Ok(()));
+        let connection = |number: usize| Token::from_bits(number as u64);
+        (0..OUT_MAX).for_each(|one| answers.begin(connection(one), &mut LargeOwed::default(), &account).unwrap());
+        assert_eq!(answers.begin(connection(20), &mut LargeOwed::default(), &account), Err(None));
+        assert_eq!(answers.begin(connection(21), &mut LargeOwed::default(), &other), Ok(()));
+        assert_eq!(answers.begin(connection(22), &mut LargeOwed::default(), &other), Err(None));
+        // Those whose client is gone count until they come.
+        answers.answered(connection(0), None, MIB, Time(0));
+        assert_eq!(answers.begin(connection(20), &mut LargeOwed::default(), &account), Err(None));
+        answers.answered(connection(21), None, MIB, Time(0));
+        assert_eq!(answers.begin(connection(20), &mut LargeOwed::default(), &account), Ok(()));
     }
 }

@@ -1,7 +1,7 @@
 //! Letters between two threads that never wait for each other.
 //!
 //! There is one ring for each pair of threads and direction. With one queue for all who write to a thread, a lane at a real-time
-//! priority could stand behind administration, at nice 19, that was displaced in the middle of posting, and on a single
+//! priority could stand behind administration, at a lower one, that was displaced in the middle of posting, and on a single
 //! processor it would stand there for good; and so could a lane behind a less important one. With a ring of its own each
 //! posts, and is read, whatever the others are doing.
 

@@ -374,7 +374,7 @@ impl Drop for Roster {
     }
 }
 
-/// A thread that starts lanes: what administration starts would run at its own nice value of 19, and only the privileged may
+/// A thread that starts lanes: what administration starts would run at its own nice value, and only the privileged may
 /// go back from that.
 struct Starter {
     orders: SyncSender<Order>,
