@@ -149,8 +149,6 @@ pub struct Door {
     pool_kinds: BTreeMap<PoolId, PoolKind>,
     /// Properties that are unknown, of those that have any.
     unknown: BTreeMap<Thing, Unknown>,
-    /// It was said that `Persistent` has no effect without a store.
-    has_said_without_store: bool,
     /// The channels whose profile is `RealTime`.
     real_time: BTreeSet<ChannelId>,
     /// Whoever is connected and gave a reference.
@@ -177,7 +175,7 @@ pub struct Door {
     nonces_changed: bool,
     /// What time it is, as a `TimeBase::TimeT`.
     now: u64,
-    filter_cuts: u64,
+    reported: Reported,
     changes: Changes,
     farewells: Farewells,
     teardowns: Teardowns,
@@ -191,6 +189,15 @@ pub struct Door {
     pull_consumers: idle::Callers,
     /// The lane's time.
     time: Time,
+}
+
+/// What is logged or counted outside.
+#[derive(Debug, Default)]
+struct Reported {
+    /// Calls of filters that were cut off, since they were last asked for.
+    filter_cuts: u64,
+    /// Whether it was logged that `Persistent` has no effect without a store.
+    without_store: bool,
 }
 
 /// One request: which object, which operation, and the arguments.
@@ -303,7 +310,6 @@ impl Door {
             monitor: Monitor::default(),
             pool_kinds: BTreeMap::new(),
             unknown: BTreeMap::new(),
-            has_said_without_store: false,
             real_time: BTreeSet::new(),
             clients: HashMap::new(),
             lives: Lives::default(),
@@ -319,7 +325,7 @@ impl Door {
             peers_changed: false,
             nonces_changed: false,
             now: 0,
-            filter_cuts: 0,
+            reported: Reported::default(),
             changes: Changes::default(),
             farewells: Farewells::default(),
             teardowns: Teardowns::default(),

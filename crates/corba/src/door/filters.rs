@@ -16,7 +16,7 @@ impl Door {
     /// How many evaluations that clients asked for were cut, because of their time or their steps, since this was last
     /// asked.
     pub fn take_filter_cuts(&mut self) -> u64 {
-        core::mem::take(&mut self.filter_cuts)
+        core::mem::take(&mut self.reported.filter_cuts)
     }
 
     pub(crate) fn now(&self) -> u64 {
@@ -24,7 +24,7 @@ impl Door {
     }
 
     pub(crate) fn note_cut(&mut self) {
-        self.filter_cuts += 1;
+        self.reported.filter_cuts += 1;
     }
 
     /// Whether there is a filter, or mapping filter, with these numbers in its key.

@@ -74,7 +74,7 @@ impl Door {
     /// Stores the properties of a level that are unknown or without effect, and says so of those that lack a store.
     pub(super) fn take_unknown(&mut self, level: Level, unknown: Unknown) {
         if unknown.lacking_store() > self.unknown_at(level).lacking_store() {
-            let is_first = !core::mem::replace(&mut self.has_said_without_store, true);
+            let is_first = !core::mem::replace(&mut self.reported.without_store, true);
             let by = self.principal().map(|who| who.ip());
             self.effects.push_back(Effect::WithoutStore { of: self.level_name(level), by, is_first });
         }
