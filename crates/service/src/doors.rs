@@ -1,12 +1,12 @@
 //! The ways in: a folder for each protocol, and the face that all of them have for a lane.
 //!
-//! A lane knows events, outboxes, turns, timers, and sockets as streams of bytes; a door knows what the bytes mean. Whose a
-//! connection, a form, a claim or a letter is, is said by a [`Tag`] or by the variant of an enum, and each function here is
-//! a `match` on that: nothing is called through a pointer on an event's path. A lane calls doors by this face and by nothing
-//! else; a door uses what of the lane it needs: it hands events in with `Core::admit`, is told by [`Worker::answer`] when
-//! what it is owed for them is due, and gets what is to be delivered by [`Core::send`].
+//! A lane knows events, outboxes, turns, timers, and sockets as streams of bytes; a door knows what the bytes mean. A [`Tag`] or the
+//! variant of an enum names the door of a connection, a form, a claim or a letter, and each function here is a `match` on that: nothing
+//! is called through a pointer on an event's path. A lane calls doors by this face and by nothing else; a door uses what of the lane it
+//! needs: it hands events in with `Core::admit`, is notified by [`Worker::answer`] when the acknowledgement of them is due, and gets what
+//! is to be delivered by [`Core::send`].
 //!
-//! How to add one is told in ARCHITECTURE.md.
+//! ARCHITECTURE.md describes how to add one.
 
 pub(crate) mod dds;
 mod dead_letters;
@@ -40,8 +40,8 @@ use crate::published::Published;
 use accounts::{Account, Addresses, Resource};
 use corba::Guest;
 
-/// How large an answer may be; what one waits for: that clients have been told of what was done, or that it is published; how many
-/// log lines a request caused; how a supplier stands; what a property is set to, and whose; a channel in a list.
+/// Maximum size of an answer; what an answer waits for: that clients were notified of what was done, or that it is published; how many
+/// log lines a request caused; the state of a supplier; a property that is set, and its object; a channel in a list.
 pub(crate) use corba::{
     ANSWER_BYTES_MAX, Access, Act, ActOutcome, Creations, Declared, Denied, Farewell, Forbidden, ListedChannel,
     RestoredStanding, Settable, SupplierStanding, Unpublished, dead_letter_channels, remarks::Remarks,
@@ -85,7 +85,7 @@ impl Tag {
     /// All doors, by their numbers; four at most.
     pub(crate) const ALL: [Self; 4] = [Self::Giop, Self::Json, Self::Tempo, Self::Dds];
 
-    /// Whether a few places for its connections are kept beside the limit: for administration, whose clients come by this door.
+    /// Whether a few connections beyond the limit are reserved, for the clients of administration, which come by this door.
     pub(crate) const fn has_reserve(self) -> bool {
         matches!(self, Self::Giop)
     }
@@ -119,19 +119,19 @@ impl Tag {
         Peer(Guest::FIRST_PEER.0 | self.number() << 56)
     }
 
-    /// Whose client has a handle.
+    /// The door of the client with this handle.
     fn of_peer(peer: Peer) -> Self {
         Self::numbered((peer.0 ^ Guest::FIRST_PEER.0) >> 56)
     }
 
-    /// Whose form it is. Each door has 256: the upper octet is its number.
+    /// The door of a form. Each door has 256: the upper octet is its number.
     #[inline]
     pub(crate) fn of_form(form: Form) -> Self {
         Self::numbered(u64::from(form.0 >> 8))
     }
 
-    /// Whose consumer wants it so. In a want, the form stands above eight bits of the door's own, and below what the engine says of
-    /// marks.
+    /// The door of the consumer with this want. In a want, the form stands above eight bits of the door's own, and below what the engine
+    /// says of marks.
     #[inline]
     pub(crate) fn of_want(want: Want) -> Self {
         Self::numbered(u64::from(want.0 >> 16 & 0xff))
@@ -185,13 +185,13 @@ pub(crate) struct Listeners {
     pub(crate) tls: [Option<Listener>; Tag::ALL.len()],
     /// Where datagrams arrive that are sent to a group.
     pub(crate) tempo_group: Option<Datagrams>,
-    /// Whether somebody else keeps the first one open when the service ends: whoever connects then waits for the next.
+    /// Whether the first one stays open in another process when the service ends: clients that connect then wait for the next service.
     pub(crate) outlive: bool,
-    /// Where there are others than the first: nobody is called there.
+    /// The service's own addresses beside the first one's, at which no client is called.
     pub(crate) own: Vec<SocketAddr>,
 }
 
-/// Who is to be told that events were taken in, or why not: a door's client, in that door's terms.
+/// Recipient of the answer when events were taken in or refused: a door's client, in that door's terms.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Claim {
     Giop(giop::claims::Claim),
@@ -200,7 +200,7 @@ pub(crate) enum Claim {
     Dds(dds::Claim),
 }
 
-/// A message that is for another lane than that on whose connection it came, on its way there or home.
+/// A message for another lane than the one that has its connection, on its way there or home.
 pub(crate) enum Foreign {
     Giop(Box<giop::foreign_pushes::ForeignPush>),
 }
@@ -210,7 +210,7 @@ pub(crate) enum Moving {
     Giop(Box<giop::callers::Incoming>),
 }
 
-/// Connections by who made them.
+/// Connections by the side that made them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Made {
     ByUs,
@@ -302,7 +302,7 @@ impl Doors {
         self.giop.goes_on() || self.json.goes_on() || self.tempo.goes_on() || self.dds.goes_on()
     }
 
-    /// Whether somebody can be answered who had to wait for what is not the intake's.
+    /// Whether a client can be answered that waited for something other than the intake.
     pub(crate) fn has_to_answer(&self) -> bool {
         self.giop.has_to_answer()
     }
@@ -329,7 +329,7 @@ impl Doors {
 }
 
 impl Clients {
-    /// Nobody has connected yet.
+    /// Starts without a connection.
     ///
     /// # Errors
     /// When the poll does not take a socket.
@@ -360,7 +360,7 @@ impl Clients {
             Tag::Giop => giop,
             Tag::Json => json,
             Tag::Tempo => tempo,
-            // Nobody connects: its thread knocks.
+            // No client connects there: its thread knocks.
             Tag::Dds => dds,
         };
         match layer {
@@ -369,7 +369,7 @@ impl Clients {
         }
     }
 
-    /// Nobody is let in any more.
+    /// Stops accepting connections.
     pub(crate) fn stop_listening(&mut self) {
         self.entrances.as_flattened_mut().iter_mut().for_each(Entrance::close);
     }
@@ -426,11 +426,11 @@ impl Core {
         }
     }
 
-    /// The engine has events for one who asked for them and waits.
+    /// Hands events of the engine to the client that asked for them and waits.
     pub(crate) fn hand_over(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
         match Tag::of_want(delivery.want) {
             Tag::Giop => self.hand_to_waiter(delivery, events),
-            // Nobody pulls there.
+            // No client pulls there.
             Tag::Json | Tag::Tempo | Tag::Dds => self.recycle(events),
         }
     }
@@ -533,7 +533,7 @@ impl Worker {
         (account.is_reserved() == in_reserve && !carries).then_some(since)
     }
 
-    /// Closes a connection that gives way to another. Says whose it was.
+    /// Closes a connection that gives way to another. Gives the name of its client.
     pub(crate) fn have_give_way(&mut self, door: Tag, token: Token) -> Option<String> {
         let name = |address, account: &Account| Named(address, account).to_string();
         match door {
@@ -600,13 +600,13 @@ impl Worker {
         }
     }
 
-    /// Writes what is due: to consumers first, then to those who are answered.
+    /// Writes what is due: to consumers first, then replies to clients.
     pub(crate) fn write_due(&mut self) {
         let Doors { giop, json, tempo, .. } = &self.core.doors;
         if !self.clients.have_unsettled() && !giop.outgoing.is_due() && !json.goes_on() && !tempo.is_due() {
             return;
         }
-        // Whoever has his reply is to find his event counted.
+        // A client that has its reply is to find its event counted.
         self.core.tally();
         self.core.flush_due();
         self.core.flush_tempo();
@@ -614,7 +614,7 @@ impl Worker {
         self.settle_unsettled();
     }
 
-    /// Tells somebody that events were taken in, or why not.
+    /// Answers that events were taken in, or why not.
     pub(crate) fn answer(&mut self, claim: Claim, refused: Option<Refused>) {
         match claim {
             Claim::Giop(claim) => self.answer_claim(claim, refused),
@@ -624,7 +624,7 @@ impl Worker {
         }
     }
 
-    /// Answers so many at most who asked for events.
+    /// Answers at most this many requests for events.
     pub(crate) fn answer_those_who_asked(&mut self, most: usize) {
         self.answer_pulls(most);
     }

@@ -160,7 +160,7 @@ pub(crate) struct Door {
     goes_on: bool,
 }
 
-/// Who is to be told that a sample was taken in: a join.
+/// Recipient of the answer when a sample was taken in: a join.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     join: usize,
@@ -169,7 +169,7 @@ pub(crate) struct Claim {
 impl Door {
     pub(crate) fn new(common: &Common) -> Self {
         let own = common.accounts.account_of(super::NOBODY);
-        // Whom rules of access know it as. It may have been noted by another lane.
+        // Its name in rules of access. It may have been noted by another lane.
         let _ = own.identity().note_door("dds");
         Self {
             joins: Vec::new(),
@@ -459,7 +459,7 @@ impl Core {
         finished
     }
 
-    /// Somebody else has ended a proxy.
+    /// Notes that a proxy was ended elsewhere. It is asked for again later.
     pub(crate) fn dds_proxy_gone(&mut self, peer: Peer) {
         for join in &mut self.doors.dds.joins {
             for proxy in [&mut join.supplier, &mut join.consumer] {

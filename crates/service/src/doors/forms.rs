@@ -123,7 +123,7 @@ impl Core {
                     counters.add(Counter::Translations, 1);
                 }
                 Err(why) => {
-                    // Consumers that want it so do without: the engine is told when their turn comes.
+                    // Consumers that want it so do without: the engine learns of that when their turn comes.
                     alternates.pop();
                     counters.add(Counter::Untranslatable, 1);
                     lacking_why = why.or(lacking_why);

@@ -4,7 +4,7 @@
 //! [`crate::lane::intake`] (it becomes the engine's), [`delivery`] (what the engine says is due is written for the consumers), and
 //! back: [`outgoing`] and [`replies`]. Events that are pulled come in by [`pull_suppliers`] and go out by [`pull_consumers`];
 //! where filters of clients have a say, [`remote_filters`] asks them. Everything else that clients ask for is passed to
-//! administration, whose own calls to clients are [`admin_calls`].
+//! administration; [`admin_calls`] are its own calls to clients.
 
 pub(crate) mod admin_calls;
 mod answers;
@@ -71,7 +71,7 @@ pub(crate) struct Settings {
     pub(crate) silence: Duration,
     /// See [`Listeners::outlive`](crate::doors::Listeners::outlive).
     pub(crate) address_outlives: bool,
-    /// Where nobody is called.
+    /// Addresses at which no client is called.
     pub(crate) policy: Arc<OutgoingPolicy>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Door {
     request_bytes_min: u64,
     /// See [`Settings::address_outlives`].
     address_outlives: bool,
-    /// Requests that administration has, or is to have, and whose answers may be large.
+    /// Requests in administration, or on their way there, with answers that may be large.
     pub(crate) large_answers: LargeAnswers,
     pub(crate) outgoing: Outgoings,
     /// Suppliers that are asked for events.
@@ -150,7 +150,7 @@ impl Door {
             || self.has_to_answer()
     }
 
-    /// Whether somebody can be answered who had to wait.
+    /// Whether an answer is due to a client that had to wait.
     pub(crate) fn has_to_answer(&self) -> bool {
         !self.due.is_empty()
     }
@@ -169,8 +169,8 @@ impl Door {
         is_waiting || !self.foreign.are_quiet() || !self.due.is_empty()
     }
 
-    /// Whether nothing is left of what other lanes have sent, of what is yet to be told, or of what filters are asked about. For a
-    /// lane that is to end.
+    /// Whether no sequence of events, loss of a connection, push of another lane or question to filters is left to be dealt with.
+    /// For a lane that is to end.
     pub(crate) fn is_done(&self) -> bool {
         let is_told = self.instalments.is_empty() && self.outgoing.losses.is_empty();
         is_told && self.foreign.has_no_guests() && self.questions.is_empty()

@@ -1,5 +1,5 @@
-//! What the doors whose clients are no CORBA objects and administration tell each other: proxies that are asked for, made, let go, and
-//! ended by others. Whose a proxy is, its [`Peer`] says: each door gives its own.
+//! Messages between administration and the doors with clients that are no CORBA objects: proxies are asked for, made, let go, and
+//! ended by others. The [`Peer`] of a proxy names its client: each door gives its own.
 
 use corba::{Guest, Unwelcome};
 use engine::{ChannelId, Peer, ProxyId, ProxyKey};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// What a client needs of administration.
 #[derive(Debug)]
 pub(crate) struct Request {
-    /// Whose it is, in its door's terms. Requests of one are served in their order.
+    /// The client that asks, in its door's terms. Requests of one client are served in their order.
     pub(crate) client: u64,
     pub(crate) wanted: Wanted,
     /// What its client is charged until it is answered.
@@ -36,14 +36,14 @@ pub(crate) enum Wanted {
 pub(crate) enum Letter {
     /// The proxy that was asked for, or why there is none; and what its client was charged meanwhile.
     Welcomed { peer: Peer, proxy: Result<ProxyKey, String>, charge: Charge },
-    /// One is gone that nobody needed any more.
+    /// A proxy is gone that was not needed any more.
     Dismissed,
-    /// Somebody has ended a proxy.
+    /// A proxy was ended by another than its client.
     Gone(Peer),
 }
 
 impl Request {
-    /// Which lane is told what when it is answered.
+    /// The lane that gets the answer, and the message for it.
     pub(crate) fn answered(self, bytes: &[u8]) -> (LaneThread, ToLane) {
         let Self { wanted, charge, client: _ } = self;
         let letter = match wanted {
@@ -110,7 +110,7 @@ impl From<Request> for ToAdministration {
 pub(crate) const NO_ROOM: &str = "the service has no room for this request now; it may come again";
 
 impl Core {
-    /// Asks administration for a proxy, on behalf of a client whose request counts for so many octets.
+    /// Asks administration for a proxy, on behalf of a client. The request counts as so many octets.
     ///
     /// # Errors
     /// When there is no room for another request: it is counted.
@@ -151,7 +151,7 @@ impl Worker {
             },
             Letter::Dismissed => {}
             Letter::Gone(peer) => match Tag::of_peer(peer) {
-                // Its clients are told by calls.
+                // Its clients are notified by calls.
                 Tag::Giop => {}
                 Tag::Json => self.core.json_proxy_gone(peer),
                 Tag::Tempo => self.core.tempo_proxy_gone(peer),

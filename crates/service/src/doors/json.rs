@@ -4,8 +4,8 @@
 //! carries out what it asks for; [`delivery`] writes events and answers. For each subscription, and for each channel into which
 //! it publishes, it has a proxy like any other client's, for which administration is asked ([`guests`](super::guests)).
 //!
-//! What it publishes becomes a structured event, so that all doors' consumers can have it. What it is sent is a line that is made
-//! of each event once, whoever gets it: [`WANT`] says that to the engine. All of its connections are the main lane's, and so are their
+//! What it publishes becomes a structured event, so that all doors' consumers can have it. What it is sent is a line that is made of
+//! each event once for all consumers: [`WANT`] says that to the engine. All of its connections are the main lane's, and so are their
 //! proxies: what comes in on lanes of thread pools is handed over there, and is put into a line only then; what is published for
 //! consumers on these lanes is handed over to them.
 //!

@@ -18,10 +18,10 @@ pub(crate) enum ToDoor {
 }
 
 impl ToDoor {
-    /// Somebody has ended the proxy of a client of another door than CORBA's.
+    /// The message that a proxy was ended, for a client of another door than CORBA's.
     pub(crate) fn gone(peer: Peer) -> Option<Self> {
         match Tag::of_peer(peer) {
-            // Its clients are told by calls.
+            // Its clients are notified by calls.
             Tag::Giop => None,
             Tag::Json | Tag::Tempo | Tag::Dds => Some(Self::Guest(guests::Letter::Gone(peer))),
         }
@@ -43,7 +43,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// Who asks, and is charged for it until it is answered.
+    /// The account of the client that asks, which is charged for the request until it is answered.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         match self {
             Self::Giop(request) => request.charge.account(),
@@ -59,7 +59,7 @@ impl Request {
         }
     }
 
-    /// Which lane is told what when it is answered: `bytes`, or nothing if nobody waits for an answer.
+    /// The lane that gets the answer, and the message for it: `bytes`, or nothing if no client waits for an answer.
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         match self {
             Self::Giop(request) => request.answered(bytes),
@@ -67,7 +67,7 @@ impl Request {
         }
     }
 
-    /// Which lane is told to close its connection instead of answering it. (Guests name no objects, and are answered.)
+    /// The lane that closes the connection instead of answering, and the message for it. (Guests name no objects, and are answered.)
     pub(crate) fn closing(self) -> (LaneThread, ToLane) {
         match self {
             Self::Giop(request) => request.closing(),
@@ -111,7 +111,7 @@ impl Wish {
     }
 }
 
-/// The answer to a request, as its door sends it: nothing if nobody waits for one.
+/// The answer to a request, as its door sends it: nothing if no client waits for one.
 #[derive(Debug, Default)]
 pub(crate) struct Answered {
     pub(crate) bytes: Vec<u8>,
@@ -158,8 +158,8 @@ impl Request {
         }
     }
 
-    /// What its client is told, for this reason, if what it changed is not on disk in time. Nothing of a client whose proxies do not outlive
-    /// the process.
+    /// The answer to its client, for this reason, if what it changed is not on disk in time. Nothing for guests, since their proxies do not
+    /// outlive the process.
     pub(crate) fn not_kept(&self, why: Declined) -> Option<Vec<u8>> {
         match self {
             Self::Giop(request) => Some(Objects::decline(request, why)?.bytes),

@@ -189,7 +189,7 @@ impl Door {
         self.proxies.values().any(|proxy| proxy.key.is_some() && proxy.blocked.is_some())
     }
 
-    /// Whether a subscriber waits for room on the socket for datagrams that there is, and is not among those that are told.
+    /// Whether a subscriber waits although the socket for datagrams has room, and is not due to go on.
     #[cfg(test)]
     pub(crate) fn has_forgotten_somebody_blocked(&self) -> bool {
         let blocked = self.proxies.values().filter(|proxy| proxy.key.is_some() && proxy.blocked.is_some());
@@ -199,7 +199,7 @@ impl Door {
         })
     }
 
-    /// A handle for a proxy, which nobody has had before.
+    /// A handle for a proxy that no proxy had before.
     fn new_peer(&mut self) -> Peer {
         let peer = self.next_peer;
         self.next_peer = Peer(peer.0 + 1);

@@ -22,16 +22,16 @@ const UNANSWERED_BYTES_MAX: usize = 1 << 20;
 const UNREAD_MAX: usize = 1 << 20;
 /// Octets of events gathered for a connection before its outboxes wait.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
-/// Octets of the beginning of a line that nobody is charged for: these are bounded by the number of connections.
+/// Octets of the beginning of a line that are not charged: they are bounded by the number of connections.
 const UNCHARGED: usize = 16 << 10;
 
 /// A connection.
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
-    /// Its subscriptions are somebody's who only looks.
+    /// Its subscriptions are an observer's.
     pub(super) looks_on: bool,
-    /// Its place among the connections, and with that who it is.
+    /// Its place among the connections, and with that its client's account.
     place: Charge,
     pub(crate) input: Input,
     pub(crate) output: Output,
@@ -43,7 +43,7 @@ pub(crate) struct Connection {
     pub(super) is_put_off: bool,
     /// It is among those that are written to when the round ends.
     pub(super) is_due: bool,
-    /// What the poll was last told.
+    /// The interest that the poll knows.
     pub(super) interest: Interest,
     /// To be closed once its output is written, since then.
     pub(super) closing: Option<Time>,
@@ -78,7 +78,7 @@ pub(crate) struct Proxies {
     pub(super) suppliers: HashMap<ChannelId, Peer>,
     /// An event that waits for such a proxy to be there.
     pub(super) waiting: Option<Box<Publish>>,
-    /// Consumers whose outboxes wait for room.
+    /// Consumers with outboxes that wait for room.
     pub(super) blocked: Vec<Peer>,
 }
 
@@ -119,7 +119,7 @@ impl Connection {
         }
     }
 
-    /// Since when nothing is asked or owed; nothing if something is. Who publishes or subscribes has a proxy.
+    /// Since when nothing is asked or owed; nothing if something is. A client that publishes or subscribes has a proxy.
     pub(crate) fn idle_since(&self) -> Option<Time> {
         let Proxies { subscriptions, suppliers, waiting, .. } = &self.proxies;
         let has_proxies = !subscriptions.is_empty() || !suppliers.is_empty() || waiting.is_some();

@@ -28,7 +28,7 @@ impl Door {
         self.proxies.remove(&peer)
     }
 
-    /// A proxy that was asked for is there, or is not to be. What was known of it; nothing if nobody waits for it any more.
+    /// Notes that a proxy is made, or will not be. Gives what was known of it; nothing if no client waits for it any more.
     pub(super) fn note_welcomed(&mut self, peer: Peer, key: Option<ProxyKey>) -> Option<Proxy> {
         if key.is_none() {
             return self.remove_proxy(peer);
@@ -58,7 +58,7 @@ impl Core {
         };
         let token = proxy.connection;
         let Some(connection) = connections.get_mut(token) else { return Outcome::Gone };
-        // Whoever has subscribed is told so before it gets an event.
+        // A subscriber gets the answer to its request before its first event.
         let is_open = proxy.key.is_some();
         if !is_open || !connection.has_room() {
             if is_open && proxy.blocked.is_none() {
@@ -141,7 +141,7 @@ impl Core {
         self.unblock_json(token);
     }
 
-    /// Has those go on whose events waited for room on a connection.
+    /// Resumes outboxes that waited for room on a connection.
     fn unblock_json(&mut self, token: Token) {
         let Door { connections, proxies, .. } = &mut self.doors.json;
         let Some(connection) = connections.get_mut(token).filter(|connection| connection.has_room()) else { return };

@@ -88,7 +88,7 @@ impl Worker {
 }
 
 impl Core {
-    /// Serves a connection whose socket is ready.
+    /// Serves a connection when its socket is ready.
     #[inline(never)]
     pub(crate) fn serve_json(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
@@ -168,7 +168,7 @@ impl Core {
         }
         let Some(connection) = self.doors.json.connections.get_mut(token) else { return };
         if connection.input.has_ended && !connection.input.is_stalled && connection.input.session.end() {
-            // As `printf` sends it, without an end: whoever did is not to believe that it was carried out.
+            // As `printf` sends it, without an end: its client is not to believe that it was carried out.
             self.counters.add(Counter::JsonLinesRefused, 1);
             self.refuse_json(token, None, "the last line has no end, and was not carried out");
         }
@@ -193,7 +193,7 @@ impl Core {
         }
     }
 
-    /// Ends a connection for what was heard on it, once it has been told why.
+    /// Ends a connection for what was heard on it, after the client was sent the reason.
     pub(crate) fn distrust_json(&mut self, token: Token, why: &str) {
         self.refuse_json(token, None, why);
         let now = self.clock.now;

@@ -21,11 +21,11 @@ use crate::store::journal::Unkept;
 use access::Right;
 use accounts::Account;
 
-/// Who is to be told that an event was taken in.
+/// Recipient of the answer when an event was taken in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     connection: Token,
-    /// The request's id, if it is to be told at all.
+    /// The request's id, if it is to be answered at all.
     id: Option<u64>,
     /// Octets of the request.
     bytes: usize,
@@ -49,8 +49,8 @@ impl Core {
         }
     }
 
-    /// A client shows a token: from now on it is whoever that is given to. Who shows one that is none is told so, and its connection is
-    /// closed, so that another try takes another connection.
+    /// Handles a token that a client shows: from now on the client has the identity that the token stands for. A token that is
+    /// none is refused and the connection is closed, so that another try takes another connection.
     fn greet_json(&mut self, token: Token, id: Option<u64>, shown: &str) {
         let door = &mut self.doors.json;
         let Some(connection) = door.connections.get_mut(token) else { return };
@@ -150,7 +150,7 @@ impl Core {
         }
     }
 
-    /// Hands an event to the engine. False if its client is told later.
+    /// Hands an event to the engine. False if its client is answered later.
     fn admit_json(
         &mut self,
         claim: Claim,
@@ -292,7 +292,7 @@ impl Core {
         }
     }
 
-    /// Somebody else has ended a proxy.
+    /// Notes that a proxy was ended elsewhere.
     pub(crate) fn json_proxy_gone(&mut self, peer: Peer) {
         let Some(proxy) = self.doors.json.remove_proxy(peer) else { return };
         let Some(connection) = self.doors.json.connections.get_mut(proxy.connection) else { return };

@@ -25,7 +25,7 @@ const DUE_PER_ROUND: usize = 128;
 const PARTS_OF_SESSION: usize = 4_096;
 
 impl Worker {
-    /// Somebody announces a topic and a role.
+    /// Handles the announcement of a topic and a role.
     #[inline(never)]
     pub(super) fn hear_announcement(
         &mut self,
@@ -63,7 +63,7 @@ impl Worker {
         if let Some(session) = sessions.find(number, place) {
             return Some(session);
         }
-        // Where rights go by address, nobody takes them elsewhere.
+        // Where rights go by address, a session stays at its IP address.
         let may_move = |from: &Session| !self.core.access.is_on() || from.account.from() == address.ip().to_canonical();
         if let Some(session) = sessions.numbered(number)
             && sessions.get(session).is_some_and(|session| session.moving == Some(address) && may_move(session))
@@ -76,7 +76,7 @@ impl Worker {
             return None;
         }
         if let Some(former) = sessions.at(place) {
-            // Whoever was there has begun anew.
+            // The session that was there has begun anew.
             self.core.give_up_session(former);
         }
         let account = self.clients.addresses.as_mut()?.open(address.ip());
@@ -131,7 +131,7 @@ impl Door {
 impl Core {
     // ---- what is announced here ----
 
-    /// Whether who announces something to all, and asks for no answer, is known here: it is there yet.
+    /// Whether an end point that announces something to all, and asks for no answer, is known here. Its presence is renewed then.
     fn is_there_yet(&mut self, place: Place, header: &Header, role: Role) -> bool {
         let now = self.clock.now.0;
         let sessions = &mut self.doors.tempo.sessions;
@@ -141,7 +141,7 @@ impl Core {
         known.is_some()
     }
 
-    /// Answers who has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
+    /// Answers an end point that has not proven itself: with as much as came, and a cookie to prove itself by. Nothing is kept of it.
     fn answer_unproven(
         &mut self,
         (from, way): (SocketAddr, Way),
@@ -359,7 +359,7 @@ impl Core {
         self.note_tempo_levels();
     }
 
-    /// Forgets a topic that nobody needs.
+    /// Forgets a topic if it is not needed any more.
     pub(super) fn forget_topic_if_unneeded(&mut self, topic: Token) {
         let waited = self.doors.tempo.topics.forget_unneeded(topic);
         if !waited.is_empty() {
@@ -394,7 +394,7 @@ impl Core {
 
     // ---- what is announced from here ----
 
-    /// Announces what is due, and forgets who was silent for too long.
+    /// Announces what is due, and forgets end points that were silent for too long.
     pub(crate) fn serve_tempo_due(&mut self) {
         let now = self.clock.now.0;
         for _ in 0..DUE_PER_ROUND {
@@ -452,7 +452,7 @@ impl Core {
         send(out, sessions, to, &frame, &mut self.io.spares);
     }
 
-    /// Says bye to all who have announced something, as far as their sockets take that at once.
+    /// Says bye to all end points that have announced something, as far as their sockets take that at once.
     pub(super) fn say_bye(&mut self) {
         for to in self.doors.tempo.sessions.all() {
             let session = self.doors.tempo.sessions.get(to);

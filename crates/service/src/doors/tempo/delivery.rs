@@ -289,7 +289,7 @@ impl Core {
         }
     }
 
-    /// Has those go on whose events waited for room for a session.
+    /// Resumes outboxes that waited for room for a session.
     fn unblock_tempo(&mut self, token: Token) {
         let Door { sessions, out, proxies, .. } = &mut self.doors.tempo;
         let Some(session) = sessions.get_mut(token).filter(|session| out.has_room(session)) else { return };

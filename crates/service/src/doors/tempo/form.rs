@@ -1,9 +1,9 @@
 //! What messages of Tempo are to consumers of other doors, and those doors' events to subscribers of Tempo (`docs/tempo.md`, "Tempo's
 //! messages are CORBA's events").
 //!
-//! A message stays as it came; a [`Note`] beside it says what it is. For consumers that take something else it is put into a structured event,
-//! once; filters read the fields of a declared type where they lie ([`fields`]). The other way, an event that somebody is to get who speaks
-//! Tempo is put into a message ([`convert`]), once as well.
+//! A message stays as it came; a [`Note`] beside it says what it is. For consumers that take something else it is put into a structured
+//! event, once; filters read the fields of a declared type where they lie ([`fields`]). The other way, an event for a subscriber that
+//! speaks Tempo is put into a message ([`convert`]), once as well.
 //!
 //! What a publisher sends is read once, when it comes ([`fill`]). What is not what it says is passed on to subscribers of Tempo as it is, and
 //! is octets to everybody else.
@@ -298,7 +298,7 @@ impl Forms {
         self.domain_bytes = domain.len();
     }
 
-    /// Puts the message of a channel's event, whose names were noted, into a structured event, which is kept here. Gives its tag.
+    /// Puts the message of a channel's event into a structured event, which is kept here. The event's names were noted. Gives its tag.
     pub(crate) fn make_structured(&mut self, channel: ChannelId, event: (Option<i16>, u64, &[u8])) -> u64 {
         let Self { types, structured, names, domain_bytes, .. } = self;
         let (priority, tag, bytes) = event;
@@ -307,8 +307,8 @@ impl Forms {
         write_structured(&Origin { channel, names, priority, tag, bytes }, types, structured)
     }
 
-    /// Puts a channel's event of another door, whose names were noted, into a message, appended to `out`. Nothing if that cannot be done;
-    /// `out` is as it was then.
+    /// Puts a channel's event of another door into a message, appended to `out`. The event's names were noted. Nothing if that cannot be
+    /// done; `out` is as it was then.
     pub(crate) fn put_into_message(
         &self,
         channel: ChannelId,

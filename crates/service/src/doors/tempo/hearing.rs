@@ -1,4 +1,4 @@
-//! Frames in: whose each is, and what is done with it.
+//! Frames in: the session of each, and what is done with it.
 
 use core::net::SocketAddr;
 
@@ -82,7 +82,7 @@ impl Core {
         }
     }
 
-    /// Nobody who has proven to be there has announced what this is about.
+    /// Counts a frame about something that no proven end point has announced.
     #[cold]
     pub(super) fn count_unbound(&self, place: Place, header: &Header) {
         let is_known = self.doors.tempo.sessions.find(header.session, place).is_some();
@@ -107,7 +107,7 @@ impl Core {
         self.doors.tempo.publisher(place, header)
     }
 
-    /// Somebody gives a role up.
+    /// Handles an end point's giving up of a role.
     fn hear_bye(&mut self, place: Place, header: &Header, role: Role) {
         let door = &self.doors.tempo;
         let session = door.sessions.find(header.session, place).and_then(|session| door.sessions.get(session));

@@ -83,7 +83,7 @@ pub(crate) struct Input {
     pub(crate) connections: Vec<Token>,
 }
 
-/// Whose turn it is.
+/// The order in which topics have their turns.
 #[derive(Default)]
 pub(crate) struct Turns {
     time: VirtualTime,
@@ -276,7 +276,7 @@ impl Turns {
         self.serial += 1;
     }
 
-    /// The topic whose turn it is: [`Turns::take`] of it.
+    /// The topic that has its turn, for [`Turns::take`].
     pub(crate) fn next(&mut self) -> Option<Token> {
         let topic = self.heap.pop().map(|Reverse((.., topic))| topic);
         if topic.is_none() {
@@ -285,7 +285,7 @@ impl Turns {
         topic
     }
 
-    /// What is first in the input of the topic whose turn it is.
+    /// The first item in the input of the topic that has its turn.
     pub(crate) fn take(&mut self, input: &mut Input) -> Option<Waiting> {
         input.has_turn = false;
         if input.is_owed {

@@ -33,7 +33,7 @@ const FRAGMENT_MIN: usize = 256;
 /// A buffer for fragments that is kept for the publisher's next message.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Who is to be told that a message was taken in: its topic, which goes on then.
+/// Recipient of the answer when a message was taken in: its topic, which goes on then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Claim {
     topic: Token,
@@ -63,7 +63,7 @@ impl Core {
         Heard::Done
     }
 
-    /// The topic whose input has no room for a message, if it came over a connection: that is not read then.
+    /// The topic without room for a message in its input, if the message came over a connection: that is not read then.
     pub(super) fn has_to_wait(&self, place: Place, part: Token, octets: usize) -> Option<Token> {
         let Place::Stream(_) = place else { return None };
         let Door { sessions, topics, settings, .. } = &self.doors.tempo;
@@ -199,7 +199,7 @@ impl Core {
         }
     }
 
-    // ---- whose turn it is ----
+    // ---- turns ----
 
     /// Hands in what waits, each topic's in its turn, for a stated time.
     #[inline(never)]
@@ -365,7 +365,7 @@ const fn said_of(header: &Header, content: Content) -> Said {
 }
 
 impl Worker {
-    /// Hands in messages whose topics have their turn.
+    /// Hands in messages of the topics that have their turn.
     pub(crate) fn serve_tempo_turns(&mut self) {
         if self.core.doors.tempo.turns.are_idle() {
             return;

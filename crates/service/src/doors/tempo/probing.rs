@@ -18,7 +18,7 @@ use accounts::Resource;
 const PROBES_PER_TURN: usize = 256;
 
 impl Core {
-    /// A publisher probes: what it is told of the delay is to be that of its messages.
+    /// Handles a publisher's probe, which is queued like a message: it measures the delay of messages.
     pub(super) fn hear_probe(&mut self, place: Place, header: &Header, probe: Probe) -> Heard {
         let Some(part) = self.publisher_of(place, header) else {
             self.count_unbound(place, header);
@@ -55,7 +55,7 @@ impl Core {
             self.discard(part, Counter::TempoInputFull);
             return Heard::Done;
         }
-        // Those who announce early probe early.
+        // Publishers that announce early probe early.
         publisher.may_probe = now + own_period.min(period_nanos(settings.period_ms)) / 2;
         publisher.waiting += 1;
         self.counters.add(Counter::TempoProbes, 1);
@@ -121,7 +121,7 @@ impl Core {
         }
     }
 
-    /// A subscriber has a probe: whoever probed is told at once.
+    /// Passes a subscriber's echo of a probe on to the publisher at once.
     pub(super) fn hear_echo(&mut self, place: Place, header: &Header, probe: Probe) {
         let Door { sessions, .. } = &mut self.doors.tempo;
         if sessions.find(header.session, place).is_none() {
@@ -137,7 +137,7 @@ impl Core {
         else {
             return self.counters.add(Counter::TempoUnbound, 1);
         };
-        // As many as there are subscribers who may have it.
+        // As many as there are subscribers that may have it.
         let Some(left) = publisher.echoes_left.checked_sub(1) else {
             return self.counters.add(Counter::TempoEchoesRefused, 1);
         };

@@ -27,7 +27,7 @@ pub(super) enum Asked {
 }
 
 impl Door {
-    /// What a session is called in logs and by those who look at the hierarchy.
+    /// The name of a session in logs and in views of the hierarchy.
     fn name_of(&self, session: &Session) -> String {
         match session.place {
             Place::Datagram(address) => format!("Tempo {} {session}", shown(address)),
@@ -257,7 +257,7 @@ impl Core {
         }
     }
 
-    /// Somebody else has ended a proxy.
+    /// Notes that a proxy was ended elsewhere.
     pub(crate) fn tempo_proxy_gone(&mut self, peer: Peer) {
         self.remove_parts_with(peer);
     }

@@ -1,5 +1,5 @@
-//! Who is there: sessions of end points at addresses that have proven themselves, and what each has announced, its *parts*. All of it
-//! is soft state: a part that is not announced again is forgotten, and a session with its last part.
+//! Sessions of end points at addresses that have proven themselves, and what each has announced, its *parts*. All of it is soft state: a
+//! part that is not announced again is forgotten, and a session with its last part.
 
 use core::fmt;
 use core::net::SocketAddr;
@@ -39,7 +39,8 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// What a cookie for such a session is made for: it says in which of the ways it was given, since nothing is kept of who has not returned it.
+    /// The number that a cookie for such a session is made for. It tells the ways apart, since nothing is kept of an end point before it
+    /// returns its cookie.
     pub(crate) const fn proof_of(self, session: u32) -> u32 {
         match self {
             Self::Single => session,
@@ -73,7 +74,7 @@ pub(crate) struct Session {
     pub(crate) unread: Unread,
     /// It is among those that are sent to when the round ends.
     pub(crate) is_due: bool,
-    /// Consumers' proxies whose outboxes wait for room.
+    /// Consumers' proxies with outboxes that wait for room.
     pub(crate) blocked: Vec<Peer>,
 }
 
@@ -90,7 +91,7 @@ pub(crate) struct Part {
     pub(crate) _charge: Charge,
     /// It puts `@0/` before the name.
     pub(crate) says_first: bool,
-    /// When it is told next of its counterparts.
+    /// When its counterparts are announced to it next.
     pub(crate) next_announcement: Nanos,
     /// When it is looked at next.
     pub(crate) timer: Nanos,
@@ -138,7 +139,7 @@ pub(crate) struct Subscriber {
     pub(crate) peer: Peer,
     /// The number of the last message, or probe, that was sent to it.
     pub(crate) sequence: u32,
-    /// What it told last.
+    /// Its last report.
     pub(crate) report: Report,
     /// A probe that is to go behind what waits for it, and when it was sent.
     pub(crate) probe: Option<(Probe, i16)>,

@@ -32,7 +32,7 @@ const FRAMES_PER_TURN: usize = 256;
 const UNREAD_MAX: usize = 1 << 20;
 /// Octets of messages gathered for a connection before outboxes wait.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
-/// Octets that have arrived and were not done with that nobody is charged for, and of a buffer that is kept with nothing in it.
+/// Octets of what has arrived and was not done with that are not charged, and the most that an empty buffer keeps.
 const UNCHARGED: usize = 16 << 10;
 
 /// How long clients may take for a frame.
@@ -44,7 +44,7 @@ pub(crate) struct Clients {
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
-    /// Its place among the connections, and with that who it is.
+    /// Its place among the connections, and with that its client's account.
     place: Charge,
     /// What has arrived and was not done with, and what is charged for it.
     kept: Vec<u8>,
@@ -68,7 +68,7 @@ pub(crate) struct Connection {
     pub(super) is_put_off: bool,
     /// It is among those that are written to when the round ends.
     pub(super) is_due: bool,
-    /// What the poll was last told.
+    /// The interest that the poll knows.
     pub(super) interest: Interest,
     /// When something came from it last.
     heard: Time,
@@ -105,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// Whose it is.
+    /// Its client's account.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }
@@ -116,7 +116,7 @@ impl Connection {
         (self.sessions.is_empty() && !is_busy).then_some(self.heard)
     }
 
-    /// Who it is by its certificate, if it has shown one.
+    /// Its client's name by its certificate, if it has shown one.
     pub(super) fn certified(&self) -> Option<&Arc<CertifiedName>> {
         self.place.account().identity().certified()
     }
@@ -211,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// Serves a connection whose socket is ready.
+    /// Serves a connection when its socket is ready.
     #[inline(never)]
     pub(crate) fn serve_tempo(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.core.doors.tempo.out.connections.get_mut(token) else { return };
@@ -351,7 +351,7 @@ impl Core {
         }
     }
 
-    /// Connections whose clients' shares were spent try again.
+    /// Has connections try again after their clients' shares were spent.
     fn feed_starved(&mut self) {
         for token in core::mem::take(&mut self.doors.tempo.starved) {
             if let Some(connection) = self.doors.tempo.out.connections.get_mut(token) {

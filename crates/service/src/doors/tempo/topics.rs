@@ -1,4 +1,4 @@
-//! The broker's topics: who publishes and who subscribes, what that comes to, and the messages that wait for their topic's turn.
+//! The broker's topics: their publishers and subscribers, summaries of these, and the messages that wait for their topic's turn.
 
 use core::net::IpAddr;
 
@@ -40,13 +40,13 @@ pub(crate) struct Side {
     /// Their parts.
     pub(crate) parts: Vec<Token>,
     summary: Summary,
-    /// Of subscribers: what they told of losses, and the lowest rate at which they receive.
+    /// Of subscribers: the losses that they reported, and the lowest rate at which they receive.
     told: Told,
     is_stale: bool,
     made_at: Nanos,
 }
 
-/// What subscribers told, together.
+/// Reports of subscribers, together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) lost: u64,
@@ -90,7 +90,7 @@ impl<'n> Name<'n> {
         Some((Self { text, channel: ChannelId(channel), prefix }, says_first))
     }
 
-    /// It, as it is announced to who says the first channel, or does not.
+    /// The name as it is announced to an end point that puts `@0/` before names of the first channel, or does not.
     pub(crate) fn announced<'b>(&self, says_first: bool, buffer: &'b mut [u8; NAME_MAX]) -> &'b str
     where
         'n: 'b,
@@ -204,8 +204,8 @@ impl Topics {
         self.by_number.get(&number).copied()
     }
 
-    /// The number that a topic has, or will have if it is not known yet: it follows from the name, so that nothing need be kept of those who
-    /// only ask.
+    /// The number that a topic has, or will have if it is not known yet. It follows from the name, so that nothing need be kept of end
+    /// points that only ask.
     pub(crate) fn number_of(&self, name: Name<'_>) -> u32 {
         use core::hash::BuildHasher;
         if let Some(topic) = self.find(name).and_then(|topic| self.get(topic)) {
@@ -232,7 +232,7 @@ impl Topics {
         token
     }
 
-    /// Forgets a topic if nobody needs it. Connections that waited for room there need not wait any more.
+    /// Forgets a topic if it is not needed any more. Gives the connections that waited for room there: they need not wait any more.
     pub(crate) fn forget_unneeded(&mut self, token: Token) -> Vec<Token> {
         if self.topics.get(token).is_none_or(Topic::is_needed) {
             return Vec::new();

@@ -221,8 +221,8 @@ impl DeclaredType {
         reader.finish("a message of a declared type")
     }
 
-    /// The marshalled type of a member and a reader in front of its value in a message, which has been checked. `passed` is told how many
-    /// octets it took to get there.
+    /// The marshalled type of a member and a reader in front of its value in a message, which has been checked. `passed` gets the number of
+    /// octets that it took to get there.
     pub(crate) fn field<'e>(
         &'e self,
         message: &'e [u8],

@@ -22,9 +22,9 @@ pub(crate) struct MessageFields<'e> {
     origin: Origin<'e>,
     types: &'e DeclaredTypes,
     utc: u64,
-    /// The topic's type, if the message is of one, once somebody asked.
+    /// The topic's type, if the message is of one, once it was needed.
     declared: OnceCell<Option<&'e DeclaredType>>,
-    /// The structured event that it becomes, and its tag, once somebody asked for what only that has.
+    /// The structured event that it becomes, and its tag, once something was needed that only that has.
     structured: OnceCell<(Vec<u8>, u64)>,
     /// Where the buffer for that is kept.
     spare: &'e Cell<Vec<u8>>,
@@ -34,7 +34,7 @@ pub(crate) struct MessageFields<'e> {
 enum Place<'e, 'p> {
     /// It is that.
     Value(Value<'e>),
-    /// From a field's value, whose type lies somewhere else, on by these parts.
+    /// From a field's value on by these parts. The value's type lies somewhere else.
     Field((Reader<'e>, Reader<'e>), &'p [Part]),
     Nowhere,
     /// To what only the structured event has.

@@ -31,7 +31,7 @@ impl Sink for Writer<'_> {
     }
 }
 
-/// Moves `from`, whose order of octets is little-endian, behind a value. Text in ISO 8859-1 passes as far as it is ASCII.
+/// Moves `from`, which has little-endian order, behind a value. Text in ISO 8859-1 passes as far as it is ASCII.
 ///
 /// # Errors
 /// There is no such value.
