@@ -101,7 +101,7 @@ impl Tag {
         door.copied().unwrap_or(Self::Giop)
     }
 
-    /// What is said to a client for whom there is no place, where the protocol has words for that.
+    /// The answer to a client for which there is no place, where the protocol has words for that.
     #[cold]
     pub(crate) fn no_place(self, reason: &str) -> Option<Vec<u8>> {
         match self {
@@ -150,7 +150,7 @@ pub(crate) struct Doors {
 
 /// The connections that clients made to a lane, by door.
 pub(crate) struct Clients {
-    /// Whom connections are taken from, whichever door they come to; the main lane's alone.
+    /// The addresses that connections are taken from, whichever door they come to; the main lane's alone.
     pub(crate) addresses: Option<Addresses>,
     /// Where they are taken from, by door; the main lane's alone.
     entrances: [[Entrance; Layer::ALL.len()]; Tag::ALL.len()],

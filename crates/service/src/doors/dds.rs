@@ -3,7 +3,7 @@
 //! For each such join there are a thread that reads and one that writes ([`crate::dds`]): they know Cyclone, types and topics, and
 //! may wait. The lane has a ring to and from each, knows structured events, and never waits. For each direction a join has a proxy like
 //! any other client's, for which administration is asked ([`guests`](super::guests)): so filters, quality of service and limits of the
-//! channel are what they are for everybody.
+//! channel are what they are for all clients.
 //!
 //! - **From DDS**: the reading thread puts a sample into a structured event; the lane takes it in, and gives the buffer back. While the
 //!   channel has no room, it takes no more from the ring: the thread leaves samples with Cyclone, which has their writers wait.
@@ -386,7 +386,7 @@ impl Core {
             }
             let source = match supplier {
                 Proxy::Open(_, source) => Some(source),
-                // What the rules do not let in is not left with its writers, whom it would hold.
+                // What the rules do not let in is not left with its writers, which it would block.
                 Proxy::Asked(_) | Proxy::Later | Proxy::Wanted if self.may_dds(Right::Publish, channel).is_err() => {
                     None
                 }

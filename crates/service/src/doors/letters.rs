@@ -1,4 +1,5 @@
-//! What doors and administration tell each other: requests, answers, and calls that administration asks for, each with a line for each door.
+//! What doors and administration send each other: requests, answers, and calls that administration asks for, each with a line for each
+//! door.
 
 use std::sync::Arc;
 

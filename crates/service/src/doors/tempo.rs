@@ -6,8 +6,8 @@
 //! [`intake`]) and is handed in as every door's events are; what outboxes give for subscribers goes out as frames ([`delivery`],
 //! [`packets`]). Probes take the messages' way, echoes and reports none ([`probing`]).
 //!
-//! What messages are to consumers of other doors, and those doors' events to subscribers here, is [`form`]; the types of which messages are, where
-//! they are declared, [`types`].
+//! What messages are to consumers of other doors, and those doors' events to subscribers here, is [`form`]; the types of which messages
+//! are, where they are declared, [`types`].
 //!
 //! A session has a proxy for each channel into which it publishes, and one for each topic to which it subscribes, like any other client
 //! ([`requests`]). All of that is the main lane's.
@@ -158,8 +158,8 @@ impl Door {
         self.timers.peek().map(|Reverse((due, _))| Time(*due))
     }
 
-    /// Whether something waits to be written on the connections in so many places from one on, or to be sent to the sessions in those. Nothing
-    /// if there are no places from there on.
+    /// Whether something waits to be written on the connections in so many places from one on, or to be sent to the sessions in those.
+    /// Nothing if there are no places from there on.
     pub(crate) fn has_output_at(&self, from: u32, places: u32) -> Option<bool> {
         let connections = self.out.connections.piece(from, places).map(|mut all| all.any(|one| !one.output.is_empty()));
         let sessions = self.sessions.piece(from, places).map(|mut all| all.any(|one| !one.packets.is_empty()));

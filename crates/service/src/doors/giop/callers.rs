@@ -24,9 +24,8 @@ use crate::lane::run::Common;
 use accounts::{Account, Charge, Spent};
 use corba::Line;
 
-/// Requests a connection may have unanswered before it is not read any more: those whose replies are withheld (its
-/// channel's budget is spent) and those that administration has yet to answer. A client that multiplexes more than this
-/// waits; nothing is lost.
+/// Requests a connection may have unanswered before it is not read any more: those with withheld replies (its channel's budget is
+/// spent) and those that administration has yet to answer. A client that multiplexes more than this waits; nothing is lost.
 const UNANSWERED_MAX: u32 = 64;
 /// Bytes of those requests and events before their connection is not read any more, so that what comes on top of a spent
 /// budget is bounded too.
@@ -40,7 +39,7 @@ const WRITTEN_MAX: usize = 256;
 pub(crate) struct Incoming {
     /// What has arrived.
     pub(crate) inbound: Inbound,
-    /// Who sent it and where replies go.
+    /// The peer that sent it, to which replies go.
     pub(crate) caller: Caller,
 }
 
@@ -50,7 +49,7 @@ pub(crate) struct Caller {
     /// What administration knows of it as a sign of life.
     pub(crate) line: Arc<Line>,
     pub(crate) address: SocketAddr,
-    /// Its place among the connections, and with that who it is.
+    /// Its place among the connections, and with that its client's account.
     pub(crate) place: Charge,
     pub(crate) output: Output,
     pub(crate) speech: Speech,
@@ -118,9 +117,9 @@ pub(crate) struct Clients {
     pub(crate) incoming: Slots<Incoming>,
     /// How many are open.
     pub(crate) open: usize,
-    /// Connections on which something is due, or about which the poll may have to be told something else.
+    /// Connections on which something is due, or with another interest than the poll knows.
     pub(crate) unsettled: VecDeque<Token>,
-    /// Those that were written as much as may be in one round, or whose address has had its slice, and have more.
+    /// Connections that used up their write budget of a round, or their address's slice, and still have output.
     pub(crate) rests: VecDeque<Token>,
     /// Connections to which nothing was written in this round, since their addresses had had their slices: the next begins with them.
     pub(crate) skipped: VecDeque<Token>,
@@ -214,12 +213,12 @@ impl Caller {
         self.output.queued_bytes() > REPLIES_UNREAD_MAX || self.large.unread.waits()
     }
 
-    /// Whom to charge for what it makes the service keep.
+    /// The account that is charged for what it makes the service keep.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }
 
-    /// What it has asked for of what may be large, and whom to charge for that.
+    /// What it has asked for of what may be large, and the account that is charged for that.
     pub(crate) fn large(&mut self) -> (&mut LargeOwed, &Arc<Account>) {
         (&mut self.large, self.place.account())
     }

@@ -20,23 +20,23 @@ pub(crate) struct Answer {
     pub(crate) request_id: u32,
     /// False for a one-way request: nothing is sent.
     pub(crate) expected: bool,
-    /// The Real-time CORBA priority that the request told and the reply tells.
+    /// The Real-time CORBA priority of the request, which the reply repeats.
     pub(crate) priority: Option<i16>,
 }
 
-/// Who is to be told that events were taken in.
+/// Recipient of the answer when events were taken in.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Claim {
     /// A client that pushed them. The size is that of its request.
     Client { connection: Token, answer: Answer, bytes: usize },
     /// A proxy that pulled them.
     Puller(Token),
-    /// The lane on whose connection they were pushed.
+    /// The lane with the connection on which they were pushed.
     Guest(Token),
 }
 
 impl Worker {
-    /// Tells somebody that its events were taken in, or why not.
+    /// Answers that events were taken in, or why not.
     pub(crate) fn answer_claim(&mut self, claim: Claim, refused: Option<Refused>) {
         let (connection, answer, bytes) = match claim {
             Claim::Client { connection, answer, bytes } => (connection, answer, bytes),
@@ -54,7 +54,7 @@ impl Worker {
     }
 }
 
-/// What a client is told when its event was not taken.
+/// The exception for a client when its event was not taken.
 pub(crate) const fn exception_of(refused: &Refused) -> SystemException {
     match refused {
         Refused::ByEngine(refusal) => refused_event(refusal),

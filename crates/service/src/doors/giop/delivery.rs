@@ -21,7 +21,7 @@ const COPIED_BYTES_MAX: usize = 1 << 20;
 
 /// Why a push was not sent.
 enum Unsent {
-    /// The engine is told this.
+    /// This is reported to the engine.
     Because(Outcome),
     /// It failed, and is tried again.
     Failed(String),
@@ -234,7 +234,7 @@ impl Core {
 
     /// Gives up waiting for the replies to an outbox's pushes, or for room for them. The connection stays: others may use
     /// it, and a reply that comes all the same is counted as late. But one that has been silent for long may be dead
-    /// without anybody having said so, and is replaced.
+    /// without a word, and is replaced.
     pub(crate) fn abandon(&mut self, outbox: OutboxId) {
         self.counters.add(Counter::PushTimeouts, 1);
         self.note_failure(outbox, || "no reply in time".to_owned());

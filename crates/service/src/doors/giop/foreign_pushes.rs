@@ -36,7 +36,7 @@ pub(crate) struct ForeignPush {
     size: usize,
     /// It came home because it is for no supplier that is known there.
     is_unknown: bool,
-    /// Who pushed it, where there are rules that say who may.
+    /// The account that pushed it, where rules say which accounts may.
     by: Option<Arc<Account>>,
 }
 

@@ -82,7 +82,7 @@ impl Worker {
         Some(self.clients.giop.open)
     }
 
-    /// Serves a connection whose socket is ready.
+    /// Serves a connection when its socket is ready.
     pub(crate) fn serve_incoming(&mut self, token: Token, ready: Ready) {
         let Some(Incoming { inbound, caller }) = self.clients.giop.incoming.get_mut(token) else { return };
         if caller.rounds.interest.read {
@@ -92,8 +92,8 @@ impl Worker {
         } else if ready.broken {
             return self.close_broken(token);
         } else if ready.ended {
-            // It is gone, or will be once it has been heard out. What it sent before may be events that nobody
-            // answers, so they are not thrown away.
+            // It is gone, or will be once all that it sent was read. These may be events that are not answered, so they are not thrown
+            // away.
             if inbound.buffered() == 0 && !caller.stream.has_unread() {
                 return self.close(token);
             }
@@ -270,7 +270,7 @@ impl Worker {
         }
     }
 
-    /// Ends a connection whose bytes cannot be trusted: CORBA 3.3 part 2, 9.4.8 has it told MessageError.
+    /// Ends a connection after bytes that cannot be trusted, with MessageError (CORBA 3.3 part 2, 9.4.8).
     pub(crate) fn reject(&mut self, token: Token, why: &str) {
         let Some(Incoming { caller, inbound }) = self.clients.giop.incoming.get_mut(token) else { return };
         // Nothing more is looked at, and the peer may take long to go.
@@ -290,7 +290,7 @@ impl Worker {
         }
     }
 
-    /// Writes what is due to those who are answered.
+    /// Writes the replies that are due.
     pub(crate) fn settle_unsettled(&mut self) {
         for _ in 0..self.clients.giop.unsettled.len() {
             let Some(token) = self.clients.giop.unsettled.pop_front() else { return };
@@ -363,8 +363,8 @@ impl Worker {
         }
     }
 
-    /// Closes a connection that the system says was cut off. One that its client has just closed says nothing of the client: ORBs close idle
-    /// ones so, without a word.
+    /// Closes a connection that the system says was cut off. One that its client has just closed says nothing of the client: ORBs close
+    /// idle ones so, without a word.
     fn close_broken(&mut self, token: Token) {
         if let Some(entry) = self.clients.giop.incoming.get(token).filter(|entry| entry.caller.closing.is_none()) {
             entry.caller.line.note_death(self.core.clock.now);
@@ -407,7 +407,7 @@ impl Worker {
         self.resume(connection);
     }
 
-    /// Answers those who asked for events.
+    /// Answers at most this many requests for events.
     pub(crate) fn answer_pulls(&mut self, most: usize) {
         for _ in 0..most {
             let Some(due) = self.core.doors.giop.due.pop_front() else { return };
@@ -482,8 +482,8 @@ impl Worker {
         again
     }
 
-    /// Lets those go, while others wait for room for their messages, whose messages progress so slowly that one of the
-    /// largest size would not be complete in time: the slowest first, until nobody waits.
+    /// While connections wait for room for their messages, ends those with a message so slow that one of the largest size would not be
+    /// complete in time: the slowest first, until no connection waits.
     fn end_the_slowest(&mut self) {
         if !self.clients.giop.unfinished.is_waiting() {
             return;
@@ -541,7 +541,7 @@ mod tests {
     use crate::lane::io::buffers::Buffers;
     use giop::framing::Limits;
 
-    /// A connection of whose first message that much has arrived.
+    /// The input of a connection with that much of its first message.
     fn reads(buffers: &mut Buffers, arrived: usize) -> Inbound {
         let mut inbound = Inbound::new(Limits::default());
         buffers.lend(&mut inbound);

@@ -1,7 +1,7 @@
 //! Sequences of events where a lane takes turns: a few of their events are taken in at a time.
 //!
-//! Taking in a long sequence lasts longer than serving many events, and whoever is due next would have to wait until it is
-//! over. So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
+//! Taking in a long sequence lasts longer than serving many events, and other clients would have to wait until it is over.
+//! So only the first events are taken in at once. The rest is copied out of the connection's buffer, which is not read
 //! meanwhile, and the lane looks at its sockets between one instalment and the next.
 
 use std::collections::VecDeque;
@@ -85,7 +85,7 @@ impl Core {
         true
     }
 
-    /// Takes in some more events of one sequence. Says whose it is when that was the last of them.
+    /// Takes in some more events of one sequence. Gives the sequence's claim when that was the last of them.
     fn take_in_instalment(&mut self) -> Option<crate::doors::Claim> {
         let mut begun = self.doors.giop.instalments.begun.pop_front()?;
         let Begun { submission, bytes, tag, batch, taken } = &mut begun;

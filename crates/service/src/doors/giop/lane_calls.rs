@@ -1,7 +1,7 @@
-//! Calls of the lane's own whose results it acts on: what a pull supplier has, what a remote filter says.
+//! Calls of the lane's own that have results for it to act on: what a pull supplier has, what a remote filter says.
 //!
-//! They go out with the connections that pushes go out with, and nothing waits for them: whoever asked is told when the
-//! result has come or will not. How long that may take is his to say; he stops asking when he has waited enough.
+//! They go out with the connections that pushes go out with, and nothing waits for them: the asker is notified when the result
+//! has come or will not. The asker decides how long that may take, and stops asking then.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 use corba::PeerAddress;
 
-/// Who waits for a result.
+/// The asker of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asker {
     /// A proxy that pulls from its supplier.
@@ -70,7 +70,7 @@ pub(crate) struct Ways {
 }
 
 impl Ways {
-    /// Forgets the way to somebody who is not there any more. True if there was one.
+    /// Forgets the way to a peer that is gone. True if there was one.
     pub(crate) fn forget(&mut self, gone: Peer) -> bool {
         self.by_peer.remove(&gone).is_some()
     }
@@ -82,10 +82,10 @@ impl Ways {
 }
 
 impl Core {
-    /// Calls an operation of a client's object. How it ends is told to the asker, later.
+    /// Calls an operation of a client's object. The asker is notified later of how it ended.
     ///
     /// # Errors
-    /// Says why the call cannot be made; the asker is told nothing then.
+    /// Says why the call cannot be made; the asker is not notified then.
     pub(crate) fn ask(
         &mut self,
         peer: Peer,

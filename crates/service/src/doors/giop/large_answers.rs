@@ -1,9 +1,9 @@
-//! Requests of administration whose answers may be large, and what clients leave unread of them.
+//! Requests of administration with answers that may be large, and what clients leave unread of them.
 //!
-//! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time,
-//! and a lane a few, but each address one whatever others have; further ones are held back, and their connections are not read, until an answer has come and, where the
-//! answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, until
-//! somebody has read. Whoever reads nothing for long while others wait for that is let go.
+//! A request of a hundred octets can ask for megabytes. So a connection has one such request with administration at a time, and a lane a
+//! few, but each address one whatever others have. Further ones are held back, and their connections are not read, until an answer has
+//! come. Where the answers that clients have yet to read take all of `limits.unread_reply_bytes_max` or the client's share of it, they are
+//! held back until a client has read. A client that reads nothing for long while others wait for that is let go.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -25,7 +25,7 @@ use accounts::{Account, Resource, Spent};
 /// Such requests that a lane has with administration at once, beside one of each address that has no other there.
 const OUT_MAX: usize = 8;
 
-/// How the operations begin whose answers are small whatever was asked before: nothing, an object, a number, a few octets. An
+/// Beginnings of the operations with answers that are small whatever was asked before: nothing, an object, a number, a few octets. An
 /// operation that is missing here costs only that a connection does not have several under way.
 const SMALL: [&[u8]; 26] = [
     b"connect_",
@@ -158,7 +158,7 @@ impl LargeAnswers {
 }
 
 impl Core {
-    /// Notes that a request whose answer may be large is passed on, or holds it back. False if it is held back.
+    /// Notes that a request with an answer that may be large is passed on, or holds it back. False if it is held back.
     pub(crate) fn admit_large(&mut self, connection: Token, message: &Message<'_>, caller: &mut Caller) -> bool {
         let (of, account) = caller.large();
         let Err(spent) = self.doors.giop.large_answers.begin(connection, of, account) else { return true };
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!(here.accounts().used(Resource::ReplyBytes), 0);
     }
 
-    /// All places of a lane were one client's that had eight connections: who asked for the list of channels beside 16 that ask for all
-    /// consumers waited for 30 ms in the median.
+    /// One client with eight connections had all places of a lane: a request for the list of channels, beside 16 that ask for all
+    /// consumers, waited for 30 ms in the median.
     #[test]
     fn a_lane_asks_for_a_few_at_once_and_for_one_of_each_address_whatever_others_have() {
         let [account, other] = accounts(u64::MAX);
@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(answers.begin(connection(20), &mut LargeOwed::default(), &account), Err(None));
         assert_eq!(answers.begin(connection(21), &mut LargeOwed::default(), &other), Ok(()));
         assert_eq!(answers.begin(connection(22), &mut LargeOwed::default(), &other), Err(None));
-        // Those whose client is gone count until they come.
+        // Requests of clients that are gone count until their answers come.
         answers.answered(connection(0), None, MIB, Time(0));
         assert_eq!(answers.begin(connection(20), &mut LargeOwed::default(), &account), Err(None));
         answers.answered(connection(21), None, MIB, Time(0));

@@ -1,8 +1,8 @@
-//! Connections to clients that were lost, until everybody who waited on them has been told.
+//! Connections to clients that were lost, until all that waited on them were notified.
 //!
-//! Who is told may write to other clients and so lose the next connection: a client with many filters could have one loss told
-//! within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So nobody is told where a
-//! connection is lost; they are told one after the other, so many in a round.
+//! A notification may lead to writing to other clients, and so to the next loss: a client with many filters could have one loss
+//! reported within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So no
+//! notification is made where a connection is lost; they are made one after the other, so many in a round.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub(crate) struct Loss {
     pub(crate) why: Arc<str>,
     /// Whether requests were sent on it.
     pub(crate) was_open: bool,
-    /// Who waits for a reply on it.
+    /// Those that wait for a reply on it.
     pub(crate) waiting: LastPending,
-    /// Who waits for room on it.
+    /// Outboxes that wait for room on it.
     pub(crate) blocked: Vec<OutboxId>,
 }
 
@@ -33,15 +33,15 @@ pub(crate) struct Lost {
     pub(crate) was_open: bool,
 }
 
-/// Somebody who is to be told of a loss.
+/// One that is to be notified of a loss.
 pub(crate) enum Bereaved {
-    /// He waits for a reply.
+    /// It waits for a reply.
     Waiting(Pending, Lost),
-    /// He waits for room on that connection.
+    /// It waits for room on that connection.
     Blocked(OutboxId, Token, Arc<str>),
 }
 
-/// All of which not everybody has been told.
+/// Losses that are not fully reported.
 #[derive(Default)]
 pub(crate) struct Losses(VecDeque<Loss>);
 
@@ -51,7 +51,7 @@ impl Losses {
         self.0.push_back(loss);
     }
 
-    /// Whether everybody has been told.
+    /// Whether all losses were reported.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -61,8 +61,8 @@ impl Losses {
         self.0.iter_mut().find(|loss| loss.token == token)?.waiting.remove(request_id)
     }
 
-    /// Who is to be told next: in the order in which they were lost, and on each connection who waits for replies in the order in
-    /// which the requests were sent, so that what is tried again keeps its order.
+    /// The next one to be notified: in the order in which connections were lost, and on each connection those that wait for
+    /// replies in the order in which the requests were sent, so that what is tried again keeps its order.
     pub(crate) fn next(&mut self) -> Option<Bereaved> {
         loop {
             let Loss { token, why, was_open, waiting, blocked } = self.0.front_mut()?;
@@ -104,14 +104,14 @@ mod tests {
         }
     }
 
-    /// A client whose filters were each at an address of their own had one loss told within another; one with ten thousand
-    /// consumers at one address had all of them told in one go.
+    /// A client with filters that were each at an address of their own had one loss reported within another; one with ten
+    /// thousand consumers at one address had all of them notified in one go.
     #[test]
     fn all_are_told_one_after_the_other_and_nobody_who_does_not_wait_any_more() {
         let mut losses = Losses::default();
         losses.add(loss(1, 10..13));
         assert_eq!(told(&mut losses), Some(10));
-        // Whoever was told loses another one.
+        // The notified one loses another connection.
         losses.add(loss(2, 10..12));
         assert!(losses.remove(Token::from_bits(1), 11).is_some());
         assert!(losses.remove(Token::from_bits(2), 12).is_none());

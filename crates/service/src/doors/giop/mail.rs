@@ -34,14 +34,14 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Which lane is told what when it is answered: `bytes`, or nothing if it was one-way.
+    /// The lane that gets the answer, and the message for it: `bytes`, or nothing if it was one-way.
     pub(crate) fn answered(self, bytes: Vec<u8>) -> (LaneThread, ToLane) {
         let Self { lane, connection, message, may_be_large, .. } = self;
         let letter = ToDoor { connection, bytes, request_bytes: message.len(), may_be_large, closes: false };
         (lane, ToLane::Door(doors::ToDoor::Giop(letter)))
     }
 
-    /// Which lane is told to close its connection instead.
+    /// The lane that closes the connection instead, and the message for it.
     pub(crate) fn closing(self) -> (LaneThread, ToLane) {
         let Self { lane, connection, message, may_be_large, .. } = self;
         let letter = ToDoor { connection, bytes: Vec::new(), request_bytes: message.len(), may_be_large, closes: true };
@@ -86,7 +86,7 @@ impl Worker {
 pub(crate) struct Call {
     /// The object.
     pub(crate) to: Ior,
-    /// Who gave its reference, if that is known.
+    /// The account that gave its reference, if that is known.
     pub(crate) by: Option<Arc<Account>>,
     pub(crate) operation: &'static str,
     /// Its arguments, in our byte order from position 0 of a body of GIOP 1.2.

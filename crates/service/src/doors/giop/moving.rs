@@ -1,6 +1,6 @@
 //! Connections that settle on a lane.
 //!
-//! A client whose pushes are all for one lane is best served there: nothing has to be handed over then. So its connection
+//! A client that pushes for one lane only is best served there: nothing has to be handed over then. So its connection
 //! moves: up at the first push for a more important lane, down when as many in a row were for a less important one. It
 //! moves when nothing is outstanding on it, with all that was read of it, and until then it is not read; so what it sent
 //! before stays before what it sends after. One on which events are pulled is served by the main lane, and stays there.
@@ -86,7 +86,7 @@ impl Worker {
         }
         let Some(mut entry) = self.clients.giop.incoming.remove(token) else { return true };
         self.core.io.occupied.leave(Tag::Giop, token);
-        // Should that fail, the descriptor's end would be told to a token that is nobody's.
+        // Should that fail, the poll would report the descriptor's end for a token that is not in use.
         let _ = self.core.io.poll.remove(entry.caller.stream.tcp());
         self.core.io.buffers.recover(&mut entry.inbound);
         entry.caller.release_room(&mut self.clients.giop.unfinished);

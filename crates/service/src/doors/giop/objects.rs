@@ -79,7 +79,7 @@ impl Objects {
         }
     }
 
-    /// When it has to be told the time next, if nothing else happens before.
+    /// When it has to be called with the time next, if nothing else happens before.
     pub(crate) fn poll_timeout(&self) -> Option<Time> {
         let naming = self.naming.as_ref().and_then(|naming| naming.due);
         self.door.poll_timeout().into_iter().chain(naming).min()
@@ -103,13 +103,13 @@ impl Objects {
         let args = parsed.body(&request.message, &header, request.chars);
         if let Some(channels) = self.door.monitored_channels(key, operation, args.clone()) {
             return match parsed.response {
-                // Nobody would get what is found out.
+                // No client would get what is found out.
                 Response::None => Wish::Own,
                 _ => Wish::Query(Query::Channels(channels)),
             };
         }
         match statistics::read(operation, args).filter(|_| key == statistics::KEY) {
-            // Nobody would get what is found out.
+            // No client would get what is found out.
             Some(Wish::Query(_)) if parsed.response == Response::None => Wish::Own,
             Some(wish) => wish,
             None => Wish::Own,
@@ -173,7 +173,7 @@ impl Objects {
             Declined::NoResources => Kind::NoResources,
             Declined::TooLarge => Kind::ImpLimit,
             Declined::NotKept | Declined::NotMade => Kind::PersistStore,
-            // No client is told that: it would have no answer.
+            // No client gets that: its request has no answer then.
             Declined::NotInTime => Kind::Timeout,
         };
         let completed = if why == Declined::NotKept { Completed::Yes } else { Completed::No };
@@ -192,7 +192,7 @@ impl Objects {
         self.door.take_farewell()
     }
 
-    /// The next reply that is not to be kept any longer, and whether all clients that it waited for have been told.
+    /// The next reply that is not to be kept any longer, and whether all clients that it waited for were notified.
     pub(crate) fn poll_farewell(&mut self) -> Option<(Farewell, bool)> {
         self.door.poll_farewell()
     }
@@ -222,8 +222,8 @@ impl Objects {
         self.door.poll_act()
     }
 
-    /// Whether somebody who asks over no object may do something on a channel or, without one, what concerns the whole service; with no right,
-    /// whether it may know of the channel. It is noted if it may not.
+    /// Whether an account that asks over no object has a right on a channel or, without one, for the whole service; with no right, whether
+    /// it may know of the channel. It is noted if it may not.
     pub(crate) fn permits(
         &mut self,
         account: &Account,
@@ -296,7 +296,7 @@ impl Objects {
         self.door.name(what, key)
     }
 
-    /// The address that a proxy is charged to, if it is somebody's.
+    /// The address that a proxy is charged to, if it is charged to one.
     pub(crate) fn charged_address(&self, key: ProxyKey) -> Option<IpAddr> {
         self.door.charged_address(key)
     }
@@ -348,12 +348,12 @@ impl Objects {
         self.door.suppliers(behind).take(AT_ONCE_MAX).collect()
     }
 
-    /// The proxies whose clients were restored: the first of those behind a proxy, or of all.
+    /// The proxies with restored clients: the first of those behind a proxy, or of all.
     pub(crate) fn restored(&self, behind: Option<ProxyKey>) -> Vec<RestoredStanding> {
         self.door.restored_clients(behind).take(AT_ONCE_MAX).collect()
     }
 
-    /// Disconnects whoever is connected to a proxy, because somebody says so. False if there is no such proxy.
+    /// Disconnects the client of a proxy, on behalf of a principal. False if there is no such proxy.
     pub(crate) fn dismiss(&mut self, key: ProxyKey, by: &Principal) -> bool {
         let dismissed = self.door.dismiss(key);
         let is_gone = dismissed.is_some();
@@ -376,7 +376,7 @@ impl Objects {
         self.door.disconnect_idle(idle)
     }
 
-    /// What is configured, as JSON; nothing if it is too much to be told in one go.
+    /// What is configured, as JSON; nothing if it is too much for one answer.
     pub(crate) fn topology(&self) -> Option<String> {
         self.door.topology_json()
     }
@@ -418,8 +418,8 @@ impl Objects {
 
     // ---- what outlives the process ----
 
-    /// A part of what is configured that may have changed since this told of it, by the key under which it is kept, and what it says
-    /// now. `None` when there is no other.
+    /// A part of what is configured that may have changed since it was last given, by the key under which it is kept, and what it says now.
+    /// `None` when there is no other.
     pub(crate) fn poll_changed_part(&mut self) -> Option<ChangedPart> {
         self.door.poll_changed_part()
     }
@@ -461,7 +461,7 @@ impl Objects {
                     Some(letter) => Effect::Tell(letter),
                     None => continue,
                 },
-                // The lane forgets whoever is not in the published peers any more.
+                // The lane forgets all peers that are not published any more.
                 corba::Effect::ReleasePeer(_) => continue,
             });
         }

@@ -53,11 +53,11 @@ use corba::Peers;
 /// What is gathered for a connection is written when it is so much, and not only when the round ends: beyond this a system
 /// call's own cost is nothing beside that of the bytes, and the consumer can begin.
 const GATHERED_BYTES_MAX: usize = 128 << 10;
-/// To so many connections is written without looking at whose slices that takes.
+/// Most connections that are written to without a look at the slices that this takes.
 const WRITTEN_AT_ONCE: usize = 8;
 /// Outboxes that go on at one go which waited for room on a connection.
 const UNBLOCKED_PER_ROUND: usize = 64;
-/// How many are told in a round that a connection was lost on which they waited.
+/// Maximum notifications of lost connections per round.
 const TOLD_PER_ROUND: usize = 256;
 enum State {
     /// Waiting for the addresses of a host name.
@@ -76,11 +76,11 @@ enum State {
 /// A connection to a client.
 pub(crate) struct Outgoing {
     pub(crate) endpoint: Endpoint,
-    /// Its place among the connections to clients, charged to whoever needed it first.
+    /// Its place among the connections to clients, charged to the account that needed it first.
     place: Charge,
     /// Whether it is over TLS.
     is_secure: bool,
-    /// Charged is the host that it leads to; until it is open, whoever needed it first.
+    /// Charged to the host that it leads to; until it is open, to the account that needed it first.
     pub(crate) rounds: Rounds,
     state: State,
     pub(crate) inbound: Inbound,
@@ -107,11 +107,11 @@ pub(crate) struct Outgoing {
     pub(crate) usage: Usage,
 }
 
-/// Whether anybody needs a connection.
+/// Whether a connection is needed.
 #[derive(Default)]
 pub(crate) struct Usage {
     pub(crate) unused_since: Option<Time>,
-    /// The look at who uses what, in which it was found to be used.
+    /// The last look through the users in which it was found to be used.
     pub(crate) used_in: u64,
 }
 
@@ -179,7 +179,7 @@ impl Outgoing {
         }
     }
 
-    /// Whom its place is charged to.
+    /// The account that its place is charged to.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }
@@ -226,7 +226,7 @@ impl Outgoing {
 /// Where a lane has host names looked up.
 pub(crate) struct Resolver {
     pub(crate) post: Post<Lookup>,
-    /// Who is charged for names that no client gave.
+    /// The account that is charged for names that no client gave.
     pub(crate) own: Arc<Account>,
 }
 
@@ -241,7 +241,7 @@ pub(crate) struct Outgoings {
     /// The clients of the snapshot in use.
     pub(crate) peers: Arc<Peers>,
     resolver: Resolver,
-    /// Where nobody is called.
+    /// Addresses at which no client is called.
     policy: Arc<OutgoingPolicy>,
     pub(crate) limits: Limits,
     /// Calls of administration's without a reply: as long as there are any, deadlines run.
@@ -251,7 +251,7 @@ pub(crate) struct Outgoings {
     gathered: Gathered,
     /// Connections for which outboxes wait that go on in the next round.
     resting: VecDeque<Token>,
-    /// Connections that were lost and of which not all have been told.
+    /// Connections that were lost, until that is reported.
     pub(crate) losses: Losses,
     pub(crate) scratch: Scratch,
 }
@@ -273,7 +273,7 @@ pub(crate) enum Calls {
     Plain,
     /// Where their references name a port for it.
     TlsWherePossible,
-    /// And who names none is not called.
+    /// The same, and a client without such a port is not called.
     TlsOnly,
 }
 
@@ -348,7 +348,7 @@ impl Outgoings {
         self.upkeep.connecting > 0 || !self.calls.is_empty() || self.upkeep.stale || self.upkeep.unused.is_looking()
     }
 
-    /// A reply is not waited for any more, on a connection that is there or that was lost. Who did, if it was still waited for.
+    /// Stops waiting for a reply, on a connection that is there or that was lost. Gives the one that waited, if it still did.
     pub(crate) fn remove_pending(&mut self, token: Token, request_id: u32) -> Option<Pending> {
         match self.connections.get_mut(token) {
             Some(connection) => connection.pending.remove(request_id),
@@ -455,7 +455,7 @@ impl Outgoings {
 }
 
 impl Core {
-    /// Serves a connection whose socket is ready.
+    /// Serves a connection when its socket is ready.
     pub(crate) fn serve_outgoing(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         if matches!(connection.state, State::Open(_)) {
@@ -525,9 +525,8 @@ impl Core {
         }
     }
 
-    /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not
-    /// wait until somebody else's long sequence has been written. What an address has that has had its slice waits for the next
-    /// round.
+    /// Writes what was gathered for consumers: where the lane takes turns, little before much, so that one event does not wait until
+    /// another client's long sequence has been written. Output for an address that has had its slice waits for the next round.
     pub(crate) fn flush_due(&mut self) {
         let Outgoings { gathered, connections, .. } = &mut self.doors.giop.outgoing;
         if self.lane.takes_turns() {
@@ -578,14 +577,14 @@ impl Core {
         }
     }
 
-    /// Has those go on who waited for room on a connection that has it, or for what they had given up to be gone.
+    /// Resumes outboxes that waited for room on a connection that has it, or for their withdrawn pushes to have left it.
     fn unblock_past(&mut self, token: Token) {
         if self.doors.giop.outgoing.connections.get(token).is_some_and(|connection| !connection.rests) {
             self.unblock_some(token, false);
         }
     }
 
-    /// Has some of those go on who waited for a connection: all who did if it has rested, since they may not have waited for room.
+    /// Resumes some of the outboxes that waited for a connection: any of them if it has rested, since they may not have waited for room.
     fn unblock_some(&mut self, token: Token, has_rested: bool) {
         let Outgoings { routes, connections, scratch: Scratch { unblocked, .. }, .. } = &mut self.doors.giop.outgoing;
         let Some(connection) = connections.get_mut(token) else { return };
@@ -607,7 +606,7 @@ impl Core {
         }
     }
 
-    /// Has those go on whose connections rested in the last round.
+    /// Resumes outboxes of connections that rested in the last round.
     pub(crate) fn go_on_after_rest(&mut self) {
         for _ in 0..self.doors.giop.outgoing.resting.len() {
             let Outgoings { resting, connections, .. } = &mut self.doors.giop.outgoing;
@@ -650,7 +649,7 @@ impl Core {
         let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox).filter(waits) else { return };
         route.waits_for = None;
         route.trouble.lost = None;
-        // What was put back is tried once more, and that is told to have failed, unless there is another address to try.
+        // What was put back is tried once more, and then reported as failed, unless there is another address to try.
         let lost = lost.filter(|_| !self.aim_elsewhere(outbox));
         if let (Some(why), Some(route)) = (lost, self.doors.giop.outgoing.routes.get_mut(outbox)) {
             route.trouble.lost = Some(why.to_owned());
@@ -684,8 +683,8 @@ impl Core {
         touched
     }
 
-    /// Gives a connection up that its peer has ended without a word, as the connections of a process end that dies: a server that closes one
-    /// says so before (`CloseConnection`, CORBA 3.3 part 2, 9.4.7).
+    /// Gives a connection up that its peer has ended without a word, as the connections of a process end that dies: a server that closes
+    /// one says so before (`CloseConnection`, CORBA 3.3 part 2, 9.4.7).
     pub(crate) fn lose_to_death(&mut self, token: Token, why: &str) {
         if let Some(Outgoing { endpoint: Endpoint { host, port, .. }, .. }) =
             self.doors.giop.outgoing.connections.get(token)
@@ -704,7 +703,7 @@ impl Core {
         self.lose(token, why);
     }
 
-    /// Gives a connection up. Everybody who waits for a reply on it is told before the round is over, or in the next ones.
+    /// Gives a connection up. All that wait for a reply on it are notified before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.doors.giop.outgoing.connections.remove(token) else { return };
         self.io.slices.leave(connection.rounds.slice);
@@ -724,7 +723,7 @@ impl Core {
         self.doors.giop.outgoing.losses.add(loss);
     }
 
-    /// Tells some of those who waited on connections that were lost. The others are told in the next rounds.
+    /// Notifies some of those that waited on connections that were lost. The others follow in the next rounds.
     pub(crate) fn tell_of_losses(&mut self) {
         for _ in 0..TOLD_PER_ROUND {
             match self.doors.giop.outgoing.losses.next() {

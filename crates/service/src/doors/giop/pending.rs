@@ -1,17 +1,17 @@
-//! Who waits for which reply on a connection.
+//! Requests on a connection that wait for their replies.
 
 use engine::OutboxId;
 
 use crate::doors::giop::admin_calls::PendingCall;
 use crate::doors::giop::lane_calls::Asker;
 
-/// Who waits, by request id.
+/// Those that wait, by request id.
 pub(crate) type PendingReplies<T = Pending> = giop::connection::PendingReplies<T>;
 
-/// Those who waited for replies on a connection that was lost, until they have been told.
+/// Those that waited for replies on a connection that was lost, until they are notified.
 pub(crate) type LastPending<T = Pending> = giop::connection::LastPending<T>;
 
-/// Who waits for a reply.
+/// The sender of a request, which waits for the reply.
 pub(crate) enum Pending {
     /// A consumer's outbox.
     Push { outbox: OutboxId, serial: u32 },

@@ -1,8 +1,8 @@
 //! Pull consumers: clients that ask their proxy for events.
 //!
-//! `try_pull…` is answered at once; `pull…` when there is an event, and meanwhile the lane and the other requests on the
-//! connection go on. Who waits at one proxy is served in the order in which he came. An event counts as delivered when the
-//! socket has taken the reply; if the client is gone before that, it is put back and goes to the next who asks.
+//! `try_pull…` is answered at once; `pull…` when there is an event, and meanwhile the lane and the other requests on the connection go
+//! on. Requests at one proxy are served in the order in which they came. An event counts as delivered when the socket has taken the
+//! reply; if the client is gone before that, it is put back and goes to the next request.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ pub(crate) struct Pull {
     tried: bool,
 }
 
-/// A client whose request for events is to be answered.
+/// A client with a request for events that is to be answered.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Waiter {
     pub(crate) connection: Token,
@@ -50,13 +50,13 @@ pub(crate) struct Waiter {
     pub(crate) pull: Pull,
     /// Events that it takes.
     pub(crate) max: u32,
-    /// Whether the engine was told that it waits, and takes it for waiting again if nothing comes of a delivery.
+    /// Whether the engine knows that it waits, and takes it for waiting again if nothing comes of a delivery.
     awaited: bool,
     /// Where it waits, if it could not be answered at once.
     pub(crate) wait: Option<Token>,
 }
 
-/// What is to be told to a client that asked for events.
+/// The answer that is due to a client that asked for events.
 pub(crate) enum Due {
     /// Here they are.
     Events { waiter: Waiter, outbox: OutboxId, serial: u32, want: Want, events: Vec<Arc<Event>> },
@@ -105,7 +105,7 @@ impl Core {
     }
 
     /// Whether a client may have what it would pull: it owns the proxy or administers the channel, and may have all that the proxy gets,
-    /// which is what whoever connected that may have. If it may, it is heard of.
+    /// which is what the client that connected the proxy may have. If it may, that counts as a sign of life.
     pub(crate) fn permit_pull(&mut self, account: &Arc<Account>, key: ProxyKey) -> Result<(), SystemException> {
         if self.access.is_on() {
             self.check_pull(account, key)?;
@@ -156,7 +156,7 @@ impl Core {
         pull: Pull,
     ) {
         self.counters.add(Counter::Pulls, 1);
-        // Nobody would get the event.
+        // No client would get the event.
         if !answer.expected {
             return;
         }
@@ -174,7 +174,7 @@ impl Core {
         };
         let waiter = Waiter { connection, answer, pull, max: max.min(EVENTS_MAX), awaited: false, wait: None };
         if max == 0 {
-            // As many as were asked for, which nobody need wait for.
+            // As many as were asked for: there is no need to wait.
             return give_nothing(caller, &waiter);
         }
         self.serve_waiter(caller, waiter);
@@ -182,7 +182,7 @@ impl Core {
 
     fn serve_waiter(&mut self, caller: &mut Caller, waiter: Waiter) {
         let key = waiter.pull.key;
-        // Those who wait came first.
+        // Requests that wait already came first.
         let others_wait = self.doors.giop.waiting.has_line(key);
         // A sequence may have to wait until it is full.
         if waiter.pull.tried || (!others_wait && waiter.pull.pulled != Pulled::Batch) {
@@ -249,8 +249,8 @@ impl Core {
         }
     }
 
-    /// Has the engine know that somebody waits at a proxy: always the first only, so that what it hands out is as many
-    /// events as he takes.
+    /// Has the engine know that a client waits at a proxy: always the first only, so that what it hands out is as many events as that
+    /// client takes.
     fn tell_engine_who_waits(&mut self, key: ProxyKey) {
         // A proxy that is not connected any more is found out with the routing that says so.
         if let Some(max) = self.doors.giop.waiting.untold(key)
@@ -260,7 +260,7 @@ impl Core {
         }
     }
 
-    /// The engine has events for the first who waits at a proxy.
+    /// Hands events of the engine to the first client that waits at a proxy.
     pub(crate) fn hand_to_waiter(&mut self, delivery: Delivery, events: Vec<Arc<Event>>) {
         let Delivery { outbox, key, serial, want, .. } = delivery;
         let waiter = self.doors.giop.waiting.take_first(key, events.len());
@@ -281,8 +281,8 @@ impl Core {
         }
     }
 
-    /// Nothing came of the events that somebody was to get: remote filters have said no, or they cannot be put into what he
-    /// takes. He goes on waiting, before all others.
+    /// Has a client wait again, before all others. Nothing came of its events: remote filters have said no, or they cannot be put into
+    /// what it takes.
     pub(crate) fn wait_again(&mut self, waiter: Waiter) {
         if waiter.pull.tried {
             return self.doors.giop.due.push_back(Due::Again(waiter));
@@ -298,14 +298,14 @@ impl Core {
         }
     }
 
-    /// Tells a client what is due to it. False if it has to wait again.
+    /// Gives a client the answer that is due to it, or has it wait again.
     pub(crate) fn tell_due(&mut self, caller: Option<&mut Caller>, due: Due) {
         match (caller, due) {
             (Some(caller), Due::Events { waiter, outbox, serial, events, .. })
                 if !waiter.pull.tried && caller.leaves_much_unread() =>
             {
-                // What is written for it is copied, and its channel's budget does not count it: the events go to whoever is
-                // next, and it asks again when it has read.
+                // What is written for it is copied, and its channel's budget does not count it: the events go to the next client, and it
+                // asks again when it has read.
                 self.recycle(events);
                 self.lane.handle_outcome(outbox, serial, Outcome::NoRoom, self.clock.now);
                 self.counters.add(Counter::PullsSetAside, 1);
@@ -419,7 +419,7 @@ impl Core {
         }
     }
 
-    /// Takes one out of those who wait.
+    /// Takes a wait out.
     fn leave(&mut self, wait: Token) {
         self.doors.giop.waiting.note_heard(wait, self.clock.now);
         match self.doors.giop.waiting.leave(wait) {
@@ -449,7 +449,7 @@ impl Core {
         }
     }
 
-    /// Has those told who wait at proxies that are not connected any more, or were connected anew.
+    /// Ends waits at proxies that are not connected any more, or were connected anew.
     pub(crate) fn end_waits(&mut self, before: &Snapshot) {
         if self.doors.giop.waiting.is_empty() {
             return;

@@ -1,10 +1,10 @@
 //! Proxies that pull: suppliers that are asked whether they have an event.
 //!
-//! Each is asked with `try_pull…`, which does not make it wait. While it has events it is asked again as soon as an
-//! answer has been taken in, one question at a time, so that the fastest supplier takes no more than its turn; when it has
-//! none, or no more of them are taken in, it rests for its `PullInterval`. One that is suspended is not asked, and neither
-//! is one whose events the channel has no room for. One that fails is asked again after a back-off that doubles, and given
-//! up after its `GiveUpAfter`, like a consumer.
+//! Each is asked with `try_pull…`, which does not make it wait. While it has events it is asked again as soon as an answer has
+//! been taken in, one question at a time, so that the fastest supplier takes no more than its turn; when it has none, or no more
+//! of them are taken in, it rests for its `PullInterval`. One that is suspended is not asked, and neither is one with events that
+//! the channel has no room for. One that fails is asked again after a back-off that doubles, and given up after its
+//! `GiveUpAfter`, like a consumer.
 
 use core::cmp::Reverse;
 use core::time::Duration;
@@ -107,7 +107,7 @@ impl Pullers {
 }
 
 impl Core {
-    /// Takes over who is pulled from, which is for the main lane to do.
+    /// Takes over the suppliers to pull from, which is for the main lane to do.
     pub(crate) fn place_pullers(&mut self) {
         if self.identity.id != LaneId::MAIN {
             return;
@@ -180,7 +180,7 @@ impl Core {
         }
     }
 
-    /// Asks those whose time has come, longest ago first. The others stay due.
+    /// Asks the suppliers that are due, longest ago first. Those that are too many for a round stay due.
     pub(crate) fn serve_pullers(&mut self) {
         if self.office.draining.has_begun() {
             return;
@@ -288,7 +288,7 @@ impl Core {
         }
     }
 
-    /// What limits the event types of a supplier that is pulled from: what whoever connected it may publish.
+    /// What limits the event types of a supplier that is pulled from: what the account that connected it may publish.
     fn permit_pulled(&mut self, token: Token, key: ProxyKey) -> Result<Permit, String> {
         if !self.access.is_on() {
             return Ok(None);

@@ -1,9 +1,9 @@
 //! The path of an event: from a supplier's request to the engine, in one place.
 //!
-//! A push is recognised by its object key and operation, checked to a bounded depth, copied once out of the connection's
-//! buffer into a pooled event, translated once for each other form that some consumer of the channel takes, and given to
-//! the engine. Whoever waits for nothing gets it written to his socket before the supplier's reply is.
-//! Everything else a client can ask goes to administration.
+//! A push is recognised by its object key and operation, checked to a bounded depth, copied once out of the connection's buffer into a
+//! pooled event, translated once for each other form that some consumer of the channel takes, and given to the engine. A consumer that
+//! waits for nothing gets it written to its socket before the supplier's reply is. Everything else a client can ask goes to
+//! administration.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(crate) struct Push {
     lane: Option<LaneId>,
     /// Whether the priority that its supplier tells counts: not where the service has declared one.
     heeds_priority: bool,
-    /// What limits the event types of whoever pushes it.
+    /// What limits the event types of the account that pushes it.
     pub(crate) permit: Permit,
 }
 
@@ -80,15 +80,15 @@ impl Core {
                     let nothing = LocateStatus::UnknownObject;
                     message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, nothing);
                 } else if !self.pass_on(connection, message, caller, false) {
-                    // Before GIOP 1.2 there is no way to say "later" to this; the request that follows is told so.
+                    // Before GIOP 1.2 there is no way to say "later" to this; the request that follows gets that answer.
                     let Header { version, endian, .. } = message.header;
                     let here = LocateStatus::ObjectHere;
                     message::locate_reply(caller.output.bytes(), version, endian, locate.request_id, here);
                 }
                 Ok(())
             }
-            // What it would cancel, unless it waits for events, is either done or will be answered to somebody who does not
-            // listen (9.4.4.1 allows it).
+            // What it would cancel, unless it waits for events, is either done or will be answered to a client that does not listen
+            // (9.4.4.1 allows it).
             MessageKind::CancelRequest => {
                 if let Ok(cancel) = message::CancelRequest::parse(message.bytes, &message.header) {
                     self.cancel_request(connection, cancel.request_id, caller);
@@ -296,7 +296,7 @@ impl Core {
         }
     }
 
-    /// The lane that a push is for whose events may be for several: that of the most important one.
+    /// The lane of a push with events that may be for several: that of the most important one.
     fn lane_of(&mut self, push: &Push, told: Option<i16>, body: &Reader<'_>) -> LaneId {
         let priority = told.or_else(|| self.highest_priority(push, body));
         let route = self.lane.snapshot().supplier(push.source);
@@ -321,7 +321,7 @@ impl Core {
     }
 
     /// Answers a push that is not taken in because the service is about to end. Where there will be another one at this address, it is
-    /// not answered: at the end its client is told that it was not carried out (`CloseConnection`, CORBA 3.3 part 2, 9.4.7), and sends
+    /// not answered: at the end `CloseConnection` says that it was not carried out (CORBA 3.3 part 2, 9.4.7), and its client sends
     /// it again.
     fn refuse_stopping(&self, caller: &mut Caller, answer: Answer) {
         if self.doors.giop.address_outlives && answer.expected {
@@ -355,7 +355,7 @@ impl Core {
         batch_in.read_knowing(body, &mut event::work_for(body.remaining()), known).is_ok()
     }
 
-    /// Passes a request on. False when administration has no room: the client is to be told so and may come again.
+    /// Passes a request on. False when administration has no room: the client is to get that answer and may come again.
     pub(crate) fn pass_on(
         &mut self,
         connection: Token,
@@ -388,7 +388,7 @@ impl Core {
         posted
     }
 
-    /// The same, for a request that is told if there is no room; one whose answer may be large may have to wait.
+    /// The same, for a request that is answered if there is no room; one with an answer that may be large may have to wait.
     fn pass_request_on(
         &mut self,
         connection: Token,
@@ -410,13 +410,13 @@ impl Core {
     }
 }
 
-/// The Real-time CORBA priority at which a supplier pushes, if he told one and it counts.
+/// The Real-time CORBA priority at which a supplier pushes, if its request has one and it counts.
 ///
 /// # Errors
-/// What he is told if it is none: `MARSHAL` where the context is not an encapsulated `short`, since it is his ORB that
-/// wrote it wrongly. For a number below 0, to which no priority of the operating system corresponds, what the standard
-/// has for a priority mapping that fails: `DATA_CONVERSION` with the OMG's minor code 2. The event is not taken at some
-/// other priority, because whoever tells one relies on it.
+/// The exception for one that is none: `MARSHAL` where the context is not an encapsulated `short`, since the supplier's ORB
+/// wrote it wrongly. For a number below 0, to which no priority of the operating system corresponds, what the standard has for a
+/// priority mapping that fails: `DATA_CONVERSION` with the OMG's minor code 2. The event is not taken at some other priority, because
+/// a supplier that sends one relies on it.
 fn told_priority(request: &Request<'_>, push: &Push) -> Result<Option<i16>, SystemException> {
     let context = request.contexts.find(ServiceContexts::RT_CORBA_PRIORITY).filter(|_| push.heeds_priority);
     let Some(context) = context else { return Ok(None) };

@@ -1,11 +1,10 @@
 //! What a lane remembers of the latest requests, so that it need not find it out again for each.
 //!
 //! A supplier sends the same request head before each event, but for its number: the octets that were parsed once are
-//! compared, and what they meant is had for that. The same goes for the type that stands at the front of its events, and
-//! for whether some consumer needs them put into another form, and for all that is the
-//! same in them up to the value of their body (a [`Skeleton`]). All of it holds for one routing snapshot. There are 256
-//! places for connections and as many for proxies; who shares a place with another who is as busy is looked up anew, as
-//! everybody was before.
+//! compared, and what they meant is had for that. The same goes for the type that stands at the front of its events, and for
+//! whether some consumer needs them put into another form, and for all that is the same in them up to the value of their
+//! body (a [`Skeleton`]). All of it holds for one routing snapshot. There are 256 places for connections and as many for
+//! proxies; two that are equally busy and share a place are looked up anew each time.
 
 use engine::{ProxyKey, TypeId};
 use giop::cdr::{CharSet, Endian, Reader, Version};
@@ -96,7 +95,7 @@ impl Recall {
         self.types.iter_mut().flatten().for_each(|known| known.tag = NO_TAG);
     }
 
-    /// What a request says whose head the connection has sent before.
+    /// What a request says if the connection has sent its head before.
     #[inline]
     pub(crate) fn request(&self, connection: Token, message: &Message<'_>) -> Option<Recalled> {
         let known = self.requests.get(connection.index() % PLACES)?.as_ref()?;

@@ -4,8 +4,8 @@
 //! asked one after another until it is decided, each within the `FilterTimeout` of the proxy and what is left of the
 //! event's lifetime. One that does not answer in time or fails counts as one that says no.
 //!
-//! On the consumers' side the outbox waits meanwhile, and nobody else; on the suppliers' side the events that come through
-//! the same proxy ([`crate::lane::intake`]).
+//! On the consumers' side only the outbox waits meanwhile; on the suppliers' side the events that come through the same
+//! proxy ([`crate::lane::intake`]).
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -39,7 +39,7 @@ struct Question {
     groups: [Option<Arc<[Peer]>>; 2],
     /// Whether all groups must have one that says yes; else one group suffices.
     all: bool,
-    /// Who is being asked: which group, and which in it.
+    /// The filter that is being asked: which group, and which in it.
     group: usize,
     at: usize,
     failed: bool,
@@ -57,7 +57,7 @@ pub(crate) struct QuestionsOpen {
     /// Up to where those were looked at that may have had their time.
     looked_at: Around,
     open: usize,
-    /// The one of each outbox that is pushed to, and whether it has been told to wait for it.
+    /// The one of each outbox that is pushed to, and whether the outbox waits for it.
     by_outbox: HashMap<OutboxId, (Token, bool)>,
 }
 
@@ -67,7 +67,7 @@ impl QuestionsOpen {
         self.open == 0
     }
 
-    /// Whether an outbox has to wait for one. It is told so by whoever asks.
+    /// Whether an outbox has to wait for one. It is noted as waiting then.
     pub(crate) fn wait_for(&mut self, outbox: OutboxId) -> bool {
         // Looked at for each delivery, so the usual case comes first.
         if self.by_outbox.is_empty() {
@@ -122,7 +122,7 @@ impl Question {
         }
     }
 
-    /// Who is to be asked; nobody if there is none left in the group.
+    /// The filter that is to be asked; nothing if there is none left in the group.
     fn peer(&self) -> Option<Peer> {
         self.groups.get(self.group)?.as_ref()?.get(self.at).copied()
     }
@@ -131,7 +131,7 @@ impl Question {
         self.groups.get(group).is_some_and(Option::is_some)
     }
 
-    /// Takes in what the one who was asked says. Gives the ruling if that decides.
+    /// Takes in the answer of the filter that was asked. Gives the ruling if that decides.
     fn hear(&mut self, yes: bool) -> Option<Ruling> {
         let no = if self.failed { Ruling::Failed } else { Ruling::No };
         if !yes {
@@ -198,11 +198,11 @@ impl Core {
         Some(ruling)
     }
 
-    /// Asks whoever is next, unless it is decided.
+    /// Asks the next filter, unless it is decided.
     fn ask_filters(&mut self, token: Token) -> Option<Ruling> {
         loop {
             let question = self.doors.giop.questions.all.get_mut(token)?;
-            // Nobody to ask: filters that were there are not there any more.
+            // No filter to ask: those that were there are not there any more.
             let Some(peer) = question.peer() else { return Some(Ruling::Yes) };
             let until = self.clock.now + question.limit;
             let until = question.until.map_or(until, |end| end.min(until));

@@ -148,7 +148,7 @@ impl Core {
         true
     }
 
-    /// Tells whoever waits how his request ended.
+    /// Reports how a request ended to the one that waits for it.
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
         let verdict = match verdict {
             Verdict::Forward(to) if self.leads_to_proxy(&to) => {
@@ -173,7 +173,7 @@ impl Core {
 
     fn conclude_push(&mut self, outbox: OutboxId, serial: u32, verdict: Verdict) {
         let Some(route) = self.doors.giop.outgoing.routes.get_mut(outbox) else { return };
-        // Nothing if an earlier one failed: then this one was put back with it and is nobody's any more.
+        // Nothing if an earlier one failed: then this one was put back with it and has no sender any more.
         let Some((before, sent)) = route.take_unanswered(serial) else { return };
         if let Verdict::Forward(to) = &verdict
             && route.forward(to)
@@ -243,13 +243,13 @@ impl Core {
     }
 }
 
-/// A reply that is larger is looked at before all of it has come: what nobody wants of it is not kept, then.
+/// A reply that is larger is looked at before all of it has come, so that unwanted parts are not kept.
 const LOOKED_AT_ON_ARRIVAL: usize = 16 << 10;
 
 /// Octets in which a result is seen that is a number, or begins with one.
 const NUMBER_OCTETS: usize = 16;
 
-/// What is wanted of a result by whoever waits for it.
+/// The part of a result that its receiver wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wanted {
     /// That it came.
@@ -384,7 +384,7 @@ mod tests {
     use giop::framing::{Inbound, Limits};
     use giop::message::{ReplyHead, begin_reply};
 
-    /// An answer to request 7 whose result begins with a number and has so many octets behind it.
+    /// An answer to request 7 with a result that begins with a number and has so many octets behind it.
     fn reply(status: ReplyStatus, number: u32, octets: usize) -> Vec<u8> {
         let mut reply = Vec::new();
         let head = ReplyHead { version: Version::V1_2, endian: Endian::Big, request_id: 7, status, contexts: &[] };
@@ -407,8 +407,8 @@ mod tests {
         heard.map(|heard| (matches!(heard, Heard::Reply(7, Verdict::Done)), answer.body.len()))
     }
 
-    /// Whoever was asked for 64 events and gave a hundred thousand was refused when all of them had come and had been copied: five
-    /// milliseconds of the lane each time.
+    /// A supplier that was asked for 64 events and gave a hundred thousand was refused when all of them had come and had been
+    /// copied: five milliseconds of the lane each time.
     #[test]
     fn what_is_not_wanted_of_a_large_answer_is_known_by_its_beginning() {
         let large = reply(ReplyStatus::NoException, 100_000, 60_000);

@@ -34,7 +34,7 @@ pub(crate) struct Endpoint {
     pub(crate) chars: CharSet,
     /// Where the client is for which the connection is made: others do not use it.
     pub(crate) called_for: CalledFor,
-    /// Whether the peer's references say which code sets it knows; only then is it told which one is used.
+    /// Whether the peer's references say which code sets it knows; only then is it sent the one that is used.
     pub(crate) negotiates: bool,
 }
 
@@ -135,11 +135,11 @@ pub(crate) struct Route {
     pub(crate) is_forwarded: bool,
     /// Since when its addresses are tried one after the other, until one answers or all have failed.
     pub(crate) tried_since: Option<Time>,
-    /// Its own reference says that it is told when nothing is unanswered ([`ServiceContexts::FLOW_START`]).
+    /// Its own reference asks for a mark on each push before which nothing is unanswered ([`ServiceContexts::FLOW_START`]).
     ///
     /// [`ServiceContexts::FLOW_START`]: giop::message::ServiceContexts::FLOW_START
     pub(crate) in_order: bool,
-    /// At what priority it is pushed to, if its own reference asks to be told.
+    /// The priority at which it is pushed to, if its own reference asks for that.
     pub(crate) priority: Option<PushPriority>,
     /// Forwards in a row.
     forwards: u8,
@@ -149,7 +149,7 @@ pub(crate) struct Route {
     templates: [Option<(Head, RequestTemplate)>; 2],
     /// Pushes without a reply, in the order in which they were sent: those that the engine has in flight.
     pub(crate) unanswered: VecDeque<Sent>,
-    /// The connection for whose room it waits.
+    /// The connection on which it waits for room.
     pub(crate) waits_for: Option<Token>,
     pub(crate) trouble: Trouble,
 }
@@ -157,7 +157,7 @@ pub(crate) struct Route {
 /// What is wrong with a consumer, or was.
 #[derive(Default)]
 pub(crate) struct Trouble {
-    /// Why the connection for whose room it waits was lost, until the engine has been told.
+    /// Why the connection was lost on which it waits for room, until the engine is notified.
     pub(crate) lost: Option<String>,
     /// Pushes were given up on that connection, and may lie in its output yet, up to there.
     pub(crate) given_up: Option<(Token, u64)>,
@@ -167,17 +167,17 @@ pub(crate) struct Trouble {
     faults: Vec<(u64, u8)>,
 }
 
-/// The Real-time CORBA priority that is told with each push to a consumer whose reference says `CLIENT_PROPAGATED`.
+/// The Real-time CORBA priority that is sent with each push to a consumer with a reference that says `CLIENT_PROPAGATED`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PushPriority {
     /// What its proxy's pool declares, under `SERVER_DECLARED`: then that, whatever the events say.
     pub(crate) declared: Option<i16>,
-    /// That of the lane, for events of which no supplier told one. The main lane has none.
+    /// That of the lane, for events without one of their supplier's. The main lane has none.
     pub(crate) of_lane: Option<i16>,
 }
 
 impl PushPriority {
-    /// What is told with a push of these events: of several, the highest that one of them has.
+    /// The priority sent with a push of these events: of several, the highest that one of them has.
     pub(crate) fn of(self, events: &[Arc<Event>]) -> Option<i16> {
         let of_events = || events.iter().filter_map(|event| event.thread_priority).max();
         self.declared.or_else(of_events).or(self.of_lane)
@@ -191,7 +191,7 @@ pub(crate) struct Head {
     /// Where the body is to begin, modulo 8.
     pub(crate) phase: usize,
     pub(crate) one_way: bool,
-    /// The Real-time CORBA priority that is told.
+    /// The Real-time CORBA priority that is sent.
     pub(crate) priority: Option<i16>,
     /// Whether it tells which code sets are used, as the first request on a connection does.
     pub(crate) tell: bool,
@@ -254,7 +254,7 @@ pub(crate) struct Sent {
 
 /// How many times a push is tried that the consumer answers with `UNKNOWN`.
 const FAULTY_TRIES: u8 = 3;
-/// Events whose tries are counted at the same time for one consumer. Of more, the one noted first begins anew.
+/// Events with tries that are counted at the same time for one consumer. Of more, the one noted first begins anew.
 const FAULTS_MAX: usize = 16;
 
 /// One per GIOP version and narrow code set.
@@ -328,7 +328,7 @@ impl Route {
         self.templates = [None, None];
     }
 
-    /// Appends the head of a push whose body of so many bytes, at least one, follows.
+    /// Appends the head of a push with a body of so many bytes, at least one, to follow.
     pub(crate) fn append_head(&mut self, head: &Head, buffer: &mut Vec<u8>, request_id: u32, length: usize) {
         self.template(head).append(buffer, request_id, length);
     }

@@ -1,4 +1,4 @@
-//! The `Statistics` object: what administration answers, for whoever speaks CORBA.
+//! The `Statistics` object: what administration answers, for clients that speak CORBA.
 //!
 //! Found at `corbaloc::host:port/Statistics`. Its IDL is in `docs/idl/Campanile.idl`. Each of its operations is a [`Query`] or a
 //! [`Command`]; here is only how they are read and how the answers are written.

@@ -93,7 +93,7 @@ impl Core {
         if seen.is_none() {
             self.classify(&mut draft, body, header);
         }
-        // A draft is made sure to be nobody else's each time that it is written to.
+        // A draft makes sure that it is not shared each time that it is written to.
         let event: &mut Event = &mut draft;
         if let Some(seen) = seen {
             event.event_type = seen.event_type;

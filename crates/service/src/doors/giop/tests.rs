@@ -45,10 +45,10 @@ struct Bench {
     counters: Counters,
     office: Post<ToLane>,
     accounts: Arc<Accounts>,
-    /// What clients ask of administration, and what the lane is told of that.
+    /// What clients ask of administration, and what comes of that for the lane.
     door: Door,
     published: Arc<ArcSwap<Published>>,
-    /// Kept, since a lane that nobody posts to any more would be told so.
+    /// Kept, since a lane would notice that these have no sender any more.
     _posts: (Post<Resolved>, Post<Link>),
 }
 
@@ -174,7 +174,7 @@ impl Bench {
         self.connect_with(socket)
     }
 
-    /// The same, by a client whose system keeps no more than a few thousand octets for it, and goes on keeping no more.
+    /// The same, by a client with a receive buffer of a few thousand octets that does not grow.
     fn connect_with_little_room(&mut self) -> TcpStream {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
         rustix::net::sockopt::set_socket_recv_buffer_size(&socket, 4096).unwrap();
@@ -525,8 +525,8 @@ fn call(to: Ior, by: Option<Arc<Account>>, body: Vec<u8>) -> mail::Call {
 
 #[test]
 fn a_client_that_asks_for_much_and_reads_nothing_is_owed_one_answer_beyond_what_it_leaves_unread() {
-    // Whether too much is unread was looked at before requests were read only: 64 of a hundred octets each, sent at once,
-    // had answers of 852 MB made that nobody read.
+    // Whether too much is unread was looked at before requests were read only: 64 of a hundred octets each, sent at once, had answers of
+    // 852 MB made that were never read.
     const ANSWER: usize = 4 << 20;
     const REQUESTS: u32 = 12;
     let mut bench = Bench::new();
@@ -590,7 +590,7 @@ fn what_is_not_read_is_charged_in_both_directions_until_the_clients_are_gone() {
     assert_eq!(bench.counters.read(Counter::ReplyBytesLimit), 1);
     let of_call = account.used(Resource::ReplyBytes);
     assert!(of_call > 8 << 20 && of_call <= (OCTETS as u64) + 1_000, "{of_call}");
-    // It is called no more: of lists of event types that it was told of, one joined the other there.
+    // It is not called any more: one list of event types after another would lie there unread.
     bench.lane.core.begin_call(8, call(to, Some(Arc::clone(&account)), vec![0; 10]));
     assert_eq!(bench.counters.read(Counter::CallsNotMade), 1);
     drop(called);

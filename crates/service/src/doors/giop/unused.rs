@@ -1,8 +1,8 @@
-//! Which connections to clients nobody uses any more: who uses which is looked through in pieces, and then the connections.
+//! Connections to clients that are not used any more: users are looked through in pieces, and then the connections.
 //!
-//! There may be as many consumers, and connections to them, as clients like. So a look, which begins when somebody has stopped using
-//! one, marks what is in use piece by piece, and goes on with the connections when all users have been asked. Whoever begins to
-//! use one meanwhile has it [marked](Unused::number) himself.
+//! There may be as many consumers, and connections to them, as clients like. So a look, which begins when a user has stopped using
+//! one, marks what is in use piece by piece, and goes on with the connections when all users have been asked. A user that begins to
+//! use one meanwhile has it [marked](Unused::number) itself.
 
 use core::ops::Range;
 
@@ -47,7 +47,7 @@ enum Stage {
 /// What is to be looked at next, by place.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// What these users use is to be marked; by the last piece, what everybody else uses, too.
+    /// What these users use is to be marked; by the last piece, what all other users use, too.
     Users { places: Range<usize>, is_last: bool },
     /// These are to be closed if they are not marked.
     Connections(Range<usize>),

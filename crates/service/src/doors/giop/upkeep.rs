@@ -8,12 +8,12 @@ use crate::doors::giop::unused::{LOOKED_AT_ONCE, Piece};
 use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 
-/// A connection that nobody uses is kept for this long: a consumer that disconnects while it is pushed to still answers,
+/// A connection that is not used is kept for this long: a consumer that disconnects while it is pushed to still answers,
 /// and one that comes back finds it open.
 const LINGER: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// Ends what has waited too long, and closes connections that nobody uses.
+    /// Ends what has waited too long, and closes connections that are not used.
     pub(crate) fn sweep_outgoing(&mut self) {
         self.end_late_connects();
         self.end_late_calls();
@@ -43,7 +43,7 @@ impl Core {
         }
     }
 
-    /// Goes on looking for connections that nobody uses.
+    /// Goes on looking for connections that are not used.
     fn close_unused(&mut self) {
         let now = self.clock.now;
         let Outgoings { connections, routes, calls, ways, upkeep: Upkeep { stale, unused, .. }, .. } =

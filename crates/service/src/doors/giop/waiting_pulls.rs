@@ -1,9 +1,8 @@
-//! Who waits for events at which proxy, in the order in which they came.
+//! Requests that wait for events at a proxy, in the order in which they came.
 //!
-//! Whoever leaves is found and taken out at once, however many wait there: each wait has a place of its own that names those
-//! before and behind it. What is to be done for many at a time (a client goes with all its waits, a proxy with all who wait
-//! at it) is noted here and done a few in each round of the lane. Until its turn comes, a wait of a client that is gone is
-//! passed over.
+//! A wait that ends is found and taken out at once, however many there are: each wait has a place of its own that names those
+//! before and behind it. What is to be done for many at a time (a client goes with all its waits, a proxy with all waits at it) is
+//! noted here and done a few in each round of the lane. Until its turn comes, a wait of a client that is gone is passed over.
 
 use std::collections::VecDeque;
 
@@ -16,15 +15,15 @@ use crate::lane::io::slots::{Slots, Token};
 /// Waits of clients that are gone that are passed over for one delivery.
 const PASSED_OVER_MAX: usize = 64;
 
-/// Those who wait at one proxy.
+/// Waits at one proxy.
 struct Queue {
     key: ProxyKey,
     first: Option<Token>,
     last: Option<Token>,
     length: usize,
-    /// How many of them the engine knows of: the first, and those whose delivery came to nothing.
+    /// How many of them the engine knows of: the first, and those with a delivery that came to nothing.
     told: usize,
-    /// The proxy is gone: whoever is still in the queue is to be told so.
+    /// The proxy is gone: clients with waits left in the queue are to be answered so.
     is_over: bool,
 }
 
@@ -38,7 +37,7 @@ struct Wait {
 
 #[derive(Clone, Copy)]
 enum Place {
-    /// It was handed events, or is to be told something.
+    /// It was handed events, or is to be answered.
     Away,
     Queued {
         queue: Token,
@@ -52,15 +51,15 @@ enum Place {
 /// What one that leaves was doing.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Left {
-    /// Nothing that anybody has to hear of.
+    /// Nothing that has to be reported.
     Quietly,
-    /// It was in a queue, of which the engine is to be told that one less waits.
+    /// It was in a queue: the engine is to know that one less waits.
     Untold(ProxyKey),
     /// Remote filters are being asked on its behalf.
     Asked(Token),
 }
 
-/// All who wait for events.
+/// All requests that wait for events.
 #[derive(Default)]
 pub(crate) struct WaitingPulls {
     waits: Slots<Wait>,
@@ -74,17 +73,17 @@ pub(crate) struct WaitingPulls {
 }
 
 impl WaitingPulls {
-    /// Whether some leave, or are to be told that their proxy is gone.
+    /// Whether some leave, or are to be answered that their proxy is gone.
     pub(crate) fn is_moving(&self) -> bool {
         !self.leaving.is_empty() || !self.over.is_empty()
     }
 
-    /// Whether there is no proxy at which anybody waits or has waited.
+    /// Whether there is no proxy at which a request waits or has waited.
     pub(crate) fn is_empty(&self) -> bool {
         self.by_proxy.is_empty()
     }
 
-    /// Whether somebody waits at a proxy.
+    /// Whether a request waits at a proxy.
     pub(crate) fn has_line(&self, key: ProxyKey) -> bool {
         let queue = self.by_proxy.get(&key).and_then(|queue| self.queues.get(*queue));
         queue.is_some_and(|queue| queue.first.is_some())
@@ -113,7 +112,7 @@ impl WaitingPulls {
         }
     }
 
-    /// Who waits there, if it is in a queue.
+    /// The waiting client, if it is in a queue.
     pub(crate) fn in_line(&self, wait: Token) -> Option<&Waiter> {
         let wait = self.waits.get(wait)?;
         matches!(wait.place, Place::Queued { .. }).then_some(&wait.waiter)
@@ -157,21 +156,21 @@ impl WaitingPulls {
         true
     }
 
-    /// How many events the first at a proxy takes, if somebody waits there and the engine knows of nobody.
+    /// How many events the first at a proxy takes, if there is one and the engine knows of none.
     pub(crate) fn untold(&self, key: ProxyKey) -> Option<u32> {
         let queue = self.queues.get(*self.by_proxy.get(&key)?)?;
         let first = self.waits.get(queue.first?)?;
         (queue.told == 0).then_some(first.waiter.max)
     }
 
-    /// The engine knows now that somebody waits at a proxy.
+    /// Notes that the engine knows of a wait at a proxy.
     pub(crate) fn note_told(&mut self, key: ProxyKey) {
         if let Some(queue) = self.by_proxy.get(&key).and_then(|queue| self.queues.get_mut(*queue)) {
             queue.told += 1;
         }
     }
 
-    /// The engine has so many events for one who waits at a proxy: takes the first out of the queue, if it takes so many.
+    /// Takes the first wait at a proxy out of the queue for so many events of the engine's, if it takes so many.
     pub(crate) fn take_first(&mut self, key: ProxyKey, events: usize) -> Option<Waiter> {
         let queue = *self.by_proxy.get(&key)?;
         let entry = self.queues.get_mut(queue)?;
@@ -200,7 +199,7 @@ impl WaitingPulls {
             Some(Place::Queued { queue, before, .. }) => {
                 self.unlink(wait);
                 let queue = self.queues.get_mut(queue).filter(|queue| !queue.is_over && queue.told > 0);
-                // The engine was told how many events the first takes; of the others it only has to know how many they are.
+                // The engine knows how many events the first takes; of the others it only has to know how many they are.
                 match queue.filter(|queue| before.is_none() || queue.told > queue.length) {
                     Some(queue) => {
                         queue.told -= 1;
@@ -232,7 +231,7 @@ impl WaitingPulls {
         }
     }
 
-    /// A proxy is gone: whoever waits there is to be told so, in the next rounds.
+    /// Notes that a proxy is gone. The clients that wait there are answered so in the next rounds.
     pub(crate) fn proxy_gone(&mut self, key: ProxyKey) {
         let Some(queue) = self.by_proxy.remove(&key) else { return };
         if let Some(entry) = self.queues.get_mut(queue) {
@@ -241,7 +240,7 @@ impl WaitingPulls {
         }
     }
 
-    /// The next who is to be told that its proxy is gone.
+    /// The next wait that is to be answered because its proxy is gone.
     pub(crate) fn next_over(&mut self) -> Option<Waiter> {
         loop {
             let queue = *self.over.front()?;
@@ -308,7 +307,7 @@ mod tests {
         Waiter::for_test(connection(client), AT, max)
     }
 
-    /// Has somebody wait, of whom the engine is told if it knows of nobody.
+    /// Adds a wait, of which the engine is notified if it knows of none.
     fn wait(waiting: &mut WaitingPulls, client: u64) -> Token {
         let wait = waiting.begin(waiter(client, 1), None);
         waiting.join_last(wait);
@@ -328,7 +327,7 @@ mod tests {
         let waits: Vec<Token> = (0..6).map(|client| wait(&mut waiting, client)).collect();
         assert_eq!(waiting.leave(waits[3]), Left::Quietly);
         assert_eq!(waiting.leave(waits[5]), Left::Quietly);
-        // The engine was told how many events this one takes.
+        // The engine knows how many events this one takes.
         assert_eq!(waiting.leave(waits[0]), Left::Untold(AT));
         assert_eq!(waiting.leave(waits[0]), Left::Quietly, "it is not there any more");
         assert_eq!(waiting.untold(AT), Some(1));
@@ -345,7 +344,7 @@ mod tests {
         assert_eq!(served(&mut waiting), [1]);
     }
 
-    /// A consumer whose pull had waited for long, and whose connection was then cut, counted as silent since the pull began: it was
+    /// A consumer with a pull that had waited for long counted, when its connection was cut, as silent since the pull began: it was
     /// taken for dead before it could call again.
     #[test]
     fn a_client_whose_pull_is_cut_off_was_there_until_then() {
@@ -374,7 +373,7 @@ mod tests {
         assert!(waiting.take_first(AT, 1).is_some());
         waiting.note_told(AT);
         assert!(waiting.join_first(waits[0], true));
-        // It knows of two, of whom the second leaves.
+        // It knows of two, of which the second leaves.
         assert_eq!(waiting.leave(waits[1]), Left::Untold(AT));
         assert_eq!(waiting.leave(waits[0]), Left::Untold(AT));
         assert_eq!(waiting.untold(AT), None);
@@ -392,7 +391,7 @@ mod tests {
             waiting.client_gone(connection(client), waits);
         }
         assert!(waiting.is_moving());
-        // Before any has left: events pass a few of those who are gone at a time, and none is given to them.
+        // Before any has left: events pass a few waits of gone clients at a time, and none is given to them.
         let mut deliveries = 0;
         let served = loop {
             deliveries += 1;

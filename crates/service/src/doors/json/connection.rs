@@ -37,7 +37,7 @@ pub(crate) struct Connection {
     pub(crate) output: Output,
     unread: Unread,
     pub(crate) proxies: Proxies,
-    /// Whom what is done for it is charged to: its address, among those of the lane.
+    /// The address that is charged for what is done for it, among those of the lane.
     pub(super) slice: Token,
     /// Its socket is ready, and waits for the turn of its address.
     pub(super) is_put_off: bool,
@@ -127,7 +127,7 @@ impl Connection {
         (!has_proxies && !is_busy).then_some(self.heard)
     }
 
-    /// Whom to charge for what it makes the service keep.
+    /// The account that is charged for what it makes the service keep.
     pub(crate) const fn account(&self) -> &Arc<Account> {
         self.place.account()
     }

@@ -5,8 +5,8 @@
 //! event, once; filters read the fields of a declared type where they lie ([`fields`]). The other way, an event for a subscriber that
 //! speaks Tempo is put into a message ([`convert`]), once as well.
 //!
-//! What a publisher sends is read once, when it comes ([`fill`]). What is not what it says is passed on to subscribers of Tempo as it is, and
-//! is octets to everybody else.
+//! What a publisher sends is read once, when it comes ([`fill`]). What is not what it says is passed on to subscribers of Tempo as it is,
+//! and is octets to all others.
 
 mod convert;
 mod fields;
@@ -119,8 +119,8 @@ pub(crate) struct Said {
     pub(crate) sent: u64,
 }
 
-/// Makes an event of a message, which its bytes are: its form, what is known of the bytes, and what they say of the event's quality of service.
-/// The event has its type, and [keeps its names](Event::keeps_names). False if the message is not what its publisher says.
+/// Makes an event of a message, which its bytes are: its form, what is known of the bytes, and what they say of the event's quality of
+/// service. The event has its type, and [keeps its names](Event::keeps_names). False if the message is not what its publisher says.
 pub(crate) fn describe(
     event: &mut Event,
     source: ProxyKey,

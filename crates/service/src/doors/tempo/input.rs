@@ -1,6 +1,6 @@
 //! Messages that have come and wait: each topic has an input of its own, of bounded size, and topics take their turns by shares in virtual
-//! time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B). Within a topic the higher priority goes first (IV.C); equals are by publishers' turns, so that one of
-//! them that floods the topic delays its own messages and no other's.
+//! time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B). Within a topic the higher priority goes first (IV.C); equals are by publishers'
+//! turns, so that one of them that floods the topic delays its own messages and no other's.
 
 use core::cmp::{Ordering, Reverse};
 use core::time::Duration;
@@ -240,7 +240,8 @@ impl Turns {
         self.heap.is_empty()
     }
 
-    /// Has something wait in a topic's input behind what waits there of the same publisher's; `early`, if that one's proxy is not there yet.
+    /// Has something wait in a topic's input behind what waits there of the same publisher's; `early`, if that one's proxy is not there
+    /// yet.
     pub(crate) fn push(
         &mut self,
         topic: Token,

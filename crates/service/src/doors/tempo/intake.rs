@@ -390,8 +390,8 @@ impl Worker {
 }
 
 impl Publisher {
-    /// Where fragments of the message with that number go, of which this is one. Nothing if they are not taken: they are of a message before
-    /// the one that is being put together, are too small, or there is no room.
+    /// Where fragments of the message with that number go, of which this is one. Nothing if they are not taken: they are of a message
+    /// before the one that is being put together, are too small, or there is no room.
     fn unfinished_for(&mut self, number: u32, fragment: Fragment, account: &Arc<Account>) -> Option<&mut Unfinished> {
         let total = fragment.total as usize;
         if let Some(unfinished) = &self.unfinished

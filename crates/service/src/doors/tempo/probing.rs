@@ -14,7 +14,7 @@ use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 use accounts::Resource;
 
-/// Subscribers to whom a probe is sent in one turn of its topic.
+/// Subscribers to which a probe is sent in one turn of its topic.
 const PROBES_PER_TURN: usize = 256;
 
 impl Core {

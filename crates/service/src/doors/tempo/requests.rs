@@ -48,7 +48,7 @@ impl Door {
     }
 }
 
-/// Of whom a request is, among those of all doors.
+/// Marks a request's client as one of Tempo's, among those of all doors.
 const OF_TEMPO: u64 = 1 << 63;
 
 const fn client(session: Token) -> u64 {

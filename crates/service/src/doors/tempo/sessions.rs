@@ -54,7 +54,7 @@ pub(crate) struct Session {
     pub(crate) number: u32,
     pub(crate) place: Place,
     pub(crate) account: Arc<Account>,
-    /// Whom what is done for it is charged to: its address, among those of the lane.
+    /// The address that is charged for what is done for it, among those of the lane.
     pub(crate) slice: Token,
     pub(crate) way: Way,
     /// The cookie that it gave last, to be returned to it.
@@ -382,8 +382,8 @@ impl Sessions {
         Some(session)
     }
 
-    /// What waits to be sent in datagrams is there for one of the sessions in so many places from one on. Nothing if there are no places from
-    /// there on.
+    /// What waits to be sent in datagrams is there for one of the sessions in so many places from one on. Nothing if there are no places
+    /// from there on.
     pub(crate) fn piece(&self, from: u32, places: u32) -> Option<impl Iterator<Item = &Session>> {
         self.sessions.piece(from, places)
     }

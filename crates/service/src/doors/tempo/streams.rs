@@ -62,7 +62,7 @@ pub(crate) struct Connection {
     is_held_back: bool,
     /// It sends nothing more.
     pub(super) has_ended: bool,
-    /// Whom what is done for it is charged to: its address, among those of the lane.
+    /// The address that is charged for what is done for it, among those of the lane.
     pub(super) slice: Token,
     /// Its socket is ready, and waits for the turn of its address.
     pub(super) is_put_off: bool,

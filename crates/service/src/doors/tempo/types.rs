@@ -1,7 +1,7 @@
 //! The types of which a topic's messages are, where the configuration declares them (`[[tempo.types]]`).
 //!
-//! The table is made when the service starts and is the same for all lanes and until the end. Types are looked up by channel and topic, each
-//! time that an event is put into another form or a filter asks for a field: nothing that is kept with an event, or on the disk, names
+//! The table is made when the service starts and is the same for all lanes and until the end. Types are looked up by channel and topic,
+//! each time that an event is put into another form or a filter asks for a field: nothing that is kept with an event, or on the disk, names
 //! a place in the table, and a type may be declared anew from one process to the next.
 
 pub(crate) mod walk;

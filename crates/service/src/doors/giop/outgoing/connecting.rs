@@ -105,7 +105,7 @@ impl Core {
             Ok(place) => return Ok(place),
             Err(spent) => spent,
         };
-        // Somebody's share is not for others to make room in.
+        // A client that has spent its share makes room among its own connections only.
         let of = (spent.by == SpentBy::Client).then(|| account.ip());
         let Outgoings { upkeep: Upkeep { longest_idle, .. }, connections, .. } = &mut self.doors.giop.outgoing;
         let idle_since = |token| connections.get(token).and_then(Outgoing::idle_since);
@@ -120,8 +120,8 @@ impl Core {
         Err(spent.to_string())
     }
 
-    /// Begins to connect to one of these addresses: where there are others, when it is the turn of whoever is charged for the connection,
-    /// since that takes as long as many events.
+    /// Begins to connect to one of these addresses: where there are others, in the turn of the address that is charged for the
+    /// connection, since that takes as long as many events.
     fn connect_in_turn(&mut self, token: Token, addresses: Vec<SocketAddr>) -> Result<(), String> {
         if !self.io.slices.are_shared() {
             return self.begin_connect(token, addresses);
@@ -225,7 +225,7 @@ impl Core {
         }
     }
 
-    /// An attempt to connect has ended, or something has come of who is probed.
+    /// Goes on after an attempt to connect has ended, or when something has come of a peer that is probed.
     pub(super) fn go_on_connecting(&mut self, token: Token, ready: Ready) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         if matches!(connection.state, State::Probing(_)) {
@@ -240,7 +240,7 @@ impl Core {
         };
         let why = match stream.take_error() {
             Ok(None) => {
-                // What is done for it is charged to the host that it leads to, and not to whoever was the first to name that.
+                // What is done for it is charged to the host that it leads to, and not to the account that named that first.
                 if let Ok(peer) = stream.peer_addr() {
                     self.io.slices.leave(connection.rounds.slice);
                     connection.rounds.slice = self.io.slices.arrive(peer.ip());
@@ -275,7 +275,7 @@ impl Core {
     fn begin_handshake(&mut self, token: Token, tcp: Tcp) {
         let Some(connection) = self.doors.giop.outgoing.connections.get_mut(token) else { return };
         connection.state = State::Shaking;
-        // Should that fail, the descriptor's end would be told to a connection that is none yet.
+        // Should that fail, the poll would report the descriptor's end for a connection that is none yet.
         let _ = self.io.poll.remove(&tcp);
         let charge = connection.account().charge(Resource::Handshakes, 1).map_err(|spent| {
             self.counters.add(Counter::of_refusal(spent), 1);

@@ -22,7 +22,7 @@ pub(crate) const PROBE_KEY: &[u8] = b"Campanile-probe";
 /// Id of the probe; requests are numbered from 1.
 const PROBE_ID: u32 = 0;
 
-/// A connection whose peer is probed.
+/// A connection to a peer that is probed.
 pub(super) struct Probe {
     stream: Stream,
     /// What of the probe the socket has not taken.

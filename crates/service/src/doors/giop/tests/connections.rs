@@ -1,4 +1,4 @@
-//! Connections on a lane without its thread: in what order they are written to, whom they are charged to, and that they end.
+//! Connections on a lane without its thread: in what order they are written to, to which account they are charged, and that they end.
 
 use super::*;
 
@@ -22,8 +22,8 @@ fn come(stream: &mut TcpStream) -> usize {
     bytes.len()
 }
 
-/// Of an address that had had its slice of a round, whoever had much to be written came first again in the next one, and the next: a
-/// small answer was overtaken by each piece of a large one.
+/// Of an address that had had its slice of a round, the connection with much to be written came first again in the next one, and the
+/// next: a small answer was overtaken by each piece of a large one.
 #[test]
 fn who_was_passed_over_in_a_round_is_written_to_before_those_who_were_not() {
     const MUCH: usize = 2 << 20;
@@ -52,8 +52,8 @@ fn who_was_passed_over_in_a_round_is_written_to_before_those_who_were_not() {
     });
 }
 
-/// What was done for a connection to a client was charged to whoever had been the first to name its end point: a busy client could so
-/// have a consumer of somebody else's wait for its own slices.
+/// What was done for a connection to a client was charged to the account that had named its end point first: a busy client could so
+/// have another client's consumer wait for its own slices.
 #[test]
 fn what_is_done_for_a_connection_to_a_client_is_charged_to_the_host_that_it_leads_to() {
     let mut bench = Bench::new();
@@ -108,7 +108,7 @@ fn a_connection_that_is_closed_and_does_not_take_its_last_octets_is_gone_in_time
     bench.lane.core.clock.set_forward(Duration::from_secs(61));
     (0..3).for_each(|_| bench.lane.round_within(Duration::ZERO));
     assert_eq!(bench.counters.read(Counter::ConnectionsOpen), 0);
-    // It was told what was wrong with it, once, and owed no message.
+    // It was sent what was wrong with it, once, and owed no message.
     assert_eq!(
         (bench.counters.read(Counter::ProtocolErrors), bench.counters.read(Counter::IncompleteMessages)),
         (1, 0)

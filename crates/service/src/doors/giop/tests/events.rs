@@ -100,7 +100,7 @@ impl Bench {
         self.publish();
     }
 
-    /// Takes in an event that somebody sent who does not wait for an answer.
+    /// Takes in an event from a sender that does not wait for an answer.
     fn take_in(&mut self, source: ProxyKey, body: &[u8]) {
         self.take_in_as(source, body, ENCODING);
     }
@@ -205,8 +205,8 @@ fn answers(ids: &[u32], matches: Option<bool>) -> Vec<u8> {
     bytes
 }
 
-/// Each event about which a client's filter was asked was copied to its connection, also when it did not read: gigabytes, of which
-/// nobody was charged a byte once its socket was full.
+/// Each event about which a client's filter was asked was copied to its connection, also when it did not read: gigabytes, of which no
+/// account was charged a byte once its socket was full.
 #[test]
 fn a_filter_that_does_not_read_is_not_asked_any_more_and_its_owner_is_charged_for_what_it_was_asked() {
     const EVENT: usize = 600_000;
@@ -237,8 +237,8 @@ fn a_filter_that_does_not_read_is_not_asked_any_more_and_its_owner_is_charged_fo
     assert_eq!(bench.counters.read(Counter::FilteredInFailed), 40);
 }
 
-/// An event of 60 KB was written to twenty consumers at one address at one go, whoever else waited for his event: half a millisecond, and
-/// again for the next event.
+/// An event of 60 KB was written to twenty consumers at one address at one go, whichever other consumers waited for their events: half a
+/// millisecond, and again for the next event.
 #[test]
 fn consumers_at_one_address_are_sent_so_much_in_a_round_and_those_elsewhere_do_not_wait_for_it() {
     const EVENT: usize = 60_000;
@@ -258,7 +258,7 @@ fn consumers_at_one_address_are_sent_so_much_in_a_round_and_those_elsewhere_do_n
     let sent = |bench: &Bench| bench.counters.read(Counter::PushesSent);
     let before = sent(&bench);
     bench.take_in(source, &event(EVENT));
-    // A quarter of a MiB, and whoever is not among them.
+    // A quarter of a MiB, and the consumer elsewhere.
     let first = sent(&bench) - before;
     assert!((2..=6).contains(&first), "{first} of {CONSUMERS} and one");
     assert!(bench.counters.read(Counter::SlicesSpent) > 0);
@@ -269,7 +269,7 @@ fn consumers_at_one_address_are_sent_so_much_in_a_round_and_those_elsewhere_do_n
 }
 
 /// An event for two hundred consumers, each at a port of its own, had two hundred connections begun at one go, and what was written to
-/// them as well: 5 ms in which nobody else was served.
+/// them as well: 5 ms in which no other client was served.
 #[test]
 fn many_consumers_at_one_address_are_connected_and_written_to_in_turn_with_those_elsewhere() {
     const CONSUMERS: usize = 200;
@@ -316,7 +316,7 @@ fn many_consumers_at_one_address_are_connected_and_written_to_in_turn_with_those
     testing::wait_until("all to be written", || {
         bench.lane.round_within(Duration::ZERO);
         let now = waiting(&bench);
-        // A few are not worth a look at whose turn it is.
+        // A few are not worth a look at turns.
         assert!(before - now <= 2 || before <= 10, "{} of {before} in one round", before - now);
         before = now;
         now == 0
@@ -388,8 +388,7 @@ fn events_that_waited_behind_one_that_was_asked_about_share_the_time_of_a_round_
     });
 }
 
-/// A service that was to end took a lane for done on which nobody was asked any more, and forgot the events that only waited for the
-/// next round.
+/// A service that was to end took a lane without open questions for done, and forgot the events that only waited for the next round.
 #[test]
 fn a_lane_is_not_done_while_events_wait_for_nobody_but_the_next_round() {
     let mut crowd = Crowd::new(4);
@@ -492,7 +491,7 @@ fn a_client_that_has_not_taken_256_answers_with_events_is_not_read_before_it_has
     testing::wait_until("it to be read on", || is_read(&mut bench));
 }
 
-/// A consumer that had waited for room on one connection and went on over another was told of the loss of the first: its next push
+/// A consumer that had waited for room on one connection and went on over another was notified of the loss of the first: its next push
 /// failed for a connection that it did not use, and waited for a back-off.
 #[test]
 fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for_whose_room_it_waited() {
@@ -528,7 +527,7 @@ fn a_consumer_that_goes_on_elsewhere_is_not_told_of_the_loss_of_a_connection_for
     assert!(!route.trouble.is_failing && route.waits_for.is_none());
 }
 
-/// A consumer of Latin-1 got `?` for what its code set lacks, and nobody learned of it.
+/// A consumer of Latin-1 got `?` for what its code set lacks, and that was not reported.
 #[test]
 fn events_with_a_character_that_a_consumer_s_code_set_lacks_are_counted_and_announced_once_a_minute_with_the_character()
 {

@@ -1,7 +1,7 @@
 //! What filters read of messages: as they would of the structured event that a message becomes for others.
 //!
-//! The fields of a declared type, and what the topic and the frame say (`$domain_name`, `$type_name`, `$event_name`, `$priority`), are read where
-//! they lie. For anything else, such as `$.filterable_data[0].name` or `$.remainder_of_body[3]`, the structured event is made, in a
+//! The fields of a declared type, and what the topic and the frame say (`$domain_name`, `$type_name`, `$event_name`, `$priority`), are read
+//! where they lie. For anything else, such as `$.filterable_data[0].name` or `$.remainder_of_body[3]`, the structured event is made, in a
 //! buffer that the lane keeps for that: each time that filters of one kind are asked about the event, and only if one asks so.
 
 use std::cell::{Cell, OnceCell};
