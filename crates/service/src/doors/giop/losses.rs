@@ -1,4 +1,4 @@
-//! Connections to clients that were lost, until all that waited on them were notified.
+//! Connections to clients that were lost, until all senders and outboxes that waited on them were notified.
 //!
 //! A notification may lead to writing to other clients, and so to the next loss: a client with many filters could have one loss
 //! reported within the other, as deep as it likes. And a client may have ten thousand consumers at one address. So no
@@ -18,7 +18,7 @@ pub(crate) struct Loss {
     pub(crate) why: Arc<str>,
     /// Whether requests were sent on it.
     pub(crate) was_open: bool,
-    /// Those that wait for a reply on it.
+    /// Senders of requests that wait for a reply on it.
     pub(crate) waiting: LastPending,
     /// Outboxes that wait for room on it.
     pub(crate) blocked: Vec<OutboxId>,
@@ -33,7 +33,7 @@ pub(crate) struct Lost {
     pub(crate) was_open: bool,
 }
 
-/// One that is to be notified of a loss.
+/// A sender or an outbox that is to be notified of a loss.
 pub(crate) enum Bereaved {
     /// It waits for a reply.
     Waiting(Pending, Lost),

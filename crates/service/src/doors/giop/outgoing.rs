@@ -348,7 +348,7 @@ impl Outgoings {
         self.upkeep.connecting > 0 || !self.calls.is_empty() || self.upkeep.stale || self.upkeep.unused.is_looking()
     }
 
-    /// Stops waiting for a reply, on a connection that is there or that was lost. Gives the one that waited, if it still did.
+    /// Stops waiting for a reply, on a connection that is there or that was lost. Gives the sender that waited, if it still did.
     pub(crate) fn remove_pending(&mut self, token: Token, request_id: u32) -> Option<Pending> {
         match self.connections.get_mut(token) {
             Some(connection) => connection.pending.remove(request_id),
@@ -703,7 +703,7 @@ impl Core {
         self.lose(token, why);
     }
 
-    /// Gives a connection up. All that wait for a reply on it are notified before the round is over, or in the next ones.
+    /// Gives a connection up. All senders that wait for a reply on it are notified before the round is over, or in the next ones.
     pub(crate) fn lose(&mut self, token: Token, why: &str) {
         let Some(mut connection) = self.doors.giop.outgoing.connections.remove(token) else { return };
         self.io.slices.leave(connection.rounds.slice);
@@ -723,7 +723,7 @@ impl Core {
         self.doors.giop.outgoing.losses.add(loss);
     }
 
-    /// Notifies some of those that waited on connections that were lost. The others follow in the next rounds.
+    /// Notifies some senders and outboxes that waited on connections that were lost. The others follow in the next rounds.
     pub(crate) fn tell_of_losses(&mut self) {
         for _ in 0..TOLD_PER_ROUND {
             match self.doors.giop.outgoing.losses.next() {

@@ -5,10 +5,10 @@ use engine::OutboxId;
 use crate::doors::giop::admin_calls::PendingCall;
 use crate::doors::giop::lane_calls::Asker;
 
-/// Those that wait, by request id.
+/// Senders that wait for replies, by request id.
 pub(crate) type PendingReplies<T = Pending> = giop::connection::PendingReplies<T>;
 
-/// Those that waited for replies on a connection that was lost, until they are notified.
+/// Senders that waited for replies on a connection that was lost, until they are notified.
 pub(crate) type LastPending<T = Pending> = giop::connection::LastPending<T>;
 
 /// The sender of a request, which waits for the reply.

@@ -148,7 +148,7 @@ impl Core {
         true
     }
 
-    /// Reports how a request ended to the one that waits for it.
+    /// Reports to the sender of a request how it ended.
     pub(crate) fn conclude(&mut self, pending: Pending, verdict: Verdict) {
         let verdict = match verdict {
             Verdict::Forward(to) if self.leads_to_proxy(&to) => {
