@@ -360,9 +360,8 @@ pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet
     change([only(now, before).collect(), only(before, now).collect()], chars)
 }
 
-/// Arguments of a change for a client that has named the types `own` itself, all lists sorted, as TAO says it: of what came the other
-/// types, of what went these.
-/// `None` where nothing is left.
+/// Arguments of a change for a client that has named the types `own` itself, as TAO says it: of what came the other types, of what went
+/// these. All lists are sorted. `None` where nothing is left.
 fn difference_for(own: &[EventType], before: &[EventType], now: &[EventType], chars: CharSet) -> Option<Vec<u8>> {
     let is_own = |kind: &EventType| own.binary_search(kind).is_ok();
     let came: Vec<&EventType> = only(now, before).filter(|kind| !is_own(kind)).collect();

@@ -84,7 +84,8 @@ pub enum Effect {
         /// Address of the client that caused it.
         by: IpAddr,
     },
-    /// `Persistent`, to which only a store gives effect, was taken without one ([`Compatibility::persistent_without_store`](super::Compatibility)).
+    /// `Persistent`, to which only a store gives effect, was taken without one
+    /// ([`Compatibility::persistent_without_store`](super::Compatibility)).
     WithoutStore {
         /// What it was set on, as logs call it.
         of: String,
@@ -106,8 +107,8 @@ pub enum Effect {
     ReleasePeer(Peer),
 }
 
-/// A call of a client's object that ends the connection on its side, as the client itself has ended it on this one. It goes behind the reply,
-/// once, and how it ends is of interest to nothing.
+/// A call of a client's object that ends the connection on its side, as the client itself has ended it on this one. It goes behind the
+/// reply, once, and its outcome is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parting {
     /// The client's object.

@@ -231,8 +231,8 @@ impl Door {
         self.clients.get(&peer).map(|client| &client.address.ior)
     }
 
-    /// The proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before
-    /// a restart comes first.
+    /// Proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before a
+    /// restart comes first.
     pub(super) fn earlier_lives(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Vec<ProxyKey> {
         let mut earlier: Vec<ProxyKey> = self.life_before_restart(key, side, client).into_iter().collect();
         let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
