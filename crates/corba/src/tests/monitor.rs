@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const FACTORY: &str = "NotifyEventChannelFactory";
 
-/// A statistic as it was told.
+/// A statistic as it was returned.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
     /// Count, average, sum of squares, minimum, maximum and last.
