@@ -20,8 +20,7 @@ use giop::value::AnyValue;
 /// be found (CORBA 3.3 part 1, annex A.5: 2), as ORBs send it, TAO and JacORB among them.
 pub const OBJECT_NOT_EXIST: SystemException = SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 2);
 
-/// The rules of access do not allow it. Its minor code tells it from `NO_PERMISSION` for what no client may do, which has
-/// 0.
+/// The rules of access do not allow it. `NO_PERMISSION` for what no client may do differs by its minor code, which is 0.
 pub const ACCESS_DENIED: SystemException = SystemException::new(Kind::NoPermission, ACCESS_MINOR);
 
 /// Minor code of [`ACCESS_DENIED`]: 1 of this service's own, with the upper bits `CM` (the OMG has not been asked for them).

@@ -31,7 +31,7 @@ use topology as t;
 #[derive(Clone, Debug)]
 pub struct Access {
     rules: Arc<Rules>,
-    /// Channel names, where a rule names a channel; else empty.
+    /// Channel names. Kept up to date where a rule names a channel; else they are not used.
     names: Arc<BTreeMap<ChannelId, Arc<str>>>,
 }
 
@@ -343,8 +343,8 @@ impl Door {
         self.authorize_on(Right::Administer, (Channel { id: None, name }, None), "a new channel")
     }
 
-    /// Checks that the requesting client may have two channels supply each other: what one lets out and what the other takes in, of any
-    /// type.
+    /// Checks that the requesting client may have two channels supply each other: any event that one lets out and the
+    /// other takes in.
     pub(super) fn authorize_link(&mut self, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
         for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
             let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };

@@ -78,7 +78,7 @@ struct Written {
 /// What a client knows of the other side.
 #[derive(Clone, Debug, Default)]
 struct Knowledge {
-    /// Types to which the next difference is computed.
+    /// Types against which the next difference is computed.
     types: Arc<[EventType]>,
     /// Whether the client was sent, or got when it asked, at least one list.
     told: bool,
@@ -183,7 +183,7 @@ impl Door {
         let before = connected.or_else(|| self.changes.asked.get(&key).map(|knowledge| knowledge.told));
         let told = mode.all_now || before.unwrap_or(false);
         let nothing = Knowledge { told, ..Knowledge::default() };
-        // A client without updates gets an empty list: the list that it knows might otherwise be stored for it alone.
+        // Without updates nothing is remembered: the list that the client knows might be stored for it alone.
         let remembered = if mode.updates { self.types_for(key.channel, side, &nothing) } else { Arc::from([]) };
         let knowledge = Knowledge { types: remembered, told };
         match peer.and_then(|peer| self.clients.get_mut(&peer)) {

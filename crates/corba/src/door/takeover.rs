@@ -160,7 +160,7 @@ impl Aliases {
         self.leads_to.get(&key).copied().unwrap_or(key)
     }
 
-    /// Other keys by which a proxy is found, those of earlier proxies.
+    /// Keys of other proxies by which a proxy is found beside its own.
     pub(super) fn of(&self, key: ProxyKey) -> &[ProxyKey] {
         self.of.get(&key).map_or(&[], Vec::as_slice)
     }
@@ -247,7 +247,7 @@ impl Door {
     }
 
     /// Places of `MaxConsumers` or `MaxSuppliers` that a client which obtains a proxy may find free when it connects: those of proxies like
-    /// the new one of lives that are over, or may be since they were restored, and that of the proxy which gives it its name. Whether it is
+    /// the new one that belong to earlier lives, or may since they were restored, and that of the proxy which gives it its name. Whether it is
     /// one of these clients that comes back is known when it connects.
     pub(super) fn places_left(&self, admin: AdminKey, kind: ProxyKind, name: Option<&str>) -> u32 {
         let AdminKey { channel: id, side, admin } = admin;

@@ -414,8 +414,7 @@ impl Door {
     }
 }
 
-/// Constraints and default of a mapping filter, for the engine; `BAD_PARAM` if one of its values is not what it is used
-/// for.
+/// Constraints and default of a mapping filter, for the engine; `BAD_PARAM` if one of its values is unfit for its use.
 fn program(
     constraints: &Constraints,
     mapping: &Mapping,

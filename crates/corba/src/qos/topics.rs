@@ -1,6 +1,5 @@
-//! Claims of a channel's events on the lanes that carry them: `Share`, `Deadline` and `Topics`, which has a
-//! `Campanile::TopicSeq` as its value (`docs/idl/Campanile.idl`); and `Discipline`, by which a pool's lanes choose among
-//! them.
+//! Claims of a channel's events on the lanes that carry them: `Share`, `Deadline` and `Topics`, a `Campanile::TopicSeq`
+//! (`docs/idl/Campanile.idl`); and `Discipline`, by which a pool's lanes choose among them.
 
 use super::PropertyError;
 use super::property::{ErrorCode, PropertyValue, Wanted, integer};

@@ -537,8 +537,7 @@ fn what_is_destroyed_while_it_is_being_told_is_forgotten() {
 }
 
 /// TAO's own test of updates (`tests/Notify/Basic/Updates.cpp`), in both directions: a consumer that has types adds `*`, and its suppliers
-/// are notified that the types went, and of nothing about `*`. They were notified of `*`, which TAO never sends, and a type behind it was
-/// no news.
+/// learn that the types went, and nothing of `*`. They were sent `*`, which TAO never sends, and a type behind it was no news.
 #[test]
 fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
     let mut scene = Scene::as_tao();

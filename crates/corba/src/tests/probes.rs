@@ -131,8 +131,7 @@ fn names(asked: &[(String, Question)]) -> Vec<&str> {
     asked.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// The consumer of a program that had been killed was kept for ever where its connection was persistent, with its backlog, and nothing said
-/// so.
+/// After its program had been killed, a consumer with a persistent connection was kept for ever with its backlog, and nothing said so.
 #[test]
 fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when_it_answers() {
     let mut scene = Scene::new();

@@ -74,8 +74,7 @@ impl Scene {
     }
 }
 
-/// A consumer that died and came back four times got each event five times: once for each life, since each life's proxy called the same
-/// object.
+/// A consumer that died and came back four times got each event five times, since the proxy of each life called the same object.
 #[test]
 fn a_program_that_comes_back_is_served_once_whichever_of_its_keys_is_used() {
     let mut scene = Scene::new();
@@ -249,8 +248,7 @@ fn a_proxy_that_was_used_since_is_left_alone() {
     }
 }
 
-/// At a channel with its `MaxConsumers` reached, a consumer that came back was refused for the place that its own earlier life still
-/// filled.
+/// At a channel that had reached `MaxConsumers`, a consumer that came back was refused, since its own earlier life still filled a place.
 #[test]
 fn one_that_comes_back_is_not_refused_for_the_place_of_its_own_earlier_life() {
     let full = |settings: DoorSettings| {

@@ -80,8 +80,7 @@ fn destroying_a_channel_tells_all_its_clients() {
     assert!(scene.d.door.publish().unwrap().directory.peers.is_empty());
 }
 
-/// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were notified some time
-/// afterwards.
+/// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were notified later.
 #[test]
 fn who_destroys_is_answered_when_the_clients_have_been_told_and_after_a_second_at_most() {
     for (all_answer, admin) in [(true, false), (false, false), (true, true)] {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use topology::{Image, PoolProperty, Settings, Topology};
 
-/// Clients that do whatever comes to mind.
+/// Clients that send random requests.
 struct World {
     d: Dialogue,
     random: fastrand::Rng,
@@ -206,8 +206,8 @@ impl World {
         });
     }
 
-    /// What events may claim of their lanes, and threads for a channel, an admin or a proxy: which are refused while a client is connected
-    /// there.
+    /// What events may claim of their lanes, and threads for a channel, an admin or a proxy. They are refused while a client is
+    /// connected there.
     fn set_lanes(&mut self) {
         let channels = self.channels.clone();
         // A share times a deadline is a second at most.
@@ -633,8 +633,7 @@ fn a_supplier_that_uses_its_proxy_after_a_restart_keeps_it() {
     assert_eq!(after.door.topology().channels[0].proxies.len(), 2);
 }
 
-/// One channel supplied another one, and the proxy there was gone when the service was killed: it would never have started
-/// again.
+/// One channel supplied another one that had lost its proxy when the service was killed: it would never have started again.
 #[test]
 fn a_client_that_cannot_be_connected_again_keeps_nothing_else_away() {
     let mut d = Dialogue::new(STYLES[5]);

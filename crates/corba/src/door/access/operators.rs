@@ -5,7 +5,7 @@ use access::{Channel, Right, Who, Why};
 use accounts::Account;
 use engine::ChannelId;
 
-/// A refusal, as the caller reports it.
+/// A refused permission, and the rule that refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forbidden {
     /// Account, operation, channel and rule, in a sentence.
@@ -18,7 +18,8 @@ impl Door {
     /// Checks that an account may do something on a channel or, without a channel, on the whole service. Without a right, checks that it
     /// may know that the channel is there. A denial is noted.
     ///
-    /// # Errors What it may not, and which rule says so.
+    /// # Errors
+    /// What it may not, and which rule says so.
     pub fn permits(
         &mut self,
         account: &Account,

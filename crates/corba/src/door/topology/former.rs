@@ -8,7 +8,7 @@ use engine::{ProxyKey, Time};
 
 use crate::door::Door;
 
-/// A proxy restored with its client, connected.
+/// A proxy restored together with its connected client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoredStanding {
     /// The proxy.
