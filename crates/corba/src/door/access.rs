@@ -359,8 +359,7 @@ impl Door {
         Ok(())
     }
 
-    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect anybody. It is noted if it may
-    /// not.
+    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect any client. A denial is noted.
     pub fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
         let before = self.principal.replace(Arc::clone(account));
         let may = self.authorize_on(Right::Administer, (Channel::SERVICE, None), what).is_ok();

@@ -58,7 +58,7 @@ impl Door {
         Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
     }
 
-    /// Connects a client to a proxy. Whom this service never has to call may be nil.
+    /// Connects a client to a proxy. The reference may be nil where this service never has to call the client.
     pub(crate) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
         self.connect_as(key, client, true)
     }

@@ -23,7 +23,7 @@ pub(super) struct Farewells {
     next: u64,
     /// What the request that is being executed waits for, and how many there are of these.
     begun: Option<(Farewell, usize)>,
-    /// Whom each waits for, and until when. Those that began first end first, because time only goes forward.
+    /// Waiting requests. Those that began first end first, because time only goes forward.
     waiting: BTreeMap<Farewell, Waiting>,
     over: VecDeque<(Farewell, bool)>,
 }

@@ -56,7 +56,7 @@ impl Line {
     }
 }
 
-/// Proxies with clients that gave references, by whom they are known: their channel, their side and a hash of the reference.
+/// Proxies with clients that gave references, by channel, side and a hash of the reference.
 #[derive(Debug, Default)]
 pub(super) struct Known(HashMap<(ChannelId, Side, u64), BTreeSet<ProxyKey>>);
 
@@ -247,8 +247,8 @@ impl Door {
     }
 
     /// Places of `MaxConsumers` or `MaxSuppliers` that a client which obtains a proxy may find free when it connects: those of proxies like
-    /// the new one that belong to earlier lives, or may since they were restored, and that of the proxy which gives it its name. Whether it is
-    /// one of these clients that comes back is known when it connects.
+    /// the new one that belong to earlier lives, or may since they were restored, and that of the proxy which gives it its name. Only when
+    /// the client connects is it known whether it is one of these coming back.
     pub(super) fn places_left(&self, admin: AdminKey, kind: ProxyKind, name: Option<&str>) -> u32 {
         let AdminKey { channel: id, side, admin } = admin;
         let Ok(channel) = self.hierarchy.channel(id) else { return 0 };

@@ -79,7 +79,7 @@ pub(super) struct Tree {
     iterators: BTreeMap<u32, Cursor>,
     iterator_next: u32,
     limits: NamingLimits,
-    /// What has changed, if anybody asks.
+    /// What has changed, where that is noted.
     changed: Option<BTreeSet<Place>>,
     noted: u64,
 }

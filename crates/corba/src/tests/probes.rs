@@ -610,7 +610,7 @@ impl Model {
         self.drain(now);
     }
 
-    /// Sends out what is to be sent, and notes what is asked of whom.
+    /// Sends out what is to be sent, and notes what each client is asked.
     fn drain(&mut self, now: Time) {
         for effect in self.scene.d.effects() {
             if let Effect::Reaped { name, .. } = &effect {
