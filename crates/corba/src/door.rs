@@ -112,15 +112,14 @@ pub struct DoorSettings {
 
 /// The CORBA door: the hierarchy and the naming service behind their object keys.
 ///
-/// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After
-/// each [`Door::handle`], [`Door::handle_disconnected`] and [`Door::handle_answer`], call [`Door::publish`] and hand the
-/// result to the lanes *before* the reply is sent, so that a client which was told that it is connected is known to be (a change
-/// that concerns very many is published later: [`Door::take_unpublished`]);
-/// then call [`Door::poll_effect`] until it gives `None`. It is told the time by [`Door::handle_time`], at the latest when
-/// [`Door::poll_timeout`] asks for it.
+/// A pure state machine for the administration thread: it is handed requests, and asked what follows from them. After each
+/// [`Door::handle`], [`Door::handle_disconnected`] and [`Door::handle_answer`], call [`Door::publish`] and hand the result to the lanes
+/// *before* the reply is sent, so that the lanes know a client as connected by the time its reply says so (a change that concerns very many
+/// is published later: [`Door::take_unpublished`]); then call [`Door::poll_effect`] until it gives `None`. [`Door::handle_time`] sets the
+/// time, at the latest when [`Door::poll_timeout`] asks for it.
 ///
-/// Events themselves do not come here. A lane that does not know a proxy as connected hands its `push…` requests here all
-/// the same, to have them answered.
+/// Events themselves do not come here. A lane that does not know a proxy as connected hands its `push…` requests here all the same, to have
+/// them answered.
 #[derive(Debug)]
 pub struct Door {
     /// What it was built with.
@@ -134,11 +133,11 @@ pub struct Door {
     naming: Naming,
     key_numbers: Drawing,
     nonces: BTreeMap<ChannelId, Nonces>,
-    /// Who asks, while a request is executed.
+    /// Account of the requesting client, while a request is executed.
     principal: Option<Arc<Account>>,
     /// What clients are charged for what is kept for them.
     ledger: Ledger,
-    /// Who may what.
+    /// Access rules, denials and acts not yet reported.
     guard: Guard,
     kinds: BTreeMap<ProxyKey, ProxyKind>,
     /// What TAO's monitor and control object remembers.
@@ -149,21 +148,21 @@ pub struct Door {
     pool_kinds: BTreeMap<PoolId, PoolKind>,
     /// Properties that are unknown, of those that have any.
     unknown: BTreeMap<Thing, Unknown>,
-    /// The channels whose profile is `RealTime`.
+    /// Channels with the profile `RealTime`.
     real_time: BTreeSet<ChannelId>,
-    /// Whoever is connected and gave a reference.
+    /// Connected clients that gave a reference.
     clients: HashMap<Peer, Client>,
     /// What is known of the lives of clients.
     lives: Lives,
-    /// Proxies whose clients were restored.
+    /// Proxies restored together with their clients.
     former: topology::Former,
     /// Set while stored objects are made again, before their clients are connected.
     is_restoring: bool,
     /// Clients of other doors.
     guests: HashMap<ProxyKey, Welcomed>,
-    /// Who is to be told that the service is there again.
+    /// Callbacks to notify that the service has restarted.
     reconnection: Reconnection,
-    /// Those of them that are called to have events travel.
+    /// Clients that the service calls to transfer events.
     peers: Peers,
     peer_next: u64,
     effects: VecDeque<Effect>,
@@ -209,18 +208,18 @@ pub struct ObjectRequest<'a> {
     pub operation: &'a str,
     /// Stands in front of the arguments.
     pub args: Reader<'a>,
-    /// Who asks: whom to charge for what is kept or done because of it.
+    /// Account of the requesting client, which is charged for what the request stores or causes.
     pub principal: &'a Arc<Account>,
 }
 
 /// What the event path has to know, all of one moment.
 #[derive(Clone, Debug)]
 pub struct Published {
-    /// Who supplies and who consumes.
+    /// Connected suppliers and consumers.
     pub routing: Arc<Snapshot>,
     /// How CORBA clients say that, and where they are.
     pub directory: Directory,
-    /// Who may what; nothing if everybody may everything.
+    /// Access rules; `None` if everything is allowed.
     pub access: Option<Access>,
 }
 
@@ -262,7 +261,7 @@ impl Directory {
 pub struct PeerAddress {
     /// Its reference, as it gave it.
     pub ior: Ior,
-    /// Who gave it: whom to charge for looking its host up.
+    /// Account of the client that gave the reference: it is charged for looking the host up.
     pub by: Option<Arc<Account>>,
     /// What it is called in logs: host, port and the beginning of its object's key.
     pub name: String,
@@ -356,8 +355,7 @@ impl Door {
     ///
     /// # Errors
     ///
-    /// The exception that the client is to be told instead: then nothing was changed, and what was written to `reply`
-    /// means nothing.
+    /// The exception to send instead: then nothing was changed, and what was written to `reply` means nothing.
     pub fn handle(&mut self, call: &ObjectRequest<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
         let (encoding, phase) = (reply.encoding(), reply.phase());
         self.principal = Some(Arc::clone(call.principal));
@@ -386,14 +384,14 @@ impl Door {
         self.target(key).is_some()
     }
 
-    /// Takes note that a lane gave a consumer up. Its proxy is gone with that, as if the consumer had disconnected, and
-    /// the consumer is told unless it is the one who said so.
+    /// Handles a lane's report that it gave a consumer up. Its proxy is destroyed, as if the consumer had disconnected, and the consumer is
+    /// notified unless it reported this itself.
     pub fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
         self.lives.given_up.remove(&key);
         match self.hierarchy.destroy_proxy(key) {
             Ok(removed) if reason == DisconnectReason::Gone => self.forget(&removed, Tell::No),
             Ok(removed) => self.forget(&removed, Tell::Yes),
-            // Whoever disconnected it meanwhile was quicker.
+            // The proxy was disconnected meanwhile.
             Err(refusal) => log::debug!(target: "campanile::corba", "nothing to disconnect: {refusal}"),
         }
     }
@@ -490,7 +488,7 @@ impl Door {
         }
     }
 
-    /// Tells those who look for a mistake, if anybody does.
+    /// Emits a line for troubleshooting, where such lines are logged.
     fn remark(&mut self, text: impl FnOnce(&Self) -> String) {
         if log::log_enabled!(target: "campanile::corba", log::Level::Debug) {
             let text = text(self);
@@ -536,7 +534,7 @@ impl Door {
         self.hierarchy.channels().map(engine::Channel::id)
     }
 
-    /// Those of which whoever asks may know.
+    /// Channels that the requesting client may know of.
     pub(super) fn channels_known(&self) -> impl Iterator<Item = ChannelId> {
         self.channels().filter(|channel| self.knows(*channel))
     }
@@ -680,7 +678,7 @@ impl Door {
         Ok(key)
     }
 
-    /// Takes back a proxy that nobody has been told of.
+    /// Withdraws a proxy that no client has seen yet.
     pub(super) fn withdraw_proxy(&mut self, key: ProxyKey) {
         if let Ok(removed) = self.hierarchy.destroy_proxy(key) {
             self.forget(&removed, Tell::No);

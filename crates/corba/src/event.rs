@@ -15,7 +15,7 @@
 //! How the two forms become each other (OMG Notification Service 1.1, event translation):
 //!
 //! - An Any becomes a structured event of the type `%ANY` in no domain, with empty event name, headers and filterable
-//!   data, whose `remainder_of_body` is the Any.
+//!   data, and the Any as `remainder_of_body`.
 //! - A structured event becomes an Any that holds it, with the whole type as the IDL has it.
 //! - What either rule made, the other undoes: an Any that holds a structured event becomes that structured event, and a
 //!   structured event of the type `%ANY` without filterable data becomes the Any that is its body.
@@ -105,7 +105,7 @@ pub const EVENT_NUMBER: &[u8] = b"EventNumber";
 /// Events that are pulled come without it.
 pub const EVENT_TIME: &[u8] = b"EventTime";
 
-/// The tag of an event that may have been delivered before: consumers whose want [says so](engine::Want::marks_repeats) get it marked.
+/// Tag of an event that may have been delivered before: it is marked for consumers with a want that [says so](engine::Want::marks_repeats).
 #[must_use]
 pub const fn as_repeated(tag: u64) -> u64 {
     tag | REPEATED

@@ -1,8 +1,8 @@
-//! Exceptions: how a refusal is told to a CORBA client.
+//! Exceptions: how a refusal reaches a CORBA client.
 //!
-//! The engine refuses in its own words ([`Refusal`]); only here are those put into CORBA's. What a client is told is what
-//! the IDL has room for; the refusal's own sentence, with its numbers, goes to the log. Bytes that are not what an
-//! operation takes are `MARSHAL`, and their fault too is told in the log only.
+//! The engine refuses in its own words ([`Refusal`]); only here are those put into CORBA's. A client gets what the IDL has
+//! room for; the refusal's own sentence, with its numbers, goes to the log. Bytes that are not what an operation takes are
+//! `MARSHAL`, and their fault too goes to the log only.
 
 use super::filters::{Expression, MappedValue};
 use super::monitor::write_names;
@@ -20,10 +20,10 @@ use giop::value::AnyValue;
 /// be found (CORBA 3.3 part 1, annex A.5: 2), as ORBs send it, TAO and JacORB among them.
 pub const OBJECT_NOT_EXIST: SystemException = SystemException::new(Kind::ObjectNotExist, OMG_MINOR | 2);
 
-/// The rules of access do not allow it. Its minor code tells it from `NO_PERMISSION` for what nobody may do, which has 0.
+/// The rules of access do not allow it. `NO_PERMISSION` for what no client may do differs by its minor code, which is 0.
 pub const ACCESS_DENIED: SystemException = SystemException::new(Kind::NoPermission, ACCESS_MINOR);
 
-/// The minor code of [`ACCESS_DENIED`]: 1 of this service's own, whose upper bits are `CM` (the OMG has not been asked for them).
+/// Minor code of [`ACCESS_DENIED`]: 1 of this service's own, with the upper bits `CM` (the OMG has not been asked for them).
 pub const ACCESS_MINOR: u32 = 0x434d_0001;
 
 /// There is no room for a request at this moment (CORBA 3.3 part 1, annex A.5: minor code 1, a request was discarded because
@@ -128,7 +128,7 @@ impl Raised {
         Self::System(ACCESS_DENIED)
     }
 
-    /// The object is one that every service has and that nobody may destroy.
+    /// The object is one that every service has and that no client may destroy.
     pub(super) fn no_permission() -> Self {
         Self::system(Kind::NoPermission, 0)
     }
@@ -219,7 +219,7 @@ impl From<Refusal> for Raised {
                 remark!(Warn, "a setting was let through that the engine refuses: {refusal}");
                 Self::bad_param()
             }
-            // Too many of something, and refusals of events, which are told on the event path.
+            // Too many of something, and refusals of events, which are reported on the event path.
             refusal => {
                 remark!(Warn, "a client is refused: {refusal}");
                 Self::limit()
@@ -309,7 +309,7 @@ pub(super) enum UserException {
     // NotifyMonitoringExt
     NameAlreadyUsed,
     NameMapError,
-    /// `InvalidName` of the monitor and control object, with names of statistics that there are, or the one that is nobody's.
+    /// `InvalidName` of the monitor and control object, with names of statistics that there are, or the unknown one.
     InvalidStatistic(Vec<String>),
     // CosLifeCycle
     NoFactory(Vec<NameComponent>),

@@ -1,8 +1,8 @@
-//! `CosNotifyFilter`: filters, mapping filters, their factories, and who has which.
+//! `CosNotifyFilter`: filters, mapping filters, their factories, and the objects that they are attached to.
 //!
-//! Filters belong to the channel whose factory made them, and live until they are destroyed or that channel is. What they
-//! decide on the event path is the engine's business: here constraints are read, checked and given ids ([`store`]), and
-//! handed to the engine whole at each change.
+//! Filters belong to the channel of the factory that made them, and live until they are destroyed or that channel is. What
+//! they decide on the event path is the engine's business: here constraints are read, checked and given ids ([`store`]),
+//! and handed to the engine whole at each change.
 //!
 //! - [`expression`]: constraints and values as they travel.
 //! - [`store`]: all filters, and what a change to one does.

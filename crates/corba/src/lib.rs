@@ -1,8 +1,8 @@
 //! The CORBA door: object keys, servants, properties, references, exceptions and the naming service.
 //!
-//! [`Door`] is a pure state machine: requests in, replies and effects out. It owns no socket, thread or clock; whoever does
-//! hands it bytes. It translates between the OMG's terms (interfaces, QoS properties, exceptions, object references)
-//! and the engine's (commands, settings, refusals, peers).
+//! [`Door`] is a pure state machine: requests in, replies and effects out. It owns no socket, thread or clock; its caller
+//! does, and hands it bytes. It translates between the OMG's terms (interfaces, QoS properties, exceptions, object
+//! references) and the engine's (commands, settings, refusals, peers).
 //!
 //! - [`keys`]: how a request names an object, readable without allocation on the event path too.
 //! - [`event`]: events as bytes: forms, encodings, translation between them. For the event path.

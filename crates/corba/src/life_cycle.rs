@@ -60,8 +60,7 @@ fn supports(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer
     Ok(())
 }
 
-/// A channel with the name that the criteria say. One that there is already is given: it may be left from before a restart of those
-/// who use it.
+/// A channel with the name that the criteria say. An existing one is returned: it may be left from before a restart of its users.
 fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Raised> {
     let key = read_key(door, &mut args)?;
     // A sequence of names and values, as properties are.

@@ -40,7 +40,7 @@ const GET_AND_CLEAR: &str = "get_and_clear_statistics";
 
 /// Statistics in one request, at most.
 const NAMES_MAX: u32 = 1_024;
-/// Names in one list, at most: clients of a channel, and statistics that are told with `InvalidName`.
+/// Names in one list, at most: clients of a channel, and statistics that are listed with `InvalidName`.
 const LIST_MAX: usize = 8_192;
 const VALID_MAX: usize = 1_024;
 /// Octets of one answer, at most, and so of what a connection is owed beside what it has left unread: more is not sent, and here not made.
@@ -63,7 +63,7 @@ pub struct ChannelFigures {
     pub overflows: u64,
 }
 
-/// What is told of the factory.
+/// Statistics of the factory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OfFactory {
     ActiveCount,
@@ -72,7 +72,7 @@ enum OfFactory {
     InactiveNames,
 }
 
-/// What is told of each channel.
+/// Statistics of each channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum OfChannel {
     Consumers,
@@ -140,7 +140,7 @@ enum Value {
     Text(Vec<String>),
 }
 
-/// The values that a number had when somebody asked for it.
+/// The values that a number had each time it was asked for.
 #[derive(Clone, Copy, Debug, Default)]
 struct Samples {
     count: u32,
@@ -176,8 +176,8 @@ impl Monitor {
 }
 
 impl Door {
-    /// The channels of which lanes have to be asked before a request is executed, since what it asks for only they know. Nothing if it asks for no
-    /// such thing, or for something that there is not.
+    /// Channels with figures that the lanes have to report before a request is executed. `None` if it asks for no such figures, or for
+    /// something that there is not.
     #[must_use]
     pub fn monitored_channels(&self, key: &[u8], operation: &str, args: Reader<'_>) -> Option<Vec<ChannelId>> {
         if ObjectKey::parse(key) != Some(ObjectKey::MonitorControl) {
@@ -194,7 +194,7 @@ impl Door {
         (!channels.is_empty()).then(|| channels.into_iter().collect())
     }
 
-    /// Takes what lanes have told, for the request that is executed next.
+    /// Takes the figures that lanes have reported, for the request that is executed next.
     pub fn handle_figures(&mut self, figures: impl IntoIterator<Item = (ChannelId, ChannelFigures)>) {
         self.monitor.figures = figures.into_iter().collect();
     }
@@ -311,7 +311,7 @@ impl Door {
         CHANNEL.iter().map(|(name, _)| format!("{path}/{name}")).collect()
     }
 
-    /// What is told of a name that is no statistic's: those that are, of its channel if that is one.
+    /// Exception for an unknown statistic, with those that there are, of its channel if the name has one.
     fn no_statistic(&self, name: &str) -> Raised {
         let rest = name.strip_prefix(self.factory_name()).and_then(|rest| rest.strip_prefix('/'));
         let channel = rest.and_then(|rest| self.channel_called(rest.rsplit_once('/')?.0));
@@ -401,7 +401,7 @@ fn tell_all(door: &mut Door, mut args: Reader<'_>, reply: &mut Writer<'_>) -> Re
     reply.length(names.len());
     for (name, statistic) in names.iter().zip(&statistics) {
         door.tell_statistic(name, *statistic, reply)?;
-        // A channel's consumers are told by megabytes, and anew each time that they are asked for.
+        // A channel's consumers can be listed in megabytes, and anew each time that they are asked for.
         if reply.position() > ANSWER_BYTES_MAX {
             remark!(Info, "statistics are not told: the answer would have more than {ANSWER_BYTES_MAX} bytes");
             door.monitor.figures.clear();
@@ -440,7 +440,7 @@ fn controlled(door: &Door, mut args: Reader<'_>) -> Result<String, Raised> {
     if door.compatibility().monitor_control { Ok(name) } else { Err(Raised::no_permission()) }
 }
 
-/// What is told of a name that is nobody's: as by TAO, that name.
+/// Exception for an unknown statistic, as by TAO: with that name.
 fn nobody(name: &str) -> Raised {
     UserException::InvalidStatistic(vec![name.to_owned()]).into()
 }

@@ -62,7 +62,7 @@ impl Default for NamingLimits {
 pub const WELL_KNOWN: &[(&str, &str, ObjectKey)] = &[
     // TAO's clients.
     ("NotifyEventChannelFactory", "", ObjectKey::Factory),
-    // JacORB's, and whoever names the initial reference.
+    // JacORB's, and clients that name the initial reference.
     ("NotificationService", "", ObjectKey::Factory),
     // omniNotify's daemon binds its factory and its channel with the kind equal to the identifier.
     ("ChannelFactory", "ChannelFactory", ObjectKey::Factory),
@@ -290,7 +290,7 @@ fn bind_new_context(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &m
     let bound = charge(door, &name, &reference)
         .and_then(|charge| door.naming_mut().tree.bind(on.naming_context()?, &name, binding, charge));
     if bound.is_err() {
-        // A context that nobody will ever hear of.
+        // A context that no client will ever hear of.
         door.naming_mut().tree.destroy_context(context)?;
     }
     bound?;

@@ -178,8 +178,8 @@ fn obtain_types(door: &mut Door, on: Target, mut args: Reader<'_>, reply: &mut W
     Ok(())
 }
 
-/// `connect_…`: a client announces itself. One whom this service never has to call may be nil: a supplier that pushes, a
-/// consumer that pulls. It is then told nothing when the connection ends.
+/// `connect_…`: a client announces itself. The reference may be nil where this service never has to call the client: a
+/// supplier that pushes, a consumer that pulls. It is then not notified when the connection ends.
 pub(super) fn connect(door: &mut Door, on: Target, mut args: Reader<'_>, _: &mut Writer<'_>) -> Result<(), Raised> {
     let client = read_reference(&mut args)?;
     args.finish("the arguments of an operation that connects a client")?;

@@ -5,7 +5,7 @@ use super::table::{self, Interface, Servant};
 use super::{event_service, notify_comm};
 use engine::{Form, Side};
 
-/// What a proxy deals in, and by whose interface.
+/// What a proxy deals in, and by which interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Events {
     /// The Notification Service's, for Anys.
@@ -61,7 +61,7 @@ impl ProxyKind {
         push + self.pull as u32
     }
 
-    /// What this service calls on the client to have events travel; nothing where the client is the one who calls.
+    /// Operation that this service calls on the client to transfer events; `None` where the client calls.
     pub(super) const fn event_operation(self, side: Side) -> Option<&'static str> {
         Some(match (side, self.pull, self.events) {
             (Side::Consumers, false, Events::Any | Events::Plain) => "push",
@@ -74,7 +74,7 @@ impl ProxyKind {
         })
     }
 
-    /// What a client of this kind of proxy is told with when its connection ends.
+    /// Operation that notifies a client of this kind of proxy of the end of its connection.
     pub(super) const fn disconnect_operation(self, side: Side) -> &'static str {
         match (side, self.pull, self.events) {
             (Side::Consumers, false, Events::Any | Events::Plain) => "disconnect_push_consumer",

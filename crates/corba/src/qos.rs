@@ -362,7 +362,7 @@ fn write_values(
         true => door.unknown_at(level).told(of, out.encoding()),
         false => Vec::new(),
     };
-    // What was given and has no effect is told as it was given.
+    // What was given and has no effect is returned as it was given.
     let values: Vec<_> =
         values.into_iter().filter(|(known, _)| unknown.iter().all(|(name, _)| name != known)).collect();
     out.length(values.len() + unknown.len());

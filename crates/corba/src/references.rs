@@ -61,7 +61,7 @@ impl References {
     /// Whether a profile leads to this service, whatever its key.
     #[must_use]
     pub fn is_here(&self, profile: &IiopProfile) -> bool {
-        // A service that speaks TLS alone has the port 0, as everybody has who does.
+        // A service that speaks TLS alone has the port 0, as all such services have.
         let is_at_port = match profile.port {
             0 => {
                 self.secure.is_some_and(|here| profile.secure_transport().is_some_and(|there| there.port == here.port))

@@ -1,4 +1,4 @@
-//! Log lines that a client causes by what it asks for: so many as whoever executes its request allows. The others are counted.
+//! Log lines that a client causes by what it asks for: as many as the executor of its request allows. The others are counted.
 
 use std::cell::Cell;
 

@@ -43,7 +43,7 @@ pub fn is_scheduling_service(key: &[u8]) -> bool {
 /// Does what [`ANALYSE`] asks for. It needs nothing of the door, and can take a second: on whichever thread has the time.
 ///
 /// # Errors
-/// The exception that the client is to be told instead.
+/// The exception to send instead.
 pub fn analyse_apart(args: Reader<'_>, reply: &mut Writer<'_>) -> Result<(), Exception> {
     let (encoding, phase) = (reply.encoding(), reply.phase());
     analyse_activities(args, reply).map_err(|raised| raised.told(encoding, phase))

@@ -1,10 +1,11 @@
-//! Who may ask for what: each request is held against the rules before it is carried out.
+//! Access control: each request is checked against the rules before it is carried out.
 //!
 //! What an operation needs is said by its object and its name ([`needs`]); what is not known to need less needs the right to administer.
-//! Who made a thing, or is connected to it, may use, change and end it with the right to its side; others need the right to administer its
-//! channel. What a consumer may get of what it wants goes to the engine with its connection ([`Hierarchy::permit`](engine::Hierarchy)).
+//! The client that made a thing, or is connected to it, may use, change and end it with the right to its side; other clients need the right
+//! to administer its channel. What a consumer may get of what it wants goes to the engine with its connection
+//! ([`Hierarchy::permit`](engine::Hierarchy)).
 //!
-//! Pushes that lanes know how to serve do not come here: they are held against the same rules there, by [`Access`].
+//! Pushes that lanes know how to serve do not come here: lanes check them against the same rules, by [`Access`].
 
 mod acts;
 mod needs;
@@ -30,7 +31,7 @@ use topology as t;
 #[derive(Clone, Debug)]
 pub struct Access {
     rules: Arc<Rules>,
-    /// Where a rule names a channel; else nobody asks.
+    /// Channel names. Kept up to date where a rule names a channel; else they are not used.
     names: Arc<BTreeMap<ChannelId, Arc<str>>>,
 }
 
@@ -53,7 +54,7 @@ impl Access {
         self.rules.grant(&Who::of(account), right, self.channel(channel))
     }
 
-    /// Whether somebody is the owner of a thing: the same certificate, else the same token, else the same address. Of an owner that has
+    /// Whether an account is the owner of a thing: the same certificate, else the same token, else the same address. Of an owner that has
     /// shown neither, another address is the same where the same entries of the rules admit both to a side that the thing is on: addresses
     /// change, and what the operator wrote about them does not.
     #[must_use]
@@ -87,24 +88,24 @@ fn told(who: &Who<'_>, what: &dyn std::fmt::Display, on: Channel<'_>, why: &str)
 /// Something that a client asked for and may not do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// What it would have needed; nothing if it would have the service call where nobody is called.
+    /// Right that was missing; `None` if the service would have to call a forbidden address.
     pub right: Option<Right>,
     /// The client's address, as its account has it.
     pub ip: IpAddr,
-    /// Who, what, where, and which rule says so, for the log.
+    /// Client, operation, object and the rule that denies it, for the log.
     pub text: String,
 }
 
 /// Denials that are remembered until they are asked for: a request has one, as a rule.
 const DENIED_MAX: usize = 16;
-/// Lists of event types that are shared by those who may have the same.
+/// Maximum cached lists of event types; clients granted by the same rules share one.
 const PERMITTED_MAX: usize = 4_096;
 
-/// What the door knows of who may what.
+/// State of access control: the rules, and what was denied or done under them.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
     access: Option<Access>,
-    /// Whose clients are, that were restored.
+    /// Accounts, in which the owners of restored things are found.
     accounts: Option<Arc<Accounts>>,
     /// The owner that was restored last: as a rule the next thing is its own, too.
     restored: Option<(t::Principal, Arc<Account>)>,
@@ -113,7 +114,7 @@ pub(super) struct Guard {
     /// Which rules did not allow what was denied last.
     why: Option<String>,
     acts: VecDeque<Act>,
-    /// Where nobody is called.
+    /// Addresses that the service must not call.
     outgoing: Arc<OutgoingPolicy>,
     /// Whether an address is this machine's.
     is_here: Option<fn(IpAddr) -> bool>,
@@ -154,7 +155,7 @@ impl Guard {
         self.note_name(channel, None);
     }
 
-    /// What the engine looks at of what somebody may.
+    /// Event types that a grant allows, as the engine checks them; `None` if it allows all.
     fn permitted(&mut self, grant: &Grant) -> Option<Arc<Permitted>> {
         let (rules, types) = match grant {
             Grant::All(_) => return None,
@@ -200,8 +201,8 @@ fn is_same(one: &Account, other: &Account) -> bool {
 impl Door {
     // ---- the rules ----
 
-    /// These rules hold from now on, also for those who are connected; with none, everything is allowed. What lanes have to know of them
-    /// goes with what is published next.
+    /// Replaces the rules, also for clients that are connected; without rules, everything is allowed. What lanes have to know of them goes
+    /// with what is published next.
     pub fn set_access(&mut self, rules: Option<Rules>, accounts: &Arc<Accounts>) {
         let names = self.hierarchy.channels().map(engine::Channel::id);
         let named = |channel: ChannelId| Some((channel, self.names.for_rules(channel).cloned()?));
@@ -221,15 +222,15 @@ impl Door {
         }
     }
 
-    /// Nobody is called at addresses that this refuses: who connects with a reference that names one is told so.
-    /// `is_here` says whether an address is this machine's.
+    /// Sets the addresses that the service must not call: a client with a reference that names only such addresses is refused. `is_here`
+    /// says whether an address is this machine's.
     pub fn set_outgoing(&mut self, policy: Arc<OutgoingPolicy>, is_here: fn(IpAddr) -> bool) {
         self.guard.outgoing = policy;
         self.guard.is_here = Some(is_here);
     }
 
-    /// Refuses a client all of whose addresses are such that nobody is called there. Of a reference that has others, too, such an
-    /// address is passed over; where a reference has a name, that is found out when it is called.
+    /// Refuses a client if the service must not call any of its addresses. Of a reference that has others, too, such an address is passed
+    /// over; where a reference has a name, that is found out when it is called.
     pub(super) fn check_outgoing(&mut self, reference: &Ior) -> Result<(), Raised> {
         let here = self.settings.host.parse::<IpAddr>().ok();
         let is_here = |ip: IpAddr| Some(ip) == here || self.guard.is_here.is_some_and(|is_here| is_here(ip));
@@ -270,7 +271,7 @@ impl Door {
         }
     }
 
-    /// Tells the engine what whoever is connected to a consumer's proxy may get.
+    /// Hands the engine the event types that the consumer connected to a proxy may get.
     pub(super) fn permit_connected(&mut self, key: ProxyKey) {
         let Ok(proxy) = self.hierarchy.proxy(key) else { return };
         if proxy.side != Side::Consumers {
@@ -298,7 +299,7 @@ impl Door {
 
     // ---- requests ----
 
-    /// Whether whoever asks may have an operation carried out on an object.
+    /// Checks that the requesting client may have an operation carried out on an object.
     pub(super) fn authorize(&mut self, target: Target, operation: &str) -> Result<(), Raised> {
         let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
         let who = Who::of(account);
@@ -337,12 +338,13 @@ impl Door {
         Err(self.deny(Denied { right: Some(right), ip, text }, why))
     }
 
-    /// Whether whoever asks may make a channel of that name.
+    /// Checks that the requesting client may make a channel of that name.
     pub(super) fn authorize_creation(&mut self, name: Option<&str>) -> Result<(), Raised> {
         self.authorize_on(Right::Administer, (Channel { id: None, name }, None), "a new channel")
     }
 
-    /// Whether whoever asks may have two channels supply each other: what one lets out and what the other takes in, whatever its type.
+    /// Checks that the requesting client may have two channels supply each other: any event that one lets out and the
+    /// other takes in.
     pub(super) fn authorize_link(&mut self, from: ChannelId, to: ChannelId) -> Result<(), Raised> {
         for (right, channel) in [(Right::Subscribe, from), (Right::Publish, to)] {
             let (Some(access), Some(account)) = (&self.guard.access, &self.principal) else { return Ok(()) };
@@ -357,8 +359,7 @@ impl Door {
         Ok(())
     }
 
-    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect anybody. It is noted if it may
-    /// not.
+    /// Whether a client may do what concerns the whole service: look at all that it knows, and disconnect any client. A denial is noted.
     pub fn may_operate(&mut self, account: &Arc<Account>, what: &str) -> bool {
         let before = self.principal.replace(Arc::clone(account));
         let may = self.authorize_on(Right::Administer, (Channel::SERVICE, None), what).is_ok();
@@ -415,12 +416,12 @@ impl Door {
         }
     }
 
-    /// The next thing that somebody asked for and may not do, to be counted and logged.
+    /// Takes the next denial, to be counted and logged.
     pub fn poll_denied(&mut self) -> Option<Denied> {
         self.guard.denied.pop_front()
     }
 
-    /// Whether whoever asks may know that there is a channel.
+    /// Whether the requesting client may know that there is a channel.
     pub(crate) fn knows(&self, channel: ChannelId) -> bool {
         match (&self.guard.access, &self.principal) {
             (Some(access), Some(account)) => access.rules.knows(&Who::of(account), access.channel(channel)),
@@ -452,10 +453,10 @@ impl Door {
         }
     }
 
-    /// Whether a thing is whoever's asks. What is nobody's only those change who administer its channel, where there are rules.
+    /// Whether an account owns a thing. Where there are rules, a thing without an owner needs the right to administer its channel.
     fn is_own(&self, target: Target, account: &Account) -> bool {
         let (thing, side) = match target {
-            // A channel's default admins are nobody's.
+            // A channel's default admins have no owner.
             Target::Admin(admin) if admin.admin == engine::AdminId::DEFAULT => return false,
             Target::Admin(admin) => (Thing::Admin(admin), Some(admin.side)),
             Target::Proxy(key, side) => (Thing::Proxy(key), Some(side)),
@@ -469,13 +470,13 @@ impl Door {
         }
     }
 
-    /// Whether whoever asks may take the place of a proxy's client: it is its own, or there are no rules.
+    /// Whether the requesting client may take the place of a proxy's client: it is its own, or there are no rules.
     pub(super) fn may_replace(&self, key: ProxyKey, side: Side) -> bool {
         self.guard.access.is_none()
             || self.principal.as_ref().is_none_or(|asker| self.is_own(Target::Proxy(key, side), asker))
     }
 
-    /// A thing is whoever's asks from now on.
+    /// Makes the requesting client the owner of a thing.
     pub(crate) fn note_owner(&mut self, thing: Thing) {
         if let Some(principal) = &self.principal {
             self.ledger.entry(thing).owner = Some(Arc::clone(principal));
@@ -484,7 +485,7 @@ impl Door {
 
     // ---- what outlives the process ----
 
-    /// Whose a thing is, as it is kept: also where there are no rules, since there may be some when it is restored.
+    /// Owner of a thing in its stored form: also without rules, since there may be some when the thing is restored.
     pub(crate) fn owner_kept(&self, thing: Thing) -> Option<t::Principal> {
         let owner = self.ledger.owner(thing)?;
         let identity = owner.identity();
@@ -497,7 +498,7 @@ impl Door {
         })
     }
 
-    /// Whose a thing was before, it is again.
+    /// Restores the stored owner of a thing.
     pub(crate) fn own_again(&mut self, thing: Thing, kept: Option<&t::Principal>) {
         let (Some(accounts), Some(kept)) = (&self.guard.accounts, kept) else { return };
         if let Some((_, account)) = self.guard.restored.as_ref().filter(|(last, _)| last == kept) {

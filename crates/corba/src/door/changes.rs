@@ -1,18 +1,18 @@
-//! Offers and subscriptions: what a channel's suppliers offer is told to its consumers, what its consumers want to its
-//! suppliers (OMG Notification Service 1.1, `offer_change` and `subscription_change`).
+//! Offers and subscriptions: consumers are notified of what their channel's suppliers offer, suppliers of what its consumers want (OMG
+//! Notification Service 1.1, `offer_change` and `subscription_change`).
 //!
-//! What is told is what the connected clients of a side offer or want *together*. A consumer that never said what it wants
-//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same. A
-//! supplier that has been told nothing and did not ask takes everything to be wanted, so that everything is no news to it: in
-//! JacORB's and TAO's services too a consumer that says nothing is announced to nobody.
+//! A client is notified of what the connected clients of the other side offer or want *together*. A consumer that never said what it wants
+//! wants everything; a supplier that never said what it offers announces nothing, though its events pass all the same. A supplier that was
+//! notified of nothing and did not ask assumes that everything is wanted, so that everything is no news to it: in JacORB's and TAO's
+//! services too a consumer that says nothing is not announced.
 //!
-//! It is worked out once for each batch of requests, for the channels in which it may have changed (also because filters
-//! did, whose constraints name event types), and each client on the other side is told the difference to what it was told last,
-//! beginning with what was known when it connected. A client has one such call unanswered at most, so that a slow one delays
-//! nobody; what changes meanwhile is told together. One that says that it has no such operation is not called again.
+//! The sum is worked out once for each batch of requests, for the channels in which it may have changed (also because filters did, since
+//! their constraints name event types). Each client on the other side gets the difference to what it was last notified of, beginning with
+//! what was known when it connected. A client has one such call unanswered at most, so that a slow one delays no other; what changes
+//! meanwhile goes into one call. One that says that it has no such operation is not called again.
 //!
-//! With `tao_event_types` it is what TAO's service tells: types that were named and never everything, all of them to a client that connects, and
-//! to one that has named types itself only what these leave: of what came the others, of what went its own.
+//! With `tao_event_types` it is what TAO's service tells: types that were named and never everything, all of them to a client that
+//! connects, and to one that has named types itself only what these leave: of what came the others, of what went its own.
 
 use super::clients::Client;
 use super::{Asked, ClientAnswer, Door, Effect, Question};
@@ -30,18 +30,18 @@ use std::sync::Arc;
 /// Calls of clients about changes that may be unanswered at once; more wait.
 const CALLS_MAX: usize = 256;
 
-/// Most event types that clients are told of. Beyond, everything may come or be wanted, and that is what they are told.
+/// Maximum event types sent to a client. Beyond it, the client is notified that everything may come or be wanted.
 const TYPES_MAX: usize = 4096;
 
-/// Octets of these that clients are told of, for the same. Each client that is being told has a list of its own, and what it knew before.
+/// Maximum octets of these types, for the same. A client with a call unanswered has a list of its own, and the one that it knew before.
 const TYPES_OCTETS_MAX: usize = 256 << 10;
 
 /// How an `ObtainInfoMode` is split up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InfoMode {
-    /// Whether what is known now is to be told at once.
+    /// Whether the client asks for what is known now.
     pub(crate) all_now: bool,
-    /// Whether later changes are to be told.
+    /// Whether the client asks to be notified of later changes.
     pub(crate) updates: bool,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct InfoMode {
 #[derive(Debug, Default)]
 pub(super) struct Changes {
     known: BTreeMap<(ChannelId, Side), Known>,
-    /// Proxies whose clients are not to be told of changes.
+    /// Proxies with clients that are not notified of changes.
     silenced: BTreeSet<ProxyKey>,
-    /// What those who asked before they connected know.
+    /// Knowledge of clients that asked before they connected.
     asked: BTreeMap<ProxyKey, Knowledge>,
     calls: usize,
     waiting: VecDeque<Peer>,
-    /// The last change that somebody was told of; most are told the same.
+    /// The last change that was encoded; most clients are sent the same.
     written: Option<Written>,
 }
 
@@ -66,7 +66,7 @@ struct Known {
     types: Arc<[EventType]>,
 }
 
-/// A change, as it is told.
+/// A change and its encoding.
 #[derive(Debug)]
 struct Written {
     before: Arc<[EventType]>,
@@ -78,13 +78,13 @@ struct Written {
 /// What a client knows of the other side.
 #[derive(Clone, Debug, Default)]
 struct Knowledge {
-    /// What differences are told against.
+    /// Types against which the next difference is computed.
     types: Arc<[EventType]>,
-    /// Whether it was told, or got when it asked, so much as one list.
+    /// Whether the client was sent, or got when it asked, at least one list.
     told: bool,
 }
 
-/// How far a client is told.
+/// Progress of notifying a client of changes.
 #[derive(Clone, Debug)]
 pub(super) struct Told {
     /// Whether it has the operation, as far as is known.
@@ -106,7 +106,6 @@ impl Changes {
         self.silenced.contains(&proxy)
     }
 
-    /// A proxy's client is not to be told of changes.
     pub(super) fn silence(&mut self, proxy: ProxyKey) {
         self.silenced.insert(proxy);
     }
@@ -142,7 +141,7 @@ impl Changes {
 }
 
 impl Door {
-    /// What a client knows when it connects: nothing is told of what was before, unless it asked then.
+    /// Initial knowledge of a connecting client: what was there before counts as known, unless it asked.
     pub(super) fn told_at_first(&mut self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Told {
         let interface = match side {
             Side::Consumers => &NOTIFY_PUBLISH,
@@ -151,7 +150,7 @@ impl Door {
         let hears = !kind.is_plain() && client_has(&client.type_id, interface) != Some(false);
         let asked = self.changes.asked.remove(&key);
         let last = match asked {
-            // TAO tells whoever connects what there is, asked or not.
+            // TAO notifies each client that connects of what there is, asked or not.
             _ if self.tells_as_tao() => Knowledge::default(),
             Some(asked) => asked,
             None => {
@@ -170,8 +169,8 @@ impl Door {
         }
     }
 
-    /// `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked
-    /// for, and whether changes are told from now on.
+    /// Answers `obtain_offered_types` and `obtain_subscription_types`: what the other side offers or wants now, if that is asked for; and
+    /// sets whether the client is notified of changes from now on.
     pub(crate) fn obtain_types(&mut self, key: ProxyKey, mode: InfoMode) -> Result<Vec<EventType>, Raised> {
         let (side, peer) = self.hierarchy.proxy(key).map(|proxy| (proxy.side, proxy.peer))?;
         self.find_out(key.channel);
@@ -184,7 +183,7 @@ impl Door {
         let before = connected.or_else(|| self.changes.asked.get(&key).map(|knowledge| knowledge.told));
         let told = mode.all_now || before.unwrap_or(false);
         let nothing = Knowledge { told, ..Knowledge::default() };
-        // Who is told of nothing need not be remembered to know it: lists that are nowhere else would be kept for it.
+        // Without updates nothing is remembered: the list that the client knows might be stored for it alone.
         let remembered = if mode.updates { self.types_for(key.channel, side, &nothing) } else { Arc::from([]) };
         let knowledge = Knowledge { types: remembered, told };
         match peer.and_then(|peer| self.clients.get_mut(&peer)) {
@@ -206,12 +205,12 @@ impl Door {
         self.tell_waiting();
     }
 
-    /// Whether clients wait to be told that could be called now.
+    /// Whether a client waits to be notified and a call may be made now.
     pub(crate) fn has_more_to_tell(&self) -> bool {
         self.changes.calls < CALLS_MAX && !self.changes.waiting.is_empty()
     }
 
-    /// Tells those who wait to be told, as many as may be, and looks at no more in one go: for some there may be nothing to tell.
+    /// Notifies waiting clients while calls may be made. Looks at [`CALLS_MAX`] at most: for some of them there may be no news.
     pub(super) fn tell_waiting(&mut self) {
         for _ in 0..CALLS_MAX {
             if !self.has_more_to_tell() {
@@ -225,7 +224,7 @@ impl Door {
         }
     }
 
-    /// A client has answered, or not, to being told of a change.
+    /// Handles a client's answer, or the lack of one, to a change.
     pub(super) fn told(&mut self, peer: Peer, answer: ClientAnswer) {
         let Some(client) = self.clients.get_mut(&peer) else { return };
         let Some(before) = client.told.before.take() else { return };
@@ -237,14 +236,14 @@ impl Door {
                 client.told.last.types = Arc::from([]);
             }
             ClientAnswer::Gone => return self.reap(peer, None),
-            // It may have missed it; with the next change it is told that as well.
+            // The client may have missed it: the next change includes it.
             ClientAnswer::Unreachable | ClientAnswer::TimedOut => client.told.last = before,
             ClientAnswer::Returned(_) | ClientAnswer::Raised => self.want_to_tell(peer),
         }
         self.tell_waiting();
     }
 
-    /// Has a client told of what it does not know yet, as soon as there is room for a call.
+    /// Queues a client for what it does not know yet, until there is room for a call.
     pub(super) fn want_to_tell(&mut self, peer: Peer) {
         let Some(client) = self.clients.get_mut(&peer) else { return };
         if client.told.hears && !client.told.waits && !client.told.is_being_told() {
@@ -253,7 +252,7 @@ impl Door {
         }
     }
 
-    /// Works out what both sides of a channel offer and want, and has those told to whom that is news.
+    /// Works out what both sides of a channel offer and want, and queues the clients to which that is news.
     fn find_out(&mut self, channel: ChannelId) {
         for side in SIDES {
             let Ok(version) = self.hierarchy.types_version(channel, side) else { continue };
@@ -299,12 +298,12 @@ impl Door {
         self.changes.calls += 1;
     }
 
-    /// Whether offers and subscriptions are told as by TAO.
+    /// Whether clients are notified of offers and subscriptions as by TAO.
     fn tells_as_tao(&self) -> bool {
         self.settings.hierarchy.tao_event_types
     }
 
-    /// The types that a client has named itself, sorted, where these say what it is told; nothing where it is told of all.
+    /// Types that a client has named itself, sorted, where these limit what it is notified of; `None` where it is notified of all.
     fn own_types(&self, proxy: ProxyKey) -> Option<Vec<EventType>> {
         if self.tells_as_tao() { self.hierarchy.types_named_by(proxy).ok().flatten() } else { None }
     }
@@ -314,8 +313,8 @@ impl Door {
         self.changes.known.get(&(channel, side)).map_or_else(|| Arc::from([]), |known| Arc::clone(&known.types))
     }
 
-    /// What a client of a side is to know next of the other side. That everything is wanted is not said to a supplier which has
-    /// not been told of anything that is or was wanted.
+    /// What a client of a side is to know next of the other side. That everything is wanted is no news to a supplier that was not yet
+    /// notified of any type.
     fn types_for(&self, channel: ChannelId, side: Side, known: &Knowledge) -> Arc<[EventType]> {
         let types = self.types_known(channel, other(side));
         let assumes = side == Side::Suppliers && !known.told && known.types.is_empty();
@@ -361,8 +360,8 @@ pub(crate) fn difference(before: &[EventType], now: &[EventType], chars: CharSet
     change([only(now, before).collect(), only(before, now).collect()], chars)
 }
 
-/// The same for a client that has named these types itself, all of it sorted, as TAO says it: of what came the other types, of what went these.
-/// `None` where nothing is left.
+/// Arguments of a change for a client that has named the types `own` itself, as TAO says it: of what came the other types, of what went
+/// these. All lists are sorted. `None` where nothing is left.
 fn difference_for(own: &[EventType], before: &[EventType], now: &[EventType], chars: CharSet) -> Option<Vec<u8>> {
     let is_own = |kind: &EventType| own.binary_search(kind).is_ok();
     let came: Vec<&EventType> = only(now, before).filter(|kind| !is_own(kind)).collect();
@@ -379,7 +378,7 @@ fn change(lists: [Vec<&EventType>; 2], chars: CharSet) -> Vec<u8> {
     let mut body = Vec::new();
     let mut out = Writer::new(&mut body, Encoding { chars, ..Encoding::new(Endian::NATIVE) });
     for mut list in lists {
-        // A type whose name the client's code set lacks is left out: no other name stands for it.
+        // A type name that the client's code set cannot express is left out: no other name stands for it.
         list.retain(|kind| is_sayable(&kind.domain, chars) && is_sayable(&kind.name, chars));
         out.length(list.len());
         for EventType { domain, name } in list {

@@ -1,8 +1,8 @@
-//! Whom the door charges for what it keeps: the client that asked for it, until it is gone.
+//! Charges for what the door stores: each thing is charged to the client that asked for it, until it is gone.
 //!
-//! Every [`Thing`] is weighed when it is made or changed, by an estimate of the octets that it takes in memory, and its weight
-//! is charged to whoever made it heavier last. It stays charged to that client's address when the client's connection is
-//! closed. What would exceed the limit, or the client's share of it, is refused before anything is changed.
+//! Every [`Thing`] is weighed when it is made or changed, by an estimate of the octets that it takes in memory, and its weight is charged
+//! to the client that made it heavier last. It stays charged to that client's address when the client's connection is closed. What would
+//! exceed the limit, or the client's share of it, is refused before anything is changed.
 
 use super::{Door, Named};
 use crate::exceptions::Raised;
@@ -61,15 +61,15 @@ pub(super) struct Charged {
     pub(super) one: Option<Charge>,
     /// The threads of its pool.
     threads: Option<Charge>,
-    /// Whose it is: who made it, or is connected to it. Nobody's if it was restored and nobody has.
+    /// Owner: the client that made it or is connected to it. `None` if it was restored without one.
     pub(super) owner: Option<Arc<Account>>,
 }
 
-/// Who is charged for what.
+/// Charges of all things, and their owners.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     things: BTreeMap<Thing, Charged>,
-    /// Claims that were not granted and are not told yet.
+    /// Claims that were refused and are not reported yet.
     refused: Vec<Refused>,
 }
 
@@ -82,7 +82,7 @@ impl Charged {
         }
     }
 
-    /// It comes to so much now, and goes to whoever claimed more.
+    /// Sets a charge to `amount`. If it grew under a claim, it moves to the account that claimed.
     fn settle(&mut self, resource: Resource, amount: u64, claim: Option<Charge>) {
         match (self.of(resource), claim) {
             (Some(held), _) if amount <= held.amount() => held.settle(amount),
@@ -103,7 +103,6 @@ impl Ledger {
         self.things.remove(&thing);
     }
 
-    /// Whose a thing is.
     pub(super) fn owner(&self, thing: Thing) -> Option<Arc<Account>> {
         self.things.get(&thing)?.owner.clone()
     }
@@ -126,7 +125,7 @@ pub(crate) mod weights {
     pub(crate) const CHANNEL: u64 = 16 << 10;
     /// An admin.
     pub(crate) const ADMIN: u64 = 1 << 10;
-    /// A proxy to which nobody is connected.
+    /// A proxy without a connected client.
     pub(crate) const PROXY: u64 = 512;
     /// A client that is connected to a proxy, beside its reference.
     pub(crate) const CLIENT: u64 = 3 << 10;
@@ -188,12 +187,12 @@ impl Door {
         owner.is_outside().then(|| owner.ip())
     }
 
-    /// Who asks, while a request is executed.
+    /// Account of the requesting client, while a request is executed.
     pub(crate) fn principal(&self) -> Option<Arc<Account>> {
         self.principal.clone()
     }
 
-    /// Charges the client that asks. What the service makes for itself is charged to nobody.
+    /// Charges the client that asks. What the service makes for itself is not charged.
     pub(crate) fn charge(&mut self, resource: Resource, amount: u64) -> Result<Option<Charge>, Raised> {
         let Some(principal) = &self.principal else { return Ok(None) };
         principal.charge(resource, amount).map(Some).map_err(|spent| self.note_spent(spent))
@@ -204,7 +203,7 @@ impl Door {
         self.charge(Resource::KeptBytes, octets)
     }
 
-    /// What a client is told that claims too much.
+    /// Exception for a client that claims too much.
     pub(crate) fn note_spent(&mut self, spent: Spent) -> Raised {
         if let Some(principal) = &self.principal {
             self.ledger.refused.push(Refused::new(spent, principal));
@@ -236,7 +235,7 @@ impl Door {
         self.unknown.remove(&thing);
     }
 
-    /// Claims what a thing may come to: so much more, and what it is charged now, where that is charged to somebody else.
+    /// Claims so much more for a thing, and what it is charged now where another account is charged for it.
     fn claim(&mut self, thing: Thing, resource: Resource, more: u64) -> Result<Option<Charge>, Raised> {
         let held = self.ledger.things.get_mut(&thing).and_then(|charged| charged.of(resource).as_ref());
         let asker = self.principal.as_ref();
@@ -259,25 +258,25 @@ impl Door {
             Thing::Proxy(key) => self.hierarchy.proxy(key).map(|proxy| &proxy.subscription),
             Thing::Channel(_) | Thing::Filter(_) | Thing::Remote(_) | Thing::Registration(_) => return,
         };
-        // What it wants that has named nothing nobody has to look for.
+        // A client that has named no types takes no places.
         let wanted = wanted.ok().filter(|wanted| wanted.is_changed());
         let places = wanted.map_or(0, |wanted| places_of_types(wanted.types()));
         self.ledger.entry(thing).settle(Resource::EventTypes, places, claim);
     }
 
-    /// Charges a thing that was made or changed by its weight, to whoever asked if it has become heavier.
+    /// Charges a thing that was made or changed by its weight, to the requesting client if it has become heavier.
     pub(crate) fn settle(&mut self, thing: Thing, claim: Option<Charge>) {
         let Some(weight) = self.weight(thing) else { return };
         self.ledger.entry(thing).settle(Resource::KeptBytes, weight, claim);
     }
 
-    /// Charges somebody for all that there is, beyond limits and shares if need be: what was kept stays, and what is beyond is not granted
-    /// once more to others.
+    /// Charges an account for everything there is, beyond limits and shares if need be: what was stored stays, and what is beyond is not
+    /// granted once more to others.
     pub fn charge_all_to(&mut self, account: &Arc<Account>) {
         let mut things: Vec<(Level, Option<Resource>)> = Vec::new();
         for channel in self.hierarchy.channels() {
             let id = channel.id();
-            // The default channel is nobody's.
+            // The default channel has no owner.
             things.push((Level::Channel(id), (id != ChannelId(0)).then_some(Resource::Channels)));
             for side in [Side::Consumers, Side::Suppliers] {
                 let admins = self.hierarchy.admins(id, side).into_iter().flatten();

@@ -1,4 +1,4 @@
-//! Clients: who is connected to which proxy, and what they are told when that ends.
+//! Clients: their connections to proxies, and the calls that notify them of the end.
 
 use super::changes::Told;
 use super::farewells::Farewell;
@@ -22,7 +22,7 @@ pub(super) struct Client {
     pub(super) proxy: ProxyKey,
     pub(super) side: Side,
     pub(super) address: Arc<PeerAddress>,
-    /// What it was told of the other side of its channel.
+    /// Progress of notifying it about the other side of its channel.
     pub(super) told: Told,
     /// Whether it is alive, as far as is known.
     pub(super) health: Health,
@@ -43,7 +43,7 @@ struct Link {
     to: ChannelId,
 }
 
-/// Whether the client of a proxy that is gone is told so.
+/// Whether the client of a proxy that is gone is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tell {
     /// It knows, or is no more.
@@ -58,7 +58,7 @@ impl Door {
         Ok(self.hierarchy.proxy(key)?.state != ProxyState::Unconnected)
     }
 
-    /// Connects a client to a proxy. Whom this service never has to call may be nil.
+    /// Connects a client to a proxy. The reference may be nil where this service never has to call the client.
     pub(crate) fn connect(&mut self, key: ProxyKey, client: Ior) -> Result<(), Raised> {
         self.connect_as(key, client, true)
     }
@@ -171,7 +171,8 @@ impl Door {
         Ok(self.hierarchy.resume(key)?)
     }
 
-    /// A client has disconnected its proxy. The object with which it connected, which may be another program's, is told so behind the reply.
+    /// Destroys a proxy that its client has disconnected. The object with which it connected, which may be another program's, is called
+    /// behind the reply.
     pub(crate) fn disconnected_by_client(&mut self, key: ProxyKey) -> Result<(), Raised> {
         let removed = self.hierarchy.destroy_proxy(key)?;
         let counterpart = removed.peer.and_then(|peer| self.clients.get(&peer)).map(|client| &client.address);
@@ -191,7 +192,7 @@ impl Door {
         peer
     }
 
-    /// Drops what is kept for a proxy that is gone, and tells its client if it is to be told.
+    /// Drops what is stored for a proxy that is gone, and notifies its client as `tell` says.
     pub(super) fn forget(&mut self, removed: &Removed, tell: Tell) {
         let Some(kind) = self.kinds.remove(&removed.key) else { return };
         self.names.forget_proxy(removed.key, removed.side);
@@ -229,7 +230,7 @@ impl Door {
         }
     }
 
-    /// Refuses a client that is to be called and cannot be, or whose reference says that it has another interface.
+    /// Refuses a client that must be called and cannot be, or that has a reference to another interface.
     pub(super) fn check_called(&self, key: ProxyKey, kind: ProxyKind, side: Side, client: &Ior) -> Result<(), Raised> {
         if client.iiop().is_none() {
             // Nowhere to push to or to pull from: the IDL of the Event Service asks for this exception.
@@ -302,7 +303,7 @@ impl Door {
     }
 }
 
-/// Who is connected to a proxy of that side.
+/// Name for a client of that side.
 pub(super) const fn side_name(side: Side) -> &'static str {
     match side {
         Side::Consumers => "consumer",

@@ -10,8 +10,8 @@ use std::net::{IpAddr, Ipv4Addr};
 /// Ways in which a service keeps to what old servers do instead of the standard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compatibility {
-    /// Properties that are unknown are stored, told, and have no effect, and are not `UnsupportedQoS` or `UnsupportedAdmin`: TAO's clients
-    /// set properties of their own.
+    /// Unknown properties are stored, returned, and have no effect, and are not `UnsupportedQoS` or `UnsupportedAdmin`: TAO's clients set
+    /// properties of their own.
     pub ignore_unknown_properties: bool,
     /// `MaxConsumers` and `MaxSuppliers` answer `IMP_LIMIT`, as TAO does, and not `AdminLimitExceeded`.
     pub limits_as_imp_limit: bool,
@@ -28,8 +28,8 @@ pub struct Compatibility {
     /// A client that connects to a proxy which is connected takes the place of the client that was, as with TAO's `-AllowReconnect`, and is
     /// not refused by `AlreadyConnected`. Off by default.
     pub allow_reconnect: bool,
-    /// Where there is no store, `EventReliability` and `ConnectionReliability` `Persistent` are stored, told, and have no effect, as with TAO's
-    /// server without its persistence, and are not `UnsupportedQoS`. Off by default.
+    /// Where there is no store, `EventReliability` and `ConnectionReliability` `Persistent` are stored, returned, and have no effect, as
+    /// with TAO's server without its persistence, and are not `UnsupportedQoS`. Off by default.
     pub persistent_without_store: bool,
     /// `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO, and not nil. Off by default.
     pub unknown_filter_internal: bool,
@@ -109,7 +109,7 @@ impl Door {
         }
     }
 
-    /// Disconnects whoever is connected to a proxy for another client, which may do that. False if there is no such proxy.
+    /// Disconnects a proxy's client on behalf of another client, which may do that. False if there is no such proxy.
     pub(crate) fn dismiss_for_client(&mut self, key: ProxyKey) -> bool {
         let dismissed = self.dismiss(key);
         let is_gone = dismissed.is_some();

@@ -10,9 +10,9 @@ use giop::ior::Ior;
 use std::collections::BTreeSet;
 
 impl Door {
-    /// Has a channel of that name and with these properties: the one that has the name already is set to them, whoever made it, and
-    /// otherwise one is made. Its name in the naming service's root, and the names of channels of events (kind `channels`) there, lead to
-    /// it from then on, whatever clients have bound.
+    /// Has a channel of that name and with these properties: the one that has the name already is set to them, whichever client made it,
+    /// and otherwise one is made. Its name in the naming service's root, and the names of channels of events (kind `channels`) there, lead
+    /// to it from then on, whatever clients have bound.
     ///
     /// What the root has of that name and has no name itself counts as the one that has it where there is no other. While a topology is
     /// restored it counts before a channel of that name that was never declared: earlier releases gave declared channels no other name, so
@@ -106,7 +106,7 @@ impl Door {
                 Some(before) if before == channel => continue,
                 Some(before) => _ = others.insert(before),
                 None if is_own => led_elsewhere = before.is_some(),
-                // Another service's, or not even a channel: whoever bound it means that.
+                // Another service's, or not even a channel: it was bound on purpose.
                 None if before.is_some_and(|before| !self.is_own_reference(before)) => continue,
                 None => {}
             }

@@ -15,7 +15,7 @@ pub enum Effect {
     Call {
         /// The client's object.
         to: Ior,
-        /// Who gave its reference, if that is known.
+        /// Account of the client that gave the reference, if known.
         by: Option<Arc<Account>>,
         /// The operation.
         operation: &'static str,
@@ -24,20 +24,20 @@ pub enum Effect {
         /// What waits for its end ([`Door::handle_told`]).
         farewell: Option<Farewell>,
     },
-    /// The same, of which the door is to be told how it ended ([`Door::handle_answer`]).
+    /// The same, with the outcome handed back to the door ([`Door::handle_answer`]).
     Ask {
         /// To be handed back with the answer.
         question: Question,
         /// The client's object.
         to: Ior,
-        /// Who gave its reference, if that is known.
+        /// Account of the client that gave the reference, if known.
         by: Option<Arc<Account>>,
         /// The operation.
         operation: &'static str,
         /// Its arguments, as those of [`Effect::Call`].
         body: Vec<u8>,
     },
-    /// A client was found dead and its proxy is gone, which somebody may want to know.
+    /// A client was found dead and its proxy is gone.
     Reaped {
         /// The proxy.
         proxy: ProxyKey,
@@ -46,7 +46,7 @@ pub enum Effect {
         /// How long it could not be reached; nothing if it said, or its server did, that it is no more.
         unreachable_for: Option<Duration>,
     },
-    /// A client has been out of reach for a minute, and is kept. Told once in each episode.
+    /// A client has been out of reach for a minute, and stays connected. Reported once in each episode.
     Unreachable {
         /// Its proxy.
         proxy: ProxyKey,
@@ -81,10 +81,11 @@ pub enum Effect {
     Dismissed {
         /// What the other one was called in logs.
         name: String,
-        /// Who did it.
+        /// Address of the client that caused it.
         by: IpAddr,
     },
-    /// `Persistent`, to which only a store gives effect, was taken without one ([`Compatibility::persistent_without_store`](super::Compatibility)).
+    /// `Persistent`, to which only a store gives effect, was taken without one
+    /// ([`Compatibility::persistent_without_store`](super::Compatibility)).
     WithoutStore {
         /// What it was set on, as logs call it.
         of: String,
@@ -95,19 +96,19 @@ pub enum Effect {
     },
     /// A client that may has asked for the end of the service.
     End {
-        /// Who did.
+        /// Address of the client.
         by: IpAddr,
     },
     /// The proxy of a client of another door ([`Door::welcome`]) is gone, and that client has not said so.
     GuestGone(Peer),
-    /// A client came or went: a line for those who look for a mistake. Made only where such lines are logged.
+    /// A client came or went: a log line for troubleshooting. Made only where such lines are logged.
     Remark(String),
     /// No client goes by this handle any more: what was kept for it, such as its connection, can go.
     ReleasePeer(Peer),
 }
 
-/// A call of a client's object that ends the connection on its side, as the client itself has ended it on this one. It goes behind the reply,
-/// once, and how it ends is of interest to nothing.
+/// A call of a client's object that ends the connection on its side, as the client itself has ended it on this one. It goes behind the
+/// reply, once, and its outcome is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parting {
     /// The client's object.

@@ -1,4 +1,4 @@
-//! Farewells: whoever destroys a channel or an admin is answered when the clients of its proxies have been told.
+//! Farewells: a request that destroys a channel or an admin is answered when the clients of its proxies have been notified.
 //!
 //! Programs destroy a channel and look at once whether their consumers were disconnected, or end: JacORB's own tests do, and
 //! its service and TAO's tell the clients first. A client that does not answer holds the reply back for a second at most.
@@ -8,12 +8,12 @@ use engine::Time;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Longest wait for the clients to have been told.
+/// Longest wait for the clients to be notified.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 /// Requests that may wait for it at once; a further one is answered without.
 const WAITING_MAX: usize = 256;
 
-/// A request that is to be answered when clients have been told of what it did. Opaque.
+/// A request that is answered when clients have been notified of what it did. Opaque.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Farewell(u64);
 
@@ -23,7 +23,7 @@ pub(super) struct Farewells {
     next: u64,
     /// What the request that is being executed waits for, and how many there are of these.
     begun: Option<(Farewell, usize)>,
-    /// Whom each waits for, and until when. Those that began first end first, because time only goes forward.
+    /// Waiting requests. Those that began first end first, because time only goes forward.
     waiting: BTreeMap<Farewell, Waiting>,
     over: VecDeque<(Farewell, bool)>,
 }
@@ -35,7 +35,7 @@ struct Waiting {
 }
 
 impl Farewells {
-    /// A request begins: it waits for nobody yet.
+    /// Begins a request, which has nothing to wait for yet.
     pub(super) fn begin(&mut self) {
         self.begun = None;
     }
@@ -51,7 +51,7 @@ impl Farewells {
         *farewell
     }
 
-    /// A request waits for one client more, unless it has been answered: then nobody waits for it.
+    /// Adds a client for which a request waits, unless the request has been answered: then nothing waits.
     fn one_more(&mut self, farewell: Farewell) -> Option<Farewell> {
         let begun = self.begun.as_mut().filter(|(begun, _)| *begun == farewell).map(|(_, count)| count);
         let count = begun.or_else(|| self.waiting.get_mut(&farewell).map(|waiting| &mut waiting.untold))?;
@@ -70,7 +70,7 @@ impl Farewells {
         Some(farewell)
     }
 
-    /// A client has been told, or cannot be; or something else that was waited for is done.
+    /// Counts off a client that has been notified, or cannot be, or something else that was waited for.
     pub(super) fn told(&mut self, farewell: Farewell) {
         if let Some((_, count)) = self.begun.as_mut().filter(|(begun, _)| *begun == farewell) {
             *count = count.saturating_sub(1);
@@ -84,7 +84,7 @@ impl Farewells {
         }
     }
 
-    /// Ends those whose time is over.
+    /// Ends the waits that took too long.
     pub(super) fn handle_time(&mut self, now: Time) {
         while let Some(first) = self.waiting.first_entry().filter(|first| first.get().until <= now) {
             self.over.push_back((first.remove_entry().0, false));
@@ -108,12 +108,12 @@ impl Door {
         self.farewells.told(farewell);
     }
 
-    /// The next request whose reply is not to be kept any longer, and whether all its clients have been told.
+    /// Takes the next request with a reply that need not wait any longer, and whether all its clients have been notified.
     pub fn poll_farewell(&mut self) -> Option<(Farewell, bool)> {
         self.farewells.over.pop_front()
     }
 
-    /// What a client that is told now is waited for by, if somebody waits.
+    /// Has a request wait for the client that is notified now, unless it has been answered.
     pub(super) fn farewell(&mut self, by: Farewell) -> Option<Farewell> {
         self.farewells.one_more(by)
     }
@@ -142,7 +142,7 @@ mod tests {
         farewells.told(two);
         farewells.handle_time(Time(0) + WAIT_MAX);
         assert_eq!(farewells.over, [(two, true), (one, false)]);
-        // Who answers too late changes nothing.
+        // An answer that comes too late changes nothing.
         farewells.told(one);
         assert_eq!((farewells.over.len(), farewells.next()), (2, None));
     }

@@ -48,7 +48,7 @@ impl Door {
         self.peers.get(peer).map(AsRef::as_ref)
     }
 
-    /// Nobody is going to call it any more.
+    /// Forgets a peer that is not going to be called any more.
     pub(crate) fn drop_peer(&mut self, peer: Peer) {
         self.ledger.remove(Thing::Remote(peer));
         if self.peers.remove(peer) {
@@ -57,7 +57,7 @@ impl Door {
         }
     }
 
-    /// Has a filter's callback told of other event types.
+    /// Notifies a filter's callback of other event types.
     pub(crate) fn tell_callback(&mut self, filter: FilterId, callback: u32, to: Ior, body: Vec<u8>) {
         let question = Question(Asked::FilterChange { filter, callback });
         self.effects.push_back(Effect::Ask { question, to, by: None, operation: "subscription_change", body });

@@ -1,8 +1,8 @@
 //! Clients of other doors: each has a proxy, beside those of CORBA's clients, and no object that could be called.
 //!
-//! Their proxies belong to the channels' default admins and are seen there by everybody who looks at the hierarchy. They are
-//! charged, limited and filtered like all others, and end with [`Effect::GuestGone`] where somebody else ends them. Their
-//! connections are the main lane's, and so are their proxies, whatever pools of threads there are.
+//! Their proxies belong to the channels' default admins and are visible there to all clients that look at the hierarchy. They are charged,
+//! limited and filtered like all others, and end with [`Effect::GuestGone`] where another client ends them. Their connections are the main
+//! lane's, and so are their proxies, whatever pools of threads there are.
 
 use super::clients::{Tell, side_name};
 use super::{Door, Effect, Thing, octets_of_types, weights};
@@ -57,7 +57,7 @@ pub enum Part {
     },
 }
 
-/// Events that wait for somebody who only looks.
+/// Maximum events queued for a guest that only looks.
 const EVENTS_OF_ONLOOKER_MAX: NonZeroU32 = NonZeroU32::new(256).expect("not 0");
 
 /// Why a client of another door may not take part.
@@ -111,8 +111,8 @@ pub(super) struct Welcomed {
 }
 
 impl Door {
-    /// Lets a client of another door take part, on behalf of `principal`. It is to be told only when that is published, as
-    /// with [`Door::handle`].
+    /// Lets a client of another door take part, on behalf of `principal`. The answer to it has to wait until that is
+    /// published, as with [`Door::handle`].
     ///
     /// # Errors
     /// Says why it may not; then nothing was changed.
@@ -222,7 +222,7 @@ impl Door {
         Constraint::parse(constraint, &language).map(drop).map_err(Unwelcome::Constraint)
     }
 
-    /// A proxy is gone that may have been a guest's. Its door is told unless it knows.
+    /// Forgets the guest, if any, of a proxy that is gone. Its door is notified unless it knows.
     pub(super) fn forget_guest(&mut self, removed: &Removed, tell: Tell) {
         let Some(Welcomed { filter, .. }) = self.guests.remove(&removed.key) else { return };
         if let Some(filter) = filter {

@@ -1,10 +1,10 @@
-//! Clients that nobody hears of any more. One that calls need not be reachable: without a reference, or with one at which it never
-//! was reached, it cannot be asked whether it still exists, and its proxy would stay for ever when its program ends.
+//! Clients without a sign of life. A client that calls need not be reachable: without a reference, or with one at which it never was
+//! reached, it cannot be asked whether it still exists, and its proxy would stay for ever when its program ends.
 //!
-//! Such a supplier is disconnected when nothing has come from it for `SupplierLinger` and the connection on which it
-//! connected is closed; an operator may say at any time that so long was long enough. A consumer that pulls and gave no reference is
-//! disconnected when it has not pulled for `GiveUpAfter`, or for `ConnectionExpiry` where its connection is persistent, none of its pulls
-//! waits, and that connection is closed: events are kept for it. Lanes note when a client was last heard of ([`engine::Activity`]); nobody is asked about it.
+//! Such a supplier is disconnected when nothing has come from it for `SupplierLinger` and the connection on which it connected is closed;
+//! an operator may say at any time that so long was long enough. A consumer that pulls and gave no reference is disconnected when it has
+//! not pulled for `GiveUpAfter`, or for `ConnectionExpiry` where its connection is persistent, none of its pulls waits, and that connection
+//! is closed: events are kept for it. Lanes note the last sign of life of a client ([`engine::Activity`]); no client is asked for one.
 
 use super::clients::{Tell, side_name};
 use super::{Door, Effect};
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// Suppliers that are looked at in one go, and pull consumers; requests are served before the next.
 const LOOKED_AT_MAX: usize = 64;
-/// Suppliers that are told of, or disconnected, with one call.
+/// Maximum suppliers listed, or disconnected, with one call.
 pub const AT_ONCE_MAX: usize = 1_024;
 /// A client is not looked at more often, whatever its `SupplierLinger` or `GiveUpAfter`.
 const LOOK_MIN: Duration = Duration::from_millis(100);
@@ -32,7 +32,7 @@ pub(super) struct Callers {
 
 #[derive(Debug)]
 struct Connected {
-    /// Who connected it.
+    /// Account that connected it.
     by: Option<Arc<Account>>,
     due: Option<Time>,
 }
@@ -77,8 +77,8 @@ impl Door {
         range.filter_map(|(key, connected)| self.standing(*key, connected))
     }
 
-    /// Disconnects whoever is connected to a proxy, because an operator says so. Its client is told, where it gave a
-    /// reference. Says what the proxy was called in logs; nothing if there is no such proxy.
+    /// Disconnects a proxy's client, because an operator says so. The client is notified, where it gave a reference.
+    /// Returns what the proxy was called in logs; `None` if there is no such proxy.
     pub fn dismiss(&mut self, key: ProxyKey) -> Option<String> {
         let side = self.hierarchy.proxy(key).ok()?.side;
         let name = self.name(side_name(side), key);
@@ -146,7 +146,7 @@ impl Door {
         callers.due.insert((due, key));
     }
 
-    /// Looks at those clients whose time has come, a few in one go.
+    /// Looks at the clients that are due, a few in one go.
     pub(super) fn look_at_callers(&mut self) {
         for side in [Side::Suppliers, Side::Consumers] {
             for _ in 0..LOOKED_AT_MAX {

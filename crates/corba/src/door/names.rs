@@ -1,8 +1,8 @@
-//! Names that clients give channels, admins and proxies (TAO's `NotifyMonitoringExt`): which is whose, and who may have one.
+//! Names that clients give channels, admins and proxies (TAO's `NotifyMonitoringExt`), and the conditions for having one.
 //!
-//! A name is unique among the channels, among a channel's admins of one side, and among its proxies of one side. It goes with what
-//! has it. A proxy that was restored with its client keeps its name only until somebody asks for it: that is taken for its client, which
-//! connects anew, and the proxy gives way once that is done.
+//! A name is unique among the channels, among a channel's admins of one side, and among its proxies of one side. It goes with what has it.
+//! A proxy that was restored with its client keeps its name only until a client asks for it: that client is taken for the restored one,
+//! which connects anew, and the proxy gives way once that is done.
 
 use super::{Door, Tell};
 use crate::exceptions::{Raised, UserException};
@@ -49,12 +49,12 @@ impl Named {
     }
 }
 
-/// Which name is whose.
+/// Names in use, and what has them.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     owners: BTreeMap<Space, BTreeMap<Arc<str>, Named>>,
     names: BTreeMap<Named, Arc<str>>,
-    /// Proxies to which nobody is connected yet: those that gave them their names, and give way when somebody is.
+    /// Unconnected proxies, each with the restored proxy that gave it its name and gives way when it is connected.
     formers: HashMap<ProxyKey, ProxyKey>,
     /// Channels that the configuration has declared.
     declared: BTreeSet<ChannelId>,
@@ -239,7 +239,7 @@ impl Door {
         self.names.formers.get(&key).copied()
     }
 
-    /// Somebody is connected to a proxy: whichever gave it its name gives way.
+    /// Destroys the proxy that gave its name to one that is connected now.
     pub(super) fn have_namesake_give_way(&mut self, key: ProxyKey) {
         let Some(former) = self.names.formers.remove(&key) else { return };
         if let Ok(removed) = self.hierarchy.destroy_proxy(former) {

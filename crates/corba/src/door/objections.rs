@@ -1,7 +1,7 @@
 //! What speaks against properties that are fine by themselves: what there is already, and the channel's profile.
 //!
-//! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each objection is told by code and range, and why
-//! is logged.
+//! Asked before anything is changed, by `set_qos` as by `validate_qos`. Each objection is returned as code and range, and
+//! its reason is logged.
 
 use super::Door;
 use crate::exceptions::{Raised, UserException};
@@ -228,14 +228,14 @@ impl Door {
         })
     }
 
-    /// What outlives the process would have nobody to go to whose connection does not (OMG Notification Service 1.1, 2.5.5.1).
+    /// Objects to events that outlive the process without connections that do (OMG Notification Service 1.1, 2.5.5.1).
     fn reliability_objection(&self, level: Option<Level>, wanted: &Wanted) -> Result<Option<PropertyError>, Raised> {
         let settings = wanted.patch.over_supplier(self.suppliers_above(level)?);
         let is_meant = settings.event_reliability == Reliability::Persistent
             && settings.connection_reliability == Reliability::BestEffort;
         let only = |value| Some((PropertyValue::Short(value), PropertyValue::Short(value)));
         Ok(is_meant.then(|| {
-            // Told of what is set here: the events' reliability, or the connection's beneath a level that has the former.
+            // Names what is set here: the events' reliability, or the connection's beneath a level that has the former.
             let (property, value) = match wanted.patch.event_reliability {
                 Some(Reliability::Persistent) => (EVENT_RELIABILITY, 0),
                 _ => (CONNECTION_RELIABILITY, 1),
@@ -350,7 +350,7 @@ impl Door {
     }
 }
 
-/// What a level is outside the subset by, unless the level above is already: that is then told of it.
+/// A level's own deviation from the subset: one that the level above has already is reported there.
 fn own_fault(above: OutboxSettings, found: Option<Outside>) -> Option<Outside> {
     found.filter(|found| outside(&above).iter().all(|already| already.property != found.property))
 }

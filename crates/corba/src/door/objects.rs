@@ -1,4 +1,4 @@
-//! Which object an object key names, who serves it, and the reference that clients have of it.
+//! Objects by key: the object that a key names, its servant, and the reference that clients have of it.
 
 use super::Door;
 use crate::exceptions::Raised;
@@ -150,8 +150,8 @@ impl Door {
         self.reference(Target::Channel(channel)).ok()
     }
 
-    /// A channel's reference whose key is the channel's name, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB.
-    /// A name that is a key of another object, or is not found, leaves the reference as it is.
+    /// A channel's reference with the channel's name as key, as `corbaloc::HOST:PORT/NAME` has it: equivalent to that for a client's ORB. A
+    /// name that is a key of another object, or is not found, leaves the reference as it is.
     pub(crate) fn reference_by_name(&self, channel: ChannelId, name: &str) -> Result<Ior, Raised> {
         let mut reference = self.reference(Target::Channel(channel))?;
         if self.target(name.as_bytes()) == Some(Target::Channel(channel))

@@ -10,7 +10,7 @@ use topology as t;
 /// Channels in one page, and proxies.
 const CHANNELS_AT_ONCE: usize = 256;
 const PROXIES_AT_ONCE: usize = 256;
-/// Admins, filters and constraints that are told of in one go.
+/// Maximum admins, filters and constraints described in one go.
 const TOLD_MAX: usize = 16_384;
 
 /// A channel, as it stands in a list.
@@ -26,7 +26,7 @@ pub struct ListedChannel {
     pub proxies: usize,
 }
 
-/// Whose quality of service an operator sets.
+/// Object on which an operator sets quality of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Settable {
     /// A channel's.
@@ -58,16 +58,15 @@ impl Door {
         listed.collect()
     }
 
-    /// What is configured of a channel, as JSON like its part of a topology, guests included: with the proxies behind one of them, 256 at
-    /// most; admins and filters are told of with the first proxies. Nothing if there is no such channel, or its admins and filters are
-    /// too many to be told of in one go.
+    /// Configuration of a channel, as JSON like its part of a topology, guests included: with the proxies behind one of them, 256 at most;
+    /// admins and filters come with the first proxies. `None` if there is no such channel, or its admins and filters are too many.
     #[must_use]
     pub fn channel_json(&self, id: ChannelId, behind: Option<ProxyId>) -> Option<String> {
         let channel = self.hierarchy.channel(id).ok()?;
         let proxies = channel.proxies().filter(|proxy| behind.is_none_or(|behind| proxy.id > behind));
         let mut told = t::Channel {
             proxies: proxies.take(PROXIES_AT_ONCE).filter_map(|proxy| self.described_proxy(id, proxy)).collect(),
-            // Whoever may know of a channel is not given the keys of others' objects with that.
+            // Permission to know of a channel does not include the keys of others' objects.
             nonce: 0,
             objects_nonce: 0,
             former: None,

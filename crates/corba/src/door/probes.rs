@@ -7,14 +7,14 @@
 //! shows by its calls that it lives, and is dead if it has not used its proxy for `GiveUpAfter` either. One that never was
 //! reached, since it is behind a wall, has more time: as long as the connection is open on which it connected, and if it is a
 //! supplier a week, since one that pushes once a day is nothing out of the ordinary, and its proxy costs no event anything.
-//! Clients that gave no reference cannot be asked; they are found out by their [silence](super::idle). Proxies to which nobody
-//! connected stay until they are destroyed.
+//! Clients that gave no reference cannot be asked; they are found out by their [silence](super::idle). Proxies without a connected client
+//! stay until they are destroyed.
 //!
 //! A client that was out of reach for a minute, and is not disconnected for that yet, is announced, once in each episode: where connections
 //! are persistent it has days, and all that while its backlog grows.
 //!
-//! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration
-//! comes to rest: what is due is a number of clients that only gets smaller while the time stands still.
+//! Whatever happened, a client is asked once in its interval at most. So its next probe always lies ahead, and administration finishes: the
+//! number of clients that are due only gets smaller while the time stands still.
 
 use super::clients::Tell;
 use super::{Asked, ClientAnswer, Door, Effect, PeerAddress, Question};
@@ -32,7 +32,7 @@ const LOOKED_AT_MAX: usize = 64;
 /// Time out of reach after which a client is announced.
 const ANNOUNCED_AFTER: Duration = Duration::from_secs(60);
 
-/// Who is to be asked when.
+/// Clients to probe, by time.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     due: BTreeSet<(Time, Peer)>,
@@ -99,8 +99,8 @@ struct Pace {
 }
 
 impl Door {
-    /// Takes note of the time, and has those asked whose turn it is: a few, if they are many, and [`Door::poll_timeout`] says
-    /// that it is to be called again at once.
+    /// Takes note of the time, and does what is due: a few clients are asked, and if there are more, [`Door::poll_timeout`] says that it is
+    /// to be called again at once.
     pub fn handle_time(&mut self, now: Time) {
         self.time = self.time.max(now);
         self.go_on_taking_apart();
@@ -155,7 +155,7 @@ impl Door {
         if interval.is_zero() || health.being_asked {
             return;
         }
-        // Ahead of the time at which it was asked last, and of nothing else: who is not due sooner for having failed cannot be
+        // Ahead of the time at which it was asked last, and of nothing else: a client that is not due sooner for having failed cannot be
         // due at once for ever. It is behind the present only if the interval has just become shorter, and then once.
         let due = (health.asked + interval.max(INTERVAL_MIN)).max(self.time);
         health.due = Some(due);
@@ -269,7 +269,7 @@ impl Door {
         self.time.since(activity.last()) >= give_up_after.max(quiet_max)
     }
 
-    /// Disconnects a client that is dead: at once, or after it was unreachable for so long. Nobody is left to be told.
+    /// Disconnects a client that is dead: at once, or after it was unreachable for so long. It is not notified.
     pub(super) fn reap(&mut self, peer: Peer, unreachable_for: Option<Duration>) {
         let Some(client) = self.clients.get(&peer) else { return };
         let (proxy, name) = (client.proxy, client.address.name.clone());

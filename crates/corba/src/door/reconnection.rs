@@ -1,11 +1,11 @@
-//! Who wants to be told when the service is there again: `NotifyExt::ReconnectionRegistry`, as TAO has it.
+//! Callbacks that are notified when the service is there again: `NotifyExt::ReconnectionRegistry`, as TAO has it.
 //!
-//! After a restart each callback is told of the factory (`reconnect`), a few at a time. Nobody needs that who has a persistent
-//! connection, but clients written for TAO wait for it. A callback that raises an exception, or has no such operation, was told; one
+//! After a restart each callback is handed the factory (`reconnect`), a few at a time. A client with a persistent connection does not need
+//! that, but clients written for TAO wait for it. A callback that raises an exception, or has no such operation, counts as notified; one
 //! that is no more (`OBJECT_NOT_EXIST`) is forgotten; one that cannot be reached is tried again, later each time, and forgotten after a
-//! day, in which the service may have been restarted. Where there are as many as there may be, one that cannot be reached gives way to a new
-//! one; and if there is none, some are asked whether they still exist, so that there is room again when those who do not are forgotten.
-//! The same goes for an address that has its share of them, among those that came from there.
+//! day, in which the service may have been restarted. Where there are as many as there may be, one that cannot be reached gives way to a
+//! new one; and if there is none, some are asked whether they still exist, so that there is room again when those that do not are
+//! forgotten. The same goes for an address that has its share of them, among those that came from there.
 
 use super::{Asked, ClientAnswer, Door, Effect, Question, Thing, octets_of_reference, weights};
 use crate::exceptions::Raised;
@@ -24,7 +24,7 @@ use topology as t;
 
 /// Most callbacks. A further one is refused with `IMP_LIMIT`, unless one of them cannot be reached.
 pub const CALLBACKS_MAX: usize = 4_096;
-/// Callbacks that are being told at once; more wait.
+/// Maximum callbacks that are called at once; more wait.
 const AT_ONCE: usize = 64;
 /// One that cannot be reached is tried again after this, and after twice as long each time.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -33,14 +33,14 @@ const AGAIN_AFTER_MAX: Duration = Duration::from_secs(300);
 /// One that could not be reached for so long is forgotten.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// A client that wants to be told.
+/// A registered callback.
 #[derive(Debug)]
 struct Callback {
     to: Ior,
     by: Option<Arc<Account>>,
     /// Whether it knows that the service is there. One that does is only asked whether it exists.
     knows: bool,
-    /// When it is to be told or asked; nothing if it need not be.
+    /// When it is called next; `None` if it need not be.
     due: Option<Due>,
     /// Where it could not be reached when it was called last.
     unreachable: Option<Unreachable>,
@@ -74,7 +74,7 @@ impl Callback {
 pub(super) struct Reconnection {
     callbacks: BTreeMap<u32, Callback>,
     next: u32,
-    /// Whose turn it is when.
+    /// Callbacks to call, by time.
     due: BTreeSet<(Time, u32)>,
     being_told: usize,
     /// The last that was asked whether it exists since there was no room.
@@ -100,7 +100,7 @@ impl Reconnection {
         self.callbacks.len() >= CALLBACKS_MAX
     }
 
-    /// Has a callback told or asked at that time.
+    /// Has a callback called at that time.
     fn schedule(&mut self, id: u32, due: Due) {
         let Some(callback) = self.callbacks.get_mut(&id) else { return };
         callback.due = Some(due);
@@ -114,7 +114,7 @@ impl Reconnection {
         of_these.filter_map(since).max_by_key(|(so_far, _)| *so_far).map(|(_, id)| id)
     }
 
-    /// Has some of these that need not be told anything asked whether they exist, others each time.
+    /// Asks some of the callbacks that need not be called whether they exist, others each time.
     fn ask_some(&mut self, of: Option<IpAddr>, now: Time) {
         let behind = (Bound::Excluded(self.asked_last), Bound::Unbounded);
         let in_turn = self.callbacks.range(behind).chain(self.callbacks.range(..=self.asked_last));
@@ -173,7 +173,7 @@ impl Reconnection {
         Some((t::Part::Registration(id), self.exported_one(id).as_ref().map(t::written)))
     }
 
-    /// When somebody is to be told next.
+    /// When the next callback is due.
     pub(super) fn next(&self) -> Option<Time> {
         self.due.first().filter(|_| self.being_told < AT_ONCE).map(|(at, _)| *at)
     }
@@ -243,7 +243,7 @@ impl Door {
         }
     }
 
-    /// Has the callbacks that there were, which are to be told that the service is there again.
+    /// Restores the callbacks, which are to be notified that the service is there again.
     pub(super) fn restore_registrations(&mut self, all: &[t::Callback], next: u32) -> Result<(), Raised> {
         let now = self.time;
         for t::Callback { id, reference, unreachable_s } in all {
@@ -262,7 +262,7 @@ impl Door {
         Ok(())
     }
 
-    /// Tells those whose turn it is.
+    /// Calls the callbacks that are due.
     pub(super) fn tell_reconnected(&mut self) {
         while self.reconnection.next().is_some_and(|at| at <= self.time) {
             let Some((_, id)) = self.reconnection.due.pop_first() else { return };

@@ -12,7 +12,7 @@ const PIECE: usize = 256;
 /// A channel, or one of its admins.
 type Whose = (ChannelId, Option<(Side, AdminId)>);
 
-/// Whose proxies' times are to be worked out anew.
+/// Channels and admins with proxies that need new times.
 #[derive(Debug, Default)]
 pub(super) struct Rescheduling {
     /// Each with the proxy that was looked at last.

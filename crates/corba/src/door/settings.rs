@@ -103,7 +103,7 @@ impl Door {
         }
     }
 
-    /// A pool as clients are told of it.
+    /// A pool in the form that clients read and set.
     fn pool(&self, id: PoolId) -> Option<Pool> {
         let kind = self.pool_kinds.get(&id).copied().unwrap_or(PoolKind::Lanes);
         self.hierarchy.pool(id).map(|spec| Pool { kind, spec: spec.clone() })

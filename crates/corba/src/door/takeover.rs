@@ -1,15 +1,15 @@
 //! Take-over: a client that connects anew takes the place that its earlier life has left.
 //!
-//! A program that has died and comes back connects its object to a new proxy, as programs written for other servers do, and the proxy of its
-//! earlier life, which is the same object's, would go on calling it: it would get each event once for each life. So the earlier proxy gives
-//! way, where channel, side, admin, kind and reference agree, both select the same events, whoever asks may change it, and there is evidence
-//! that the earlier life is over: deliveries to it fail, it cannot be reached, the connection on which it was called has ended without a word
-//! (servers say `CloseConnection` before they close one), or that on which it connected was cut off. The client then goes on at the earlier
-//! proxy, with what waits there, the new one's settings and filters, and both keys; where that cannot be, the earlier proxy is dropped, and
-//! its key leads to the new one.
+//! A program that has died and comes back connects its object to a new proxy, as programs written for other servers do, and the proxy of
+//! its earlier life, which is the same object's, would go on calling it: it would get each event once for each life. So the earlier proxy
+//! gives way, where channel, side, admin, kind and reference agree, both select the same events, the requesting client may change it, and
+//! there is evidence that the earlier life is over: deliveries to it fail, it cannot be reached, the connection on which it was called has
+//! ended without a word (servers say `CloseConnection` before they close one), or that on which it connected was cut off. The client then
+//! goes on at the earlier proxy, with what waits there, the new one's settings and filters, and both keys; where that cannot be, the
+//! earlier proxy is dropped, and its key leads to the new one.
 //!
-//! What is no evidence: that a client closes the connection on which it connected, as ORBs do with idle ones. A client whose proxy has been
-//! used since is not dead, whatever its connection says. After a start of the service itself, which has ended all connections, no more is
+//! What is no evidence: that a client closes the connection on which it connected, as ORBs do with idle ones. A client that has used its
+//! proxy since is not dead, whatever its connection says. After a start of the service itself, which has ended all connections, no more is
 //! asked for than the reference, for an hour.
 
 use super::clients::{Client, Tell, side_name};
@@ -31,7 +31,7 @@ use topology as t;
 /// So long after the start a client that connects with a reference of a former one is taken for that. That the former one takes events does
 /// not say that its client will not connect anew: its object is the same.
 const ANEW_WITHIN: Duration = Duration::from_secs(3_600);
-/// Addresses whose deaths are remembered. Of more, the one that was noted first is forgotten.
+/// Maximum addresses at which a death is remembered. Of more, the one that was noted first is forgotten.
 const DEATHS_MAX: usize = 4_096;
 /// Keys of earlier proxies by which one is found. Of more, the oldest leads nowhere.
 const ALIASES_MAX: usize = 16;
@@ -56,7 +56,7 @@ impl Line {
     }
 }
 
-/// Proxies with clients that gave references, by whom they are known: their channel, their side and a hash of the reference.
+/// Proxies with clients that gave references, by channel, side and a hash of the reference.
 #[derive(Debug, Default)]
 pub(super) struct Known(HashMap<(ChannelId, Side, u64), BTreeSet<ProxyKey>>);
 
@@ -119,7 +119,7 @@ impl Deaths {
 
     fn of(&self, reference: &Ior) -> Option<Time> {
         let profile = reference.iiop()?;
-        // Few have died, as a rule nobody.
+        // Few have died, as a rule none.
         if self.at.is_empty() { None } else { self.at.get(&(profile.host.clone(), profile.port)).copied() }
     }
 }
@@ -160,7 +160,7 @@ impl Aliases {
         self.leads_to.get(&key).copied().unwrap_or(key)
     }
 
-    /// By whose keys a proxy is found beside its own.
+    /// Keys of other proxies by which a proxy is found beside its own.
     pub(super) fn of(&self, key: ProxyKey) -> &[ProxyKey] {
         self.of.get(&key).map_or(&[], Vec::as_slice)
     }
@@ -231,8 +231,8 @@ impl Door {
         self.clients.get(&peer).map(|client| &client.address.ior)
     }
 
-    /// The proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before
-    /// a restart comes first.
+    /// Proxies that earlier lives of a client have left, which give way once it is connected to another one: that of its last life before a
+    /// restart comes first.
     pub(super) fn earlier_lives(&mut self, key: ProxyKey, side: Side, client: &Ior) -> Vec<ProxyKey> {
         let mut earlier: Vec<ProxyKey> = self.life_before_restart(key, side, client).into_iter().collect();
         let others = self.lives.known.of(key.channel, side, client).filter(|other| *other != key);
@@ -246,9 +246,9 @@ impl Door {
         earlier
     }
 
-    /// How many places of `MaxConsumers` or `MaxSuppliers` whoever obtains a proxy may find free when it connects: those of proxies like the
-    /// new one whose clients' lives are over, or may be since they were restored, and that of the proxy which gives it its name. Whether it
-    /// is one of these clients that comes back is known when it connects.
+    /// Places of `MaxConsumers` or `MaxSuppliers` that a client which obtains a proxy may find free when it connects: those of proxies like
+    /// the new one that belong to earlier lives, or may since they were restored, and that of the proxy which gives it its name. Only when
+    /// the client connects is it known whether it is one of these coming back.
     pub(super) fn places_left(&self, admin: AdminKey, kind: ProxyKind, name: Option<&str>) -> u32 {
         let AdminKey { channel: id, side, admin } = admin;
         let Ok(channel) = self.hierarchy.channel(id) else { return 0 };
@@ -275,8 +275,8 @@ impl Door {
         ended.is_some_and(|ended| proxy.activity.as_ref().is_none_or(|activity| activity.last() <= ended))
     }
 
-    /// How many places of `MaxConsumers` or `MaxSuppliers` are free again once a client is connected to a proxy: those of its earlier lives,
-    /// and that of the proxy whose name it was given.
+    /// Places of `MaxConsumers` or `MaxSuppliers` that are free again once a client is connected to a proxy: those of its earlier lives,
+    /// and that of the proxy which gave it its name.
     pub(super) fn places_of(&self, earlier: &[ProxyKey], key: ProxyKey) -> u32 {
         let namesake = self.namesake_of(key).filter(|namesake| !earlier.contains(namesake));
         let leaving = earlier.iter().copied().chain(namesake);

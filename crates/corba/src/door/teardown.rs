@@ -1,5 +1,5 @@
-//! Channels and admins that are destroyed: they and all that is in them are gone at once for whoever asks, and are taken apart a piece
-//! at a time, between other clients' requests. Who destroyed one is answered when nothing is left of it, or after a second, as long
+//! Channels and admins that are destroyed: they and all that is in them are gone at once for all clients, and are taken apart a piece at a
+//! time, between other clients' requests. The request that destroyed one is answered when nothing is left of it, or after a second, as long
 //! as [farewells](super::farewells) are waited for.
 
 use super::clients::Tell;
@@ -16,9 +16,9 @@ const PIECE: usize = 256;
 /// What was destroyed and is not all gone.
 #[derive(Debug, Default)]
 pub(super) struct Teardowns {
-    /// Who waits for each, in the order in which they were destroyed.
+    /// Requests waiting for each, in the order in which they were destroyed.
     waiting: VecDeque<Farewell>,
-    /// Who waits until it is published that nothing is left.
+    /// Requests waiting until it is published that nothing is left.
     ended: Vec<(Farewell, Unpublished)>,
 }
 
@@ -87,7 +87,7 @@ impl Door {
         }
     }
 
-    /// Something was published: whoever waits for what is part of it need not wait any more.
+    /// Ends the waits for what is published now.
     pub(super) fn end_teardowns(&mut self) {
         for (farewell, changed) in core::mem::take(&mut self.teardowns.ended) {
             if self.is_published(&changed) {

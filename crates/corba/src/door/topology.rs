@@ -1,8 +1,8 @@
-//! The door's part of a [`Topology`]: what clients have configured, exported, and restored in a door to which nobody has come yet.
+//! The door's part of a [`Topology`]: what clients have configured, exported, and restored in a door that has no clients yet.
 //!
 //! References of what is restored are those that clients have: numbers and the random numbers in object keys are restored with it, and a
-//! number that was given out is never given out again. Clients that were connected are connected again; they are called as ever,
-//! and found dead if they are. What is restored is charged to nobody, unless it is from a store.
+//! number that was given out is never given out again. Clients that were connected are connected again; they are called as ever, and found
+//! dead if they are. What is restored is not charged, unless it is from a store.
 
 pub(crate) mod convert;
 mod former;
@@ -42,7 +42,7 @@ impl Door {
         (all <= TOLD_MAX).then(|| self.topology().to_json())
     }
 
-    /// Makes what [`topology_json`](Self::topology_json) told of, as [`restore`](Self::restore) does.
+    /// Makes what [`topology_json`](Self::topology_json) describes, as [`restore`](Self::restore) does.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl Door {
         self.apply_json_and(text, |_| {})
     }
 
-    /// The same; what else is to be configured is when everything is there, and nobody is connected yet.
+    /// The same; `configure` is called when everything is there, and no client is connected yet.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! What a request has made, so that it can be taken back: whoever made it gets no reference to it where the disk does not take it in time,
-//! and nobody else knows whose it is.
+//! What a request has made, so that it can be taken back: where the disk does not take it in time, the client gets no reference to it, and
+//! no other client knows its owner.
 
 use super::clients::Tell;
 use super::{Door, Thing};
@@ -53,7 +53,7 @@ impl Door {
                 log::debug!(target: "campanile::corba", "{thing:?} need not be taken back: it is gone");
             }
         }
-        // Nobody waits for clients to have been told of it.
+        // No request waits for clients to be notified of it.
         let _ = self.take_farewell();
     }
 }

@@ -119,8 +119,8 @@ impl Batch {
         self.spans.is_empty()
     }
 
-    /// The events found in the body that was read, each with a reader over its bytes alone, whose phase belongs into its
-    /// tag; and what is known of it.
+    /// The events found in the body that was read, each with a reader over its bytes alone and what is known of it. The
+    /// reader's phase belongs into the event's tag.
     pub fn events<'a>(&self, body: &Reader<'a>) -> impl ExactSizeIterator<Item = (Reader<'a>, Known)> {
         self.events_in(body, 0..self.len())
     }

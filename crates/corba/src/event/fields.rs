@@ -115,7 +115,7 @@ pub struct EventFields<'e> {
     shape: Shape,
     /// Stands in front of the event.
     source: Reader<'e>,
-    /// The structured event that the event is or holds, once somebody asked.
+    /// The structured event that the event is or holds, once it was asked for.
     structured: OnceCell<Option<Structured<'e>>>,
     utc: u64,
 }

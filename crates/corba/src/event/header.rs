@@ -69,8 +69,8 @@ impl Header<'_> {
         event.reliability = self.reliability;
     }
 
-    /// Takes notice of a property in the variable header, at whose value `value` stands. Of several with one name the
-    /// first counts, as it does for filters.
+    /// Takes notice of a property in the variable header; `value` stands at its value. Of several with one name the first
+    /// counts, as it does for filters.
     fn note(&mut self, name: &[u8], value: Reader<'_>, work: &mut Work) {
         let wrong = match name {
             b"Priority" if self.priority.is_none() => {

@@ -10,7 +10,7 @@ use giop::recode::skip_any;
 use giop::typecode::{Kind, Work};
 use std::sync::Arc;
 
-/// The operation whose result it is. The result's body is the event or events and, if it was a `try_…`, then the
+/// Operation by which events are pulled. The body of its result is the event or events and, if it was a `try_…`, then the
 /// boolean `has_event`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pulled {
@@ -73,8 +73,8 @@ pub fn write_pulled(
     written
 }
 
-/// The bytes of an event that are written for those who pull, and their form: those that arrived or, if another door's form is nothing
-/// that is known here, the structured event into which that has put it.
+/// Bytes of an event that are written for consumers that pull, and their form: those that arrived or, if another door's form is unknown
+/// here, the structured event into which that door has put it.
 fn pulled_source(event: &Event, want: Want) -> (Form, &[u8], u64) {
     let arrived = (event.form, event.bytes.as_slice(), event.tag);
     if event.form == FORM_ANY || event.form == FORM_STRUCTURED {
@@ -119,8 +119,8 @@ pub fn write_nothing(pulled: Pulled, tried: bool, out: &mut Writer<'_>) {
     }
 }
 
-/// Reads the result of `pull`, `try_pull` (`tried`) or one of their structured counterparts: a reader over the bytes of
-/// the event alone, whose phase belongs into its tag, and what is known of it; or nothing if there was none.
+/// Reads the result of `pull`, `try_pull` (`tried`) or one of their structured counterparts: a reader over the bytes of the
+/// event alone and what is known of it; or nothing if there was none. The reader's phase belongs into the event's tag.
 ///
 /// # Errors
 ///

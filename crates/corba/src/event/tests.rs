@@ -38,7 +38,7 @@ struct Sample {
 }
 
 impl Sample {
-    /// The event as a value, whose parts can be compared whatever their encoding.
+    /// The event as a value: its parts can be compared whatever their encoding.
     fn value(&self) -> Value {
         let mut reader = reader(&self.bytes, self.tag);
         let mut work = Work::default();

@@ -122,7 +122,7 @@ pub(super) fn write_as(
 /// which consumer, and the number of the channel in which it was. Each is a `string`.
 pub const DEAD_LETTER: [&[u8]; 3] = [b"DeadLetterReason", b"DeadLetterConsumer", b"DeadLetterOf"];
 
-/// Writes an event as a structured event whose variable header says [`DEAD_LETTER`] with these values, which are ASCII, behind what is in
+/// Writes an event as a structured event with these values, which are ASCII, for [`DEAD_LETTER`] in its variable header, behind what is in
 /// it, appended to `out`. Gives its tag.
 ///
 /// # Errors
@@ -304,7 +304,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Those of an event with this tag for consumers with a want, who get its number if it is known, and when it came.
+    /// Those of an event with this tag for consumers with a want, which get its number if it is known, and when it came.
     pub(super) fn of(tag: u64, want: Want, (number, time): (Option<u64>, Option<u64>)) -> Self {
         Self {
             repeated: is_repeated(tag) && want.marks_repeats(),

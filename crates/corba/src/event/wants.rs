@@ -25,11 +25,11 @@ struct Needs {
 /// How events come to a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Each in a request of its own, whose body is the event's bytes.
+    /// Each in a request of its own, with the event's bytes as its body.
     Single,
     /// Several in a request, into which they are copied one behind the other.
     Batch,
-    /// Copied into the reply to whoever asks, over a connection that nobody knows before.
+    /// Copied into the reply to a pull, over a connection that is not known before.
     Pulled,
 }
 

@@ -12,7 +12,7 @@ use engine::{FilterRef, FilterTarget, Peer};
 use giop::cdr::{Reader, Writer};
 use giop::ior::Ior;
 
-/// Whose filters an operation is about.
+/// Admin or proxy that has the filters of an operation.
 pub(super) fn target_of(on: Target) -> Result<FilterTarget, Raised> {
     match on.level()? {
         Level::Admin(AdminKey { channel, side, admin }) => Ok(FilterTarget::Admin { channel, side, admin }),
@@ -108,8 +108,8 @@ pub(super) fn remove_all_filters(
 }
 
 impl Door {
-    /// The filter of this service that a reference leads to, if there is one. Clients know this host under other names
-    /// too; the number drawn at random in a filter's key says whose it is.
+    /// The filter of this service that a reference leads to, if there is one. Clients know this host under other names too;
+    /// the number drawn at random in a filter's key says which service it belongs to.
     pub(super) fn own(&self, reference: &Ior) -> Option<Target> {
         let target = self.target(&reference.iiop()?.key)?;
         matches!(target, Target::Filter(_) | Target::MappingFilter(_)).then_some(target)

@@ -1,4 +1,4 @@
-//! Callbacks: who is told when the event types that a filter's constraints are for change.
+//! Callbacks: clients that are notified when the event types that a filter's constraints are for change.
 
 use super::store::{Constraints, Filter, Role};
 use super::topology::callback_to;
@@ -48,8 +48,8 @@ impl Callbacks {
     }
 }
 
-/// One that is told. It has one call unanswered at most, so that a slow one costs nobody anything; what changes meanwhile
-/// is told together.
+/// A registered callback. It has one call unanswered at most, so that a slow one delays no other; what changes meanwhile
+/// goes into one call.
 #[derive(Debug)]
 struct Callback {
     to: Ior,
@@ -81,7 +81,7 @@ fn types_of(constraints: &Constraints) -> Arc<[EventType]> {
 }
 
 impl Door {
-    /// Has a filter's callbacks told if its event types are others now than they know.
+    /// Notifies a filter's callbacks if its event types are others now than they know.
     pub(super) fn tell_callbacks(&mut self, id: FilterId) {
         let Ok(Filter { role: Role::Decides(callbacks), constraints, .. }) = self.filters.get_mut(id) else { return };
         if callbacks.by_id.is_empty() {
@@ -114,7 +114,7 @@ impl Door {
                 self.settle(Thing::Filter(id), None);
                 self.hierarchy.note_changed_part(HierarchyPart::Filter(id));
             }
-            // It may have missed it; with the next change it is told that as well.
+            // The callback may have missed it: the next change includes it.
             ClientAnswer::Unreachable | ClientAnswer::TimedOut => callback.told = before.unwrap_or_default(),
             ClientAnswer::Returned(_) | ClientAnswer::Raised => self.tell_callbacks(id),
         }
@@ -151,7 +151,7 @@ pub(super) fn list(door: &mut Door, on: Target, args: Reader<'_>, reply: &mut Wr
 }
 
 impl Door {
-    /// Adds a callback. Nothing is told of what was before.
+    /// Adds a callback. It is not notified of what was before.
     fn add_callback(&mut self, on: Target, to: Ior) -> Result<u32, Raised> {
         let now = types_of(&self.filters.get(on.filter()?)?.constraints);
         let callbacks = self.callbacks(on)?;
@@ -169,7 +169,7 @@ impl Door {
         Ok(id)
     }
 
-    /// Has a filter have the callbacks that it had. Nothing is told of what was before.
+    /// Restores a filter's callbacks. They are not notified of what was before.
     pub(super) fn restore_callbacks(
         &mut self,
         filter: FilterId,

@@ -1,6 +1,6 @@
-//! `CosNotifyFilter::MappingFilter`, and the attributes `priority_filter` and `lifetime_filter` of those who have one.
+//! `CosNotifyFilter::MappingFilter`, and the attributes `priority_filter` and `lifetime_filter` of other objects.
 //!
-//! The values of a mapping filter may be of any type as long as nobody uses it. Used for priorities they have to be
+//! The values of a mapping filter may be of any type as long as it is not used. Used for priorities they have to be
 //! integers in the range of `short`, for lifetimes integers that are not negative, in the 100 ns of `TimeBase::TimeT`.
 //! One filter can be used for both.
 

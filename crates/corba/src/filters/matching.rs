@@ -285,8 +285,8 @@ fn evaluate(
 
 /// Whether a constraint for these types is for events of that one; `None` if the steps are over before that is known.
 ///
-/// Whoever made the filter chose the types, and whoever asks chooses the event's, both as long as a message may be: so looking
-/// through them is charged as evaluating is.
+/// The types come from the filter's maker and the event's from the client that asks, both as long as a message may be: so looking through
+/// them is charged as evaluating is.
 fn is_meant(types: &[EventType], event_type: Type<'_>, steps: &mut Steps) -> Option<bool> {
     let Type { domain, name } = event_type;
     for kind in types {

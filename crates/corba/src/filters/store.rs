@@ -12,7 +12,7 @@ use filter::{Constraint, Limits};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Every filter and mapping filter, of all channels, and who uses filters of other servers.
+/// Filters and mapping filters of all channels, and the users of filters of other servers.
 #[derive(Debug, Default)]
 pub(crate) struct Filters {
     pub(super) objects: BTreeMap<FilterId, Filter>,
@@ -20,7 +20,7 @@ pub(crate) struct Filters {
     pub(super) lifetimes: BTreeMap<FilterId, FilterId>,
     /// What the constraints and values of each channel's filters take together.
     bytes: BTreeMap<ChannelId, usize>,
-    /// Filters of other servers, by who has them.
+    /// Filters of other servers, by the admin or proxy that has them.
     pub(super) remote: BTreeMap<FilterTarget, Vec<Peer>>,
 }
 
@@ -61,7 +61,7 @@ impl Filters {
         self.objects.get(&id).is_some_and(|filter| matches!(filter.role, Role::Maps(_)))
     }
 
-    /// A filter whose object was found when the request began.
+    /// Looks up a filter; the object was found when the request began.
     pub(super) fn get(&self, id: FilterId) -> Result<&Filter, Raised> {
         self.objects.get(&id).ok_or_else(Raised::object_not_exist)
     }
@@ -250,7 +250,7 @@ impl Door {
         Ok(id)
     }
 
-    /// Destroys a filter of either kind, and takes it off whoever has it.
+    /// Destroys a filter of either kind, and takes it off all objects that have it.
     pub(crate) fn destroy_filter(&mut self, id: FilterId) -> Result<(), Raised> {
         let filter = self.filters.objects.remove(&id).ok_or_else(Raised::object_not_exist)?;
         self.forget_thing(Thing::Filter(id));
@@ -342,7 +342,7 @@ impl Door {
         self.replace_constraints(id, constraints)
     }
 
-    /// Puts a filter's constraints into effect, and has its callbacks told if its event types change by it.
+    /// Puts a filter's constraints into effect, and notifies its callbacks if its event types change by it.
     pub(super) fn replace_constraints(&mut self, id: FilterId, constraints: Constraints) -> Result<(), Raised> {
         let (channel, before) = (self.filters.get(id)?.channel, self.filters.get(id)?.constraints.bytes);
         let now = constraints.bytes;
@@ -378,7 +378,7 @@ impl Door {
             }
         }
         filter.constraints = constraints;
-        // One that was given to nobody yet is nothing to the engine.
+        // The engine notes no change of a mapping filter that is not used yet, since it has none.
         self.hierarchy.note_changed_part(HierarchyPart::Filter(id));
         Ok(())
     }
@@ -414,7 +414,7 @@ impl Door {
     }
 }
 
-/// What the engine is told of a mapping filter; `BAD_PARAM` if one of its values is not what it is used for.
+/// Constraints and default of a mapping filter, for the engine; `BAD_PARAM` if one of its values is unfit for its use.
 fn program(
     constraints: &Constraints,
     mapping: &Mapping,

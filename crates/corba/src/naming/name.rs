@@ -1,8 +1,8 @@
 //! Names: sequences of components, as they travel and as people write them.
 //!
-//! The written form is that of Naming Service 1.3, 2.4: components separated by `/`, identifier and kind by `.`, and a
-//! `\` in front of each of the three where it is meant literally. A component whose identifier and kind are both empty is
-//! a lone `.`; a component that ends in `.` is not a name.
+//! The written form is that of Naming Service 1.3, 2.4: components separated by `/`, identifier and kind by `.`, and a `\`
+//! in front of each of the three where it is meant literally. A component with empty identifier and kind is a lone `.`; a
+//! component that ends in `.` is not a name.
 
 use super::{CHANNELS_KIND, NamingLimits};
 use crate::exceptions::{Raised, UserException};

@@ -79,7 +79,7 @@ impl Naming {
         })
     }
 
-    /// Charges somebody for all that there is, beyond what would be granted if need be.
+    /// Charges an account for everything there is, beyond what would be granted if need be.
     pub(crate) fn charge_all_to(&mut self, account: &Arc<Account>) {
         self.tree.charge(|bound| {
             let octets = bound.map_or(weights::CONTEXT, |(name, binding)| octets_of_binding(name, binding.reference()));

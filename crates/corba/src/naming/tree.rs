@@ -79,7 +79,7 @@ pub(super) struct Tree {
     iterators: BTreeMap<u32, Cursor>,
     iterator_next: u32,
     limits: NamingLimits,
-    /// What has changed, if anybody asks.
+    /// What has changed, where that is noted.
     changed: Option<BTreeSet<Place>>,
     noted: u64,
 }
@@ -163,7 +163,7 @@ impl Tree {
         core::mem::swap(self, other);
     }
 
-    /// Something that may have changed since this told of it, was made, or is gone.
+    /// Takes a place that may have changed since it was last taken, was made, or is gone.
     pub(super) fn poll_changed(&mut self) -> Option<Place> {
         self.changed.as_mut()?.pop_first()
     }

@@ -1,7 +1,7 @@
 //! Thread pools as properties: `ThreadPool` and `ThreadPoolLanes`, with the values that TAO's module `NotifyExt` gives them.
 //!
 //! A value is read by the names of its members, whatever else it has beside them, and kept as what comes of it: the
-//! engine's [`PoolSpec`]. What is told back is what is in effect, so that the same value, set again, is the same pool.
+//! engine's [`PoolSpec`]. What is returned is what is in effect, so that the same value, set again, is the same pool.
 //!
 //! What Real-time CORBA has and a lane does not need is taken and left aside: a lane never waits for anything but its
 //! poll, so a further thread (`dynamic_threads`) or one of a lower lane (`allow_borrowing`) would have nothing to take
@@ -44,7 +44,7 @@ impl PoolKind {
     }
 }
 
-/// A pool as a client asks for it and is told of it.
+/// A pool as a client sets and reads it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pool {
     pub(crate) kind: PoolKind,
@@ -76,7 +76,7 @@ impl Pool {
         Ok(Self { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } })
     }
 
-    /// The least and the most that can be had with so many threads: told as the range.
+    /// The least and the most that can be had with so many threads, as the available range.
     pub(crate) fn range(kind: PoolKind, threads: u32) -> (PropertyValue, PropertyValue) {
         let with = |model, priority, threads, queue_events_max| {
             let lanes = vec![LaneSpec { priority, threads }];

@@ -114,7 +114,7 @@ pub(crate) enum ErrorCode {
     UnsupportedValue = 2,
     /// A value that cannot be had now, beside the others or for what there is already.
     UnavailableValue = 3,
-    /// A name that nobody knows.
+    /// An unknown name.
     BadProperty = 4,
     /// A value of the wrong type.
     BadType = 5,
@@ -194,7 +194,7 @@ pub(crate) struct Wanted {
     pub(crate) takes_persistent: bool,
     /// Those of the level itself.
     pub(crate) unknown: Unknown,
-    /// What the service has. No wish, but a part of what is told as available.
+    /// What the service has: not requested, but a part of the range that is available.
     pub(crate) most: Most,
     /// The level's own settings.
     pub(crate) patch: SettingsPatch,
@@ -202,7 +202,7 @@ pub(crate) struct Wanted {
     pub(crate) limits: ChannelLimits,
     /// The level's own pool of threads.
     pub(crate) pool: Option<Pool>,
-    /// Whose turn it is in the lanes of that pool, where that is to change.
+    /// Order in which the lanes of that pool serve their topics, where that is to change.
     pub(crate) discipline: Option<Discipline>,
     /// The channel's profile; at other levels nothing changes it.
     pub(crate) profile: Profile,
@@ -232,7 +232,7 @@ pub(super) enum Domain {
     Integer {
         /// The type in which it is sent. A value of another integer type is taken too, if it fits.
         wire: Wire,
-        /// Lowest and highest value that are supported; told as the available range.
+        /// Lowest and highest value that are supported; reported as the available range.
         supported: (i64, i64),
         /// Lowest and highest value that the property's definition knows.
         legal: (i64, i64),
@@ -324,7 +324,7 @@ impl Accepted {
 }
 
 impl Property {
-    /// The range that is told as available, where the service has so much.
+    /// The range that is reported as available, where the service has so much.
     pub(crate) fn range(&self, most: Most) -> (PropertyValue, PropertyValue) {
         match &self.domain {
             Domain::Integer { wire, supported: (low, high), .. } => {

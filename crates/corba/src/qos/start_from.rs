@@ -3,7 +3,7 @@
 use engine::{FieldName, StartFrom};
 use std::time::Duration;
 
-/// What a value can be, for whoever asks for the range.
+/// Forms of a value, as the available range lists them.
 pub const START_FROM_RANGE: &str =
     "new|first|number:N|after:N|last:N|since:10m|time:N|last-of-each-type|last-of-each:FIELD";
 

@@ -774,7 +774,7 @@ fn a_proxy_cannot_grant_itself_what_its_channel_and_its_admin_can() {
     // `UNAVAILABLE_VALUE`.
     let errors = scene.errors(&proxy, &[("HoldGranted", true.into())]);
     assert_eq!(errors, [(3, "HoldGranted".to_owned(), low, high)]);
-    // What `get_qos` told may be set.
+    // What `get_qos` returned may be set.
     scene.set(&proxy, &[("HoldGranted", false.into()), ("FullOutbox", "Hold".into())]);
     assert!(scene.settings().own_bound && !scene.settings().hold_granted);
     scene.set(&channel, &[("HoldGranted", true.into())]);

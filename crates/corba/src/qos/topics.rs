@@ -1,5 +1,5 @@
-//! What a channel's events may claim of the lanes that carry them: `Share`, `Deadline` and `Topics`, whose value is a
-//! `Campanile::TopicSeq` (`docs/idl/Campanile.idl`); and `Discipline`, by which a pool's lanes choose among them.
+//! Claims of a channel's events on the lanes that carry them: `Share`, `Deadline` and `Topics`, a `Campanile::TopicSeq`
+//! (`docs/idl/Campanile.idl`); and `Discipline`, by which a pool's lanes choose among them.
 
 use super::PropertyError;
 use super::property::{ErrorCode, PropertyValue, Wanted, integer};
@@ -115,7 +115,7 @@ fn time_value(time: Duration) -> Value {
     Value::ULongLong(u64::try_from(time.as_nanos() / 100).unwrap_or(u64::MAX))
 }
 
-/// The least and the most of one topic: told as the range.
+/// The least and the most of one topic, as the available range.
 pub(super) fn range() -> (PropertyValue, PropertyValue) {
     let any = || EventType::new("*", "*");
     let low = TopicSettings { share: 1, deadline: None, execution_time: Duration::ZERO, criticality: i16::MIN };

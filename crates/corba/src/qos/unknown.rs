@@ -1,4 +1,4 @@
-//! Properties that this service does not know, where it is configured to take them: stored with their object, told again, and of no effect
+//! Properties that this service does not know, where it is configured to take them: stored with their object, returned, and of no effect
 //! otherwise. TAO's service does so, and its clients set properties of their own and ask for them.
 
 use super::{CONNECTION_RELIABILITY, EVENT_RELIABILITY};
@@ -13,7 +13,7 @@ pub(super) const UNKNOWN_OCTETS_MAX: usize = 8 << 10;
 /// How their values are kept.
 const ENCODING: Encoding = Encoding { chars: CharSet::Utf8, ..Encoding::new(Endian::Big) };
 
-/// By which operations they are set and told.
+/// Operations by which they are set and read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Table {
     /// `set_qos` and `get_qos`.
@@ -82,7 +82,7 @@ impl Unknown {
         self.0.is_empty()
     }
 
-    /// Their names and values; without those that whoever asks cannot be told, such as texts that its code set does not have.
+    /// Their names and values; without those that the client's encoding cannot express, such as texts that its code set does not have.
     pub(super) fn told(&self, table: Table, encoding: Encoding) -> Vec<(&str, AnyValue)> {
         let of_table = self.0.iter().filter(|property| property.table == table);
         let told = of_table.filter_map(|UnknownProperty { name, value, .. }| {

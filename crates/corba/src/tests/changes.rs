@@ -1,4 +1,4 @@
-//! Offers and subscriptions: who is told what, and when.
+//! Offers and subscriptions: which clients are notified, of what, and when.
 
 use super::dialogue::{Dialogue, Expect, STYLES, client, settings, somebody, write_types};
 use super::proxies::{every_proxy, new_channel};
@@ -84,7 +84,7 @@ impl Scene {
         self.change(object, operation, wanted, &[("*", "*")]);
     }
 
-    /// Ends the batch, and gives what clients are told after it.
+    /// Ends the batch, and gives what clients are notified of after it.
     fn told(&mut self) -> Vec<Told> {
         self.d.door.publish();
         let effects = self.d.effects().into_iter().filter_map(|effect| match effect {
@@ -181,7 +181,7 @@ fn only_what_all_clients_of_a_side_say_together_counts() {
         told[0],
         ("supplier".into(), "subscription_change", types(&[("A", "x"), ("A", "y"), ("B", "z")]), vec![])
     );
-    // What somebody else still wants is still wanted.
+    // What another consumer still wants is still wanted.
     scene.change(&other, "subscription_change", &[], &[("A", "y"), ("B", "z")]);
     assert_eq!(scene.heard(), [("supplier".into(), "subscription_change", vec![], types(&[("B", "z")]))]);
     // A suspended consumer wants its events later.
@@ -191,7 +191,7 @@ fn only_what_all_clients_of_a_side_say_together_counts() {
         scene.obtain(&supplier, "obtain_subscription_types", ALL_NOW_UPDATES_ON),
         types(&[("A", "x"), ("A", "y")])
     );
-    // Whoever wants everything makes the others' wishes immaterial.
+    // A consumer that wants everything makes the others' wishes immaterial.
     scene.consumer("greedy");
     let told = scene.heard();
     assert_eq!(
@@ -229,9 +229,9 @@ fn an_admin_speaks_for_its_proxies() {
     assert_eq!(scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON), types(&[("B", "b")]));
 }
 
-/// ALMA's consumers make a proxy and only ever add: TAO and omniNotify take them to want what they added, and tell suppliers
-/// so. Here they went on getting the whole channel, and nobody was told. The other way round a supplier that added an offer
-/// announced everything, so that no later offer was news.
+/// ALMA's consumers make a proxy and only ever add: TAO and omniNotify take them to want what they added, and notify suppliers of that.
+/// Here they went on getting the whole channel, and no supplier was notified. The other way round a supplier that added an offer announced
+/// everything, so that no later offer was news.
 #[test]
 fn what_a_fresh_proxy_or_admin_adds_is_what_it_wants_or_offers_and_the_others_are_told() {
     let mut scene = Scene::new();
@@ -264,7 +264,7 @@ fn what_a_fresh_proxy_or_admin_adds_is_what_it_wants_or_offers_and_the_others_ar
     assert_eq!(all(&mut scene, &supplier, "obtain_subscription_types"), types(&[("*", "*")]));
 }
 
-/// A client that asks what there is before it connects was told nothing of what changed in between: it had asked, so it was
+/// A client that asks what there is before it connects was not notified of what changed in between: it had asked, so it was
 /// not asked to ask again, and what it knows began anew when it connected.
 #[test]
 fn what_changes_between_asking_and_connecting_is_told() {
@@ -283,9 +283,9 @@ fn what_changes_between_asking_and_connecting_is_told() {
     }
 }
 
-/// JacORB's own clients for its tests (`StructuredEventChannelTest`) connect both sides, switch updates on without asking what
-/// there is, and then have one side add a type: they expect that the other is told of exactly that type. A supplier was also
-/// told that everything is wanted, because the consumer that had just connected had not said anything yet.
+/// JacORB's own clients for its tests (`StructuredEventChannelTest`) connect both sides, switch updates on without asking what there is,
+/// and then have one side add a type: they expect that the other is notified of exactly that type. A supplier was also notified that
+/// everything is wanted, because the consumer that had just connected had not said anything yet.
 #[test]
 fn clients_that_connect_first_and_then_ask_are_told_of_what_is_named_and_of_nothing_else() {
     for mode in [ALL_NOW_UPDATES_OFF, ALL_NOW_UPDATES_ON, NONE_NOW_UPDATES_OFF, NONE_NOW_UPDATES_ON] {
@@ -302,20 +302,20 @@ fn clients_that_connect_first_and_then_ask_are_told_of_what_is_named_and_of_noth
         let named = || types(&[("domain1", "type1")]);
         let expected = [
             ("consumer".to_owned(), "offer_change", named(), vec![]),
-            // Who asked knows that everything was wanted.
+            // A supplier that asked knows that everything was wanted.
             ("supplier".to_owned(), "subscription_change", named(), everything),
         ];
         let mut heard = scene.heard();
         heard.sort();
         assert_eq!(heard, if updates { expected.to_vec() } else { vec![] }, "{mode}");
-        // What there is now is what both get that ask for it, and no more is told of it.
+        // Both get what there is now when they ask for it, and are not notified of it again.
         assert_eq!(scene.obtain(&supplier, "obtain_subscription_types", ALL_NOW_UPDATES_ON), named());
         assert_eq!(scene.obtain(&consumer, "obtain_offered_types", ALL_NOW_UPDATES_ON), named());
         assert_eq!(scene.heard(), []);
     }
 }
 
-/// The same, asking first: what is told after connecting is the difference to what was known then.
+/// The same, asking first: the notification after connecting has the difference to what was known then.
 #[test]
 fn clients_that_ask_before_they_connect_are_told_of_what_is_named_and_of_nothing_else() {
     for (mode, everything) in [(ALL_NOW_UPDATES_ON, types(&[("*", "*")])), (NONE_NOW_UPDATES_ON, vec![])] {
@@ -332,7 +332,7 @@ fn clients_that_ask_before_they_connect_are_told_of_what_is_named_and_of_nothing
     }
 }
 
-/// A supplier that connects while something is wanted is not told so, and learns nevertheless when everything is.
+/// A supplier that connects while something is wanted is not notified of that, and learns nevertheless when everything is.
 #[test]
 fn a_supplier_that_may_know_what_was_wanted_is_told_that_everything_is() {
     let mut scene = Scene::new();
@@ -407,14 +407,14 @@ fn a_slow_client_has_one_call_and_is_told_the_rest_together() {
     scene.d.door.handle_answer(call.question, ClientAnswer::Returned(None));
     let rest = scene.heard();
     assert_eq!(rest, [("slow".into(), "offer_change", types(&[("A", "b"), ("A", "c"), ("A", "d")]), vec![])]);
-    // One that could not be told is told with the next change what it missed.
+    // For a client that could not be reached the next change includes what it missed.
     scene.change(&supplier, "offer_change", &[("A", "e")], &[]);
     let call = scene.told().pop().unwrap();
     scene.d.door.handle_answer(call.question, ClientAnswer::Unreachable);
     assert!(scene.told().is_empty(), "not again and again");
     scene.change(&supplier, "offer_change", &[], &[("A", "a")]);
     assert_eq!(scene.heard(), [("slow".into(), "offer_change", types(&[("A", "e")]), types(&[("A", "a")]))]);
-    // An exception means that it was told.
+    // An exception means that the call arrived.
     scene.change(&supplier, "offer_change", &[("A", "f")], &[]);
     let call = scene.told().pop().unwrap();
     scene.d.door.handle_answer(call.question, ClientAnswer::Raised);
@@ -451,8 +451,8 @@ fn a_great_many_clients_are_told_a_part_at_a_time() {
     assert_eq!((names.len(), rounds), (600, 3));
 }
 
-/// With TAO's updates most clients have nothing to hear of a change that they have made themselves: all of them were looked at in one go, with
-/// nobody called who could be waited for.
+/// With TAO's updates most clients have nothing to hear of a change that they have made themselves: all of them were looked at in one go,
+/// without a call to wait for.
 #[test]
 fn a_great_many_clients_that_hear_nothing_are_looked_at_a_part_at_a_time() {
     let mut scene = Scene::as_tao();
@@ -505,7 +505,7 @@ fn offer_many(scene: &mut Scene, supplier: &Ior, offered: &[(&str, &str)]) {
     scene.d.door.handle(&call, &mut giop::cdr::Writer::new(&mut reply, Encoding::new(Endian::NATIVE))).unwrap();
 }
 
-/// Of 4,096 types of a thousand octets each, every client that is being told has a list of four megabytes.
+/// Of 4,096 types of a thousand octets each, every client with a call unanswered has a list of four megabytes.
 #[test]
 fn types_of_very_long_names_are_told_as_everything() {
     for (octets, is_everything) in [(1_000, true), (800, false)] {
@@ -536,8 +536,8 @@ fn what_is_destroyed_while_it_is_being_told_is_forgotten() {
     assert!(scene.told().is_empty());
 }
 
-/// TAO's own test of updates (`tests/Notify/Basic/Updates.cpp`), in both directions: a consumer that has types adds `*`, and its suppliers are
-/// told that the types went, and nothing of `*`. They were told of `*`, which TAO never sends, and a type behind it was no news.
+/// TAO's own test of updates (`tests/Notify/Basic/Updates.cpp`), in both directions: a consumer that has types adds `*`, and its suppliers
+/// learn that the types went, and nothing of `*`. They were sent `*`, which TAO never sends, and a type behind it was no news.
 #[test]
 fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
     let mut scene = Scene::as_tao();
@@ -574,7 +574,8 @@ fn as_tao_has_it_types_that_were_named_are_told_and_everything_never_is() {
     }
 }
 
-/// With TAO who connects is told what there is, unless it has switched updates off; here it was told what came later.
+/// With TAO a client that connects is notified of what there is, unless it has switched updates off; here it was notified
+/// of what came later.
 #[test]
 fn as_tao_has_it_a_client_that_connects_is_told_what_is_named() {
     for (mode, is_told) in [
@@ -601,8 +602,8 @@ fn as_tao_has_it_a_client_that_connects_is_told_what_is_named() {
     }
 }
 
-/// TAO's `Peer` leaves out what it takes its client to know or not to care about: of types that came those which it has named itself, of types
-/// that went all others.
+/// TAO's `Peer` leaves out what it takes its client to know or not to care about: of types that came those which it has named itself, of
+/// types that went all others.
 #[test]
 fn as_tao_has_it_a_client_that_has_named_types_is_told_what_these_leave() {
     let mut scene = Scene::as_tao();
@@ -622,7 +623,7 @@ fn as_tao_has_it_a_client_that_has_named_types_is_told_what_these_leave() {
     assert_eq!(told(&[("*", "*")], &[]), [(vec![], types(&[("d", "B")]))]);
 }
 
-/// A proxy of TAO's has its admin's types and its own, and no filter changes what is told.
+/// A proxy of TAO's has its admin's types and its own, and no filter changes what its client is notified of.
 #[test]
 fn as_tao_has_it_a_proxy_adds_its_types_to_its_admins() {
     let mut scene = Scene::as_tao();

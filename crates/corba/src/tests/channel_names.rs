@@ -1,4 +1,4 @@
-//! One name is one channel, whoever makes it first and by whichever way it is asked for.
+//! One name is one channel, whichever client makes it first and by whichever way it is asked for.
 //!
 //! A channel that the configuration declared had a name in the naming service's root and none that `create_named_channel` or a
 //! `corbaloc` knew of: a client made a second channel of that name, programs of one kind published into the one, those of another kind
@@ -21,7 +21,7 @@ fn begin() -> Dialogue {
     Dialogue::with(STYLES[5], with_store(1))
 }
 
-/// A service that begins anew with what another one has, whose configuration declares these channels.
+/// A service that begins anew with what another one has, and a configuration that declares these channels.
 fn restarted(d: &mut Dialogue, declared: &[&str]) -> Dialogue {
     d.effects();
     let mut after = Dialogue::with(STYLES[5], with_store(7));
@@ -96,7 +96,7 @@ fn exported(d: &Dialogue, id: ChannelId) -> Channel {
     d.door.topology().channels.into_iter().find(|channel| channel.id == id.0).unwrap()
 }
 
-/// Whichever way leads to the channel `Weather`, it leads to this one, and nobody makes another.
+/// Whichever way leads to the channel `Weather`, it leads to this one, and no other is made.
 #[track_caller]
 fn assert_is_weather(d: &mut Dialogue, channel: ChannelId) {
     for name in [OF_EVENTS, ("Weather@ALMA", "channels"), ("Weather", "channels")] {
@@ -287,7 +287,7 @@ fn what_clients_bind_counts_until_the_configuration_says_otherwise() {
     }
 }
 
-/// Names are told apart where they look alike, and other kinds of names are not looked at.
+/// Names that look alike are kept apart, and other kinds of names are not looked at.
 #[test]
 fn only_names_of_channels_stand_for_channels() {
     let mut d = begin();

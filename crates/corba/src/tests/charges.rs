@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// A door whose administration may keep so many octets, of which one address may have three quarters.
+/// A door with so many octets for its administration, of which one address may have three quarters.
 struct Scene {
     d: Dialogue,
     accounts: Arc<Accounts>,
@@ -89,7 +89,7 @@ pub(super) fn write_pool(threads: u32, w: &mut Writer<'_>) {
     AnyValue::from(ThreadPool::new(PriorityModel::ClientPropagated, 0, threads)).write(w).unwrap();
 }
 
-/// A client's object whose key takes so many octets.
+/// A client's object with a key of so many octets.
 fn large(octets: usize) -> Ior {
     client(&"k".repeat(octets))
 }
@@ -115,10 +115,10 @@ fn names_with_large_references_end_at_the_share_of_their_client() {
     assert_eq!((thrown.name(), bound), ("NO_RESOURCES", 11), "69 % of a MiB");
     let refused = scene.refused();
     assert_eq!((refused[0].spent.by, refused[0].ip), (SpentBy::Client, IpAddr::from([192, 0, 2, 1])));
-    // Somebody else has a share of what is left.
+    // Another address has a share of what is left.
     scene.d.principal = scene.from(2);
     scene.bind("other", &large(60_000)).unwrap();
-    // Whoever unbinds a name gives back what its maker was charged; one that is bound anew is charged by what it is now.
+    // Unbinding a name gives back what its maker was charged; one that is bound anew is charged by what it is now.
     let naming = scene.d.bootstrap("NameService");
     for number in 0..bound {
         let name = format!("n{number}");
@@ -216,7 +216,7 @@ fn proxies_and_channels_end_at_the_share_of_their_client() {
     assert_eq!(scene.accounts.used(Resource::Channels), 4);
 }
 
-/// Where all clients come from one address there may be no shares: then the limit itself refuses, and is told apart.
+/// Where all clients come from one address there may be no shares: then the limit itself refuses, and the refusal says so.
 #[test]
 fn without_shares_channels_proxies_threads_and_memory_end_at_their_limits() {
     let ceilings = Ceilings::new(100).with(Resource::Proxies, 3, 0).with(Resource::Channels, 2, 0);
@@ -294,7 +294,7 @@ fn what_was_charged_is_given_back_when_everything_is_gone() {
     }
 }
 
-/// Whoever makes a thing larger has it from then on: nobody can fill another client's share.
+/// A thing is charged to the client that makes it larger, from then on: no client can fill another one's share.
 #[test]
 fn a_thing_is_charged_to_whoever_made_it_heavier_last() {
     let mut scene = Scene::new(16 * MIB);
@@ -310,7 +310,7 @@ fn a_thing_is_charged_to_whoever_made_it_heavier_last() {
     scene.d.call(&proxy, "subscription_change", change).unwrap();
     assert!(first.used(Resource::KeptBytes) < before);
     assert!(second.used(Resource::KeptBytes) > 0);
-    // What makes it lighter changes nothing of whose it is.
+    // Making it lighter does not change its owner.
     scene.d.principal = Arc::clone(&first);
     let change = |w: &mut Writer<'_>| {
         w.u32(0);

@@ -58,14 +58,14 @@ pub(crate) fn somebody() -> &'static Arc<Account> {
     &SOMEBODY
 }
 
-/// Another one, that nobody else knows.
+/// Another account, unknown to all others.
 pub(crate) fn somebody_else() -> Arc<Account> {
     Accounts::new(Ceilings::new(100)).account_of(IpAddr::from([127, 0, 0, 2]))
 }
 
 pub(crate) struct Dialogue {
     pub(crate) door: Door,
-    /// Who asks.
+    /// Account of the client that asks.
     pub(crate) principal: Arc<Account>,
     pub(crate) style: Style,
     /// What was called: interface of the object, operation.
@@ -249,7 +249,7 @@ impl Dialogue {
         self.call(object, operation, |w| argument.write(w))
     }
 
-    /// Sets a property whose value is an `unsigned long long`, such as a time in units of 100 ns.
+    /// Sets a property with an `unsigned long long` as its value, such as a time in units of 100 ns.
     #[track_caller]
     pub(crate) fn set_qos(&mut self, object: &Ior, name: &str, value: u64) {
         let write = |w: &mut Writer<'_>| {
@@ -274,7 +274,7 @@ impl Dialogue {
         std::iter::from_fn(|| self.door.poll_effect()).collect()
     }
 
-    /// What clients were told so far: object key, operation.
+    /// Calls that notified clients so far: object key, operation.
     pub(crate) fn told(&mut self) -> Vec<(String, &'static str)> {
         let calls = self.effects().into_iter().filter_map(|effect| match effect {
             Effect::Call { to, operation, body, .. } => {

@@ -533,7 +533,7 @@ pub(super) fn callbacks(d: &mut Dialogue) {
     assert_eq!(changes(d, fine), [], "it is left in peace");
     assert_eq!(d.ids(&filter, "get_callbacks"), [0]);
 
-    // One that takes its time is told together what changes meanwhile, and the others are told at once.
+    // A slow callback gets in one call what changes meanwhile, and the others are notified at once.
     d.give(&filter, "attach_callback", &client("slow")).unwrap();
     add(d, &filter, &[(&[("a", "x")], "TRUE")]).unwrap();
     let [Effect::Ask { question, .. }] = d.effects()[..] else { panic!() };
@@ -551,7 +551,7 @@ pub(super) fn callbacks(d: &mut Dialogue) {
     assert_eq!(d.ids(&filter, "get_callbacks"), [0], "those that do not exist any more are not kept");
 }
 
-/// What callbacks are told, and have answered: whom, which event types came, which went.
+/// Changes of which callbacks are notified, each answered: callback, event types that came, that went.
 fn changes(d: &mut Dialogue, answer: ClientAnswer) -> Vec<(&'static str, &'static str, &'static str)> {
     let list = |r: &mut Reader<'_>| {
         let types = (0..r.u32().unwrap()).map(|_| format!("{}/{}", r.text().unwrap(), r.text().unwrap()));

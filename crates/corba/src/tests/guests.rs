@@ -1,4 +1,4 @@
-//! Clients of other doors: their proxies, what is refused, and who is told when these end.
+//! Clients of other doors: their proxies, what is refused, and which doors are notified when these end.
 
 use super::charges::write_pool;
 use super::dialogue::{Dialogue, STYLES, settings, somebody};
@@ -45,7 +45,7 @@ fn a_guest_has_a_proxy_that_the_event_path_knows_and_everybody_sees() {
     let proxy = door.hierarchy().proxy(key).unwrap();
     assert_eq!((proxy.side, proxy.attached.filters().len()), (Side::Consumers, 1));
     assert_eq!(proxy.subscription.types(), [EventType::new("Weather", "*")]);
-    // It goes of its own accord, and its filter with it: nobody has to be told.
+    // It goes of its own accord, and its filter with it: its door need not be notified.
     door.dismiss_guest(key);
     door.dismiss_guest(key);
     assert!(door.hierarchy().proxy(key).is_err());

@@ -1,4 +1,4 @@
-//! Arguments and keys that nobody in their right mind sends.
+//! Arguments and keys that no sane client sends.
 
 use super::dialogue::{Dialogue, STYLES, client, somebody};
 use super::proxies::every_proxy;

@@ -1,4 +1,4 @@
-//! Suppliers that nobody hears of: who is listed, and who is let go.
+//! Suppliers without a sign of life: which are listed, and which are disconnected.
 
 use super::dialogue::{Dialogue, STYLES, client, key_of, settings};
 use super::proxies::new_channel;
@@ -141,7 +141,7 @@ fn one_that_can_be_asked_is_left_to_its_probes() {
     }
     assert_eq!(scene.after(59), []);
     assert_eq!(scene.standing().len(), 1);
-    // One behind a wall, at which nobody was ever reached, is as good as one without a reference.
+    // One behind a wall that was never reached is as good as one without a reference.
     scene.d.get(&reached, "disconnect_structured_push_consumer");
     scene.supplier(&who, &client("behind a wall"));
     assert_eq!(scene.after(60), []);
@@ -166,8 +166,8 @@ fn a_pull_consumer_whose_connection_is_persistent_stays_until_an_expiry_that_is_
     assert_eq!(after.after(1).len(), 1);
 }
 
-/// `ConnectionExpiry` was 0 where nothing was said, so that what was dead stayed for ever with its backlog. What was connected then keeps that;
-/// who connects now has what channels say now.
+/// `ConnectionExpiry` was 0 where nothing was said, so that what was dead stayed for ever with its backlog. What was connected then keeps
+/// that; a client that connects now has what channels say now.
 #[test]
 fn connections_that_were_restored_keep_their_expiry_and_those_made_from_now_on_have_the_new_one() {
     let days = Duration::from_secs(3 * 24 * 3600);
@@ -201,7 +201,7 @@ fn connections_that_were_restored_keep_their_expiry_and_those_made_from_now_on_h
     assert_eq!(expiry(&later, &old), Duration::ZERO);
 }
 
-/// A service that is killed leaves its suppliers connected; those of them whose programs are gone by then would stay for ever, too.
+/// A service that is killed leaves its suppliers connected; those of programs that are gone by then would stay for ever, too.
 #[test]
 fn a_supplier_that_was_restored_is_let_go_as_others_are_unless_it_goes_on() {
     for by_default in [false, true] {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const FACTORY: &str = "NotifyEventChannelFactory";
 
-/// A statistic as it was told.
+/// A statistic as it was returned.
 #[derive(Clone, Debug, PartialEq)]
 enum Value {
     /// Count, average, sum of squares, minimum, maximum and last.
@@ -114,7 +114,7 @@ pub(super) fn statistics(d: &mut Dialogue) {
         assert_eq!(names(d, &of("ConsumerNames")), [path("C/1/one"), path("C/1/two")]);
         assert_eq!(names(d, &of("SupplierNames")), [path("C/1/s")]);
         assert_eq!((last(d, &of("ConsumerAdminCount")), last(d, &of("SupplierAdminCount"))), (1.0, 0.0));
-        // The default ones are none that anybody has made, and TAO does not count them.
+        // The default ones were made by no client, and TAO does not count them.
         assert_eq!(names(d, &of("ConsumerAdminNames")), [path("C/1/a")]);
         assert_eq!(names(d, &of("SupplierAdminNames")), Vec::<String>::new());
     }
@@ -436,7 +436,7 @@ fn a_filter_of_another_factory_is_internal_where_that_is_asked_for() {
     }
 }
 
-/// A thousand times the names of all consumers were gigabytes before anybody looked at how much it was.
+/// A thousand times the names of all consumers were gigabytes before their size was looked at.
 #[test]
 fn more_statistics_than_an_answer_has_room_for_are_refused() {
     let mut d = Dialogue::new(STYLES[5]);

@@ -259,7 +259,7 @@ fn names_outlive_the_process() {
     let (proxy, _) = obtain_named(&mut d, &admin, "consumer", "p").unwrap();
     let mut after = restarted(&d, 9);
     create_named(&mut after, "A").raises("NameAlreadyUsed");
-    // Nobody was connected to it, so nobody is taken for its client.
+    // No client was connected to it, so none is taken for the former one.
     obtain_named(&mut after, &admin, "consumer", "p").raises("NameAlreadyUsed");
     after.call(&proxy, "_non_existent", |_| {}).unwrap();
     create_named(&mut after, "B").unwrap();
@@ -286,7 +286,7 @@ fn a_client_that_asks_for_its_name_after_a_restart_is_not_there_twice() {
     assert_eq!(after.told(), [], "nobody is told that it is disconnected");
 }
 
-/// At a channel that was full it could not be made anew: the proxy whose name it had been given was counted, too.
+/// At a channel that was full it could not be made anew: the proxy that had its name was counted, too.
 #[test]
 fn a_client_that_asks_for_its_name_after_a_restart_has_its_place_where_there_is_no_other() {
     let mut d = Dialogue::new(STYLES[5]);

@@ -262,7 +262,7 @@ fn admins(d: &mut Dialogue) {
                 last = id;
             }
         }
-        // The last of all was one of the Event Service, which have no ids that anybody is told.
+        // The last of all was one of the Event Service, which have no ids that clients get.
         for unknown in [last + 1, 4711, -1, i32::MIN] {
             d.call(&admin, &look_up, |w| w.i32(unknown)).raises("ProxyNotFound");
         }

@@ -67,7 +67,7 @@ fn rules() -> Rules {
     Rules::parse(&[
         rule(&["token:chief"], &["administer"]),
         rule(&["token:*", "certificate:*"], &both),
-        // Two entries of one rule: what the operator has told apart are two.
+        // Two entries of one rule: the operator keeps them apart, so they are two.
         rule(&["10.0.0.0/24", "10.0.1.0/24"], &both),
         rule(&["10.0.2.0/24"], &["publish"]),
         rule(&["10.0.3.0/24"], &["subscribe"]),
@@ -99,7 +99,7 @@ fn account(accounts: &Arc<Accounts>, address: &str, shown: Shown) -> Arc<Account
 
 const OWNERS: [Shown; 3] = [Shown::Nothing, Shown::Token("sensor"), Shown::Certificate("CN=plant 7,O=x")];
 
-/// All who ask, where the owner comes from 10.0.0.1 and shows this.
+/// All clients that ask, where the owner comes from 10.0.0.1 and shows this.
 fn askers(accounts: &Arc<Accounts>, owner: Shown) -> Vec<Asker> {
     let is_bare = matches!(owner, Shown::Nothing);
     let elsewhere = if is_bare { "10.0.0.9" } else { "10.0.4.1" };

@@ -1,4 +1,4 @@
-//! Probes: who is asked when, and who is taken for dead.
+//! Probes: which clients are asked when, and which are taken for dead.
 
 use super::dialogue::{Dialogue, Expect, STYLES, client, settings};
 use super::idle::proxy_key;
@@ -58,7 +58,7 @@ impl Scene {
         proxy
     }
 
-    /// Where lanes note the calls of whoever has just connected to this proxy.
+    /// Where lanes note the calls of the client that has just connected to this proxy.
     fn activity(&mut self, proxy: &Ior) -> Activity {
         let routing = self.d.door.publish().unwrap().routing;
         let key = proxy_key(proxy);
@@ -66,7 +66,7 @@ impl Scene {
         of_supplier.or_else(|| routing.channel(key.channel)?.consumer(key.proxy)?.activity.clone()).unwrap()
     }
 
-    /// Everybody who connects from now on does so on a connection of its own, which is open until it is let go of.
+    /// Clients that connect from now on do so on a connection of their own, which is open until it is dropped.
     fn on_a_connection(&mut self) -> Charge {
         let account = Accounts::new(Ceilings::new(100)).account_of(IpAddr::from([127, 0, 0, 7]));
         let connection = account.charge(Resource::Connections, 1).unwrap();
@@ -74,7 +74,7 @@ impl Scene {
         connection
     }
 
-    /// Lets time pass, and nobody is reached. Gives how many were found dead.
+    /// Lets time pass in which no client is reached. Gives how many were found dead.
     fn unreached_for(&mut self, seconds: u64) -> usize {
         let mut dead = 0;
         for _ in 0..seconds.div_ceil(60) {
@@ -86,7 +86,7 @@ impl Scene {
         dead
     }
 
-    /// Lets time pass, and gives who is asked then.
+    /// Lets time pass, and gives the clients that are asked then.
     fn after(&mut self, seconds: u64) -> Vec<(String, Question)> {
         self.now = self.now + Duration::from_secs(seconds);
         self.d.door.handle_time(self.now);
@@ -108,7 +108,7 @@ impl Scene {
         self.d.door.handle_answer(question, answer);
     }
 
-    /// Who was found dead, and for how long it could not be reached.
+    /// Clients that were found dead, and for how long each could not be reached.
     fn reaped(&mut self) -> Vec<(ProxyKey, String, Option<Duration>)> {
         let reaped = self.d.effects().into_iter().filter_map(|effect| match effect {
             Effect::Reaped { proxy, name, unreachable_for } => Some((proxy, name, unreachable_for)),
@@ -131,7 +131,7 @@ fn names(asked: &[(String, Question)]) -> Vec<&str> {
     asked.iter().map(|(name, _)| name.as_str()).collect()
 }
 
-/// A consumer whose program had been killed was kept for ever where its connection was persistent, with its backlog, and nothing said so.
+/// After its program had been killed, a consumer with a persistent connection was kept for ever with its backlog, and nothing said so.
 #[test]
 fn a_client_that_is_kept_out_of_reach_is_announced_after_a_minute_and_again_when_it_answers() {
     let mut scene = Scene::new();
@@ -363,7 +363,7 @@ fn a_pull_consumer_that_was_never_reached_is_found_dead_by_its_silence() {
     assert_eq!(scene.next(), None);
 }
 
-/// One that gave no reference stayed for ever, too: it cannot be asked, and events were kept for it, though nobody called any more.
+/// One that gave no reference stayed for ever, too: it cannot be asked, and events were kept for it, though it did not call any more.
 #[test]
 fn a_pull_consumer_without_a_reference_is_found_dead_by_its_silence() {
     let mut scene = Scene::new();
@@ -478,7 +478,7 @@ enum Peer {
     /// Another program answers where it was.
     Moved,
     Alive,
-    /// Nobody gets to it, but it calls.
+    /// It cannot be reached, but it calls.
     Walled,
 }
 
@@ -525,7 +525,7 @@ impl Modelled {
         self.note_silence();
     }
 
-    /// Who cannot be asked, has no connection and does not call looks like dead.
+    /// A client that cannot be asked, has no connection and does not call looks like dead.
     fn note_silence(&mut self) {
         self.may_be_gone |= self.is_nameless && self.connection.is_none() && self.peer != Peer::Walled;
     }
@@ -554,7 +554,7 @@ impl Model {
         Self { scene: Scene::new(), random, clients: BTreeMap::new(), answers: Vec::new(), joined: 0 }
     }
 
-    /// Somebody connects.
+    /// A client connects.
     fn join(&mut self) {
         self.joined += 1;
         let name = format!("client {}", self.joined);
@@ -593,7 +593,7 @@ impl Model {
         *self.random.choice(&[Peer::Dead, Peer::Mute, Peer::Slow, Peer::Moved, Peer::Alive, Peer::Walled]).unwrap()
     }
 
-    /// A supplier offers something new, of which all consumers are told.
+    /// A supplier offers something new, of which all consumers are notified.
     fn offer(&mut self) {
         let Some(supplier) =
             self.clients.values().find(|client| client.role == Role::Supplier).map(|it| it.proxy.clone())
@@ -610,7 +610,7 @@ impl Model {
         self.drain(now);
     }
 
-    /// Sends out what is to be sent, and notes what is asked of whom.
+    /// Sends out what is to be sent, and notes what each client is asked.
     fn drain(&mut self, now: Time) {
         for effect in self.scene.d.effects() {
             if let Effect::Reaped { name, .. } = &effect {
@@ -643,7 +643,7 @@ impl Model {
         }
     }
 
-    /// Lets the door do what is due, and checks that it comes to rest: that what it waits for next lies ahead.
+    /// Lets the door do what is due, and checks that it finishes: that what it waits for next lies ahead.
     fn settle(&mut self) {
         let now = self.scene.now;
         let mut steps = 0;
@@ -729,8 +729,7 @@ fn administration_comes_to_rest_whatever_its_clients_do() {
     }
 }
 
-/// The same, alone: a pull consumer or push supplier that gave a reference, was never reached, and is being told something that it
-/// does not answer.
+/// The same, alone: a pull consumer or push supplier that gave a reference, was never reached, and does not answer a call.
 #[test]
 fn a_supplier_that_was_never_reached_is_asked_at_its_interval() {
     let mut scene = Scene::new();

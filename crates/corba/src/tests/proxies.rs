@@ -1,4 +1,4 @@
-//! The sixteen kinds of proxies and their clients: who may connect, what each is told, and who may not.
+//! The sixteen kinds of proxies and their clients: which may connect, what each is called with, and which may not.
 
 use super::dialogue::{Dialogue, Expect, STYLES, client, write_empty_event};
 use giop::cdr::Writer;
@@ -8,7 +8,7 @@ use giop::value::AnyValue;
 /// One kind of proxy, by the words of its operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sort {
-    /// Who connects: `consumer` or `supplier`.
+    /// Role of the client: `consumer` or `supplier`.
     pub(crate) client: &'static str,
     /// `push` or `pull`.
     direction: &'static str,
@@ -148,7 +148,7 @@ pub(super) fn connections(d: &mut Dialogue) {
                 d.give(&proxy, &sort.connect(), &reference).unwrap();
             }
             d.give(&proxy, &sort.connect(), &client("another")).raises("AlreadyConnected");
-            // The event path takes events of those who are connected; what it leaves to the door came a moment too early.
+            // The event path takes events of connected clients; what it leaves to the door came a moment too early.
             for call in &calls {
                 d.call(&proxy, call, |w| write_event_call(call, w)).raises("TRANSIENT");
             }
@@ -352,7 +352,7 @@ fn destroying_tells_every_kind_of_client_by_its_own_operation() {
         let name = format!("{} {} {}", sort.word, sort.direction, sort.client);
         d.give(&proxy, &sort.connect(), &client(&name)).unwrap();
         expected.push((name, sort.disconnect(sort.client)));
-        // Nobody there to be told.
+        // There is no client to notify.
         let idle = sort.obtain(&mut d, &channel);
         if !sort.is_called() {
             d.give(&idle, &sort.connect(), &Ior::nil()).unwrap();

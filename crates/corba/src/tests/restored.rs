@@ -112,7 +112,7 @@ fn references_that_were_kept_when_keys_had_32_bits_lead_where_they_led() {
     assert_eq!(later.len(), 6);
 }
 
-/// Whoever might know of a channel was told the number that was in the keys of all its objects.
+/// A client that might know of a channel was given the number that was in the keys of all its objects.
 #[test]
 fn what_is_told_of_a_channel_has_no_number_from_which_keys_follow() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
@@ -236,7 +236,7 @@ fn what_has_a_filter_that_is_gone_is_restored_without_it() {
     assert!(after.channels.last().unwrap().proxies[0].client.is_some());
 }
 
-/// A service whose `lanes.threads_max` was lowered refused to start with what it had kept.
+/// A service with a lowered `lanes.threads_max` refused to start with what it had kept.
 #[test]
 fn threads_that_were_granted_stay_when_there_may_be_fewer() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
@@ -255,7 +255,7 @@ fn threads_that_were_granted_stay_when_there_may_be_fewer() {
 }
 
 /// A channel that was granted constraints of 1 MiB before a restart could be given more of them although the service grants 64 KiB by now,
-/// each of which keeps everybody who asks administration waiting.
+/// each of which keeps all clients of administration waiting.
 #[test]
 fn constraints_that_were_granted_stay_and_those_that_come_are_no_longer_than_the_service_takes() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));
@@ -317,7 +317,7 @@ fn a_declared_channel_gets_other_threads_at_a_start_though_it_has_persistent_cli
     assert_eq!(told, [true, true]);
 }
 
-/// What did not fit into a share was charged to nobody, and granted once more.
+/// What did not fit into a share was not charged at all, and granted once more.
 #[test]
 fn what_is_restored_is_charged_beyond_the_share_of_whom_it_is_charged_to() {
     let mut d = Dialogue::with(STYLES[5], with_store(1));

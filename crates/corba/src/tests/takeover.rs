@@ -32,7 +32,7 @@ impl Scene {
         self.d.object(&channel, "for_consumers")
     }
 
-    /// A proxy to which nobody is connected.
+    /// A proxy without a connected client.
     fn proxy(&mut self) -> (Ior, i32) {
         let admin = self.admin();
         self.d.made(&admin, "obtain_notification_push_supplier", 1)
@@ -74,7 +74,7 @@ impl Scene {
     }
 }
 
-/// A consumer that died and came back four times got each event five times: once for each life, since each life's proxy called the same object.
+/// A consumer that died and came back four times got each event five times, since the proxy of each life called the same object.
 #[test]
 fn a_program_that_comes_back_is_served_once_whichever_of_its_keys_is_used() {
     let mut scene = Scene::new();
@@ -138,7 +138,7 @@ fn what_the_new_life_has_set_is_what_counts() {
     scene.d.call(&second, "remove_filter", |w| w.u32(filters.1)).unwrap();
 }
 
-/// Whoever is alive, or wants something else, keeps what there is.
+/// A client that is alive, or wants something else, keeps what there is.
 #[test]
 fn a_second_connection_that_is_meant_stays_beside_the_first() {
     // Nothing says that the first life is over; ORBs close idle connections.
@@ -224,7 +224,7 @@ fn deliveries_that_fail_are_evidence_until_they_go_on() {
     }
 }
 
-/// A supplier whose proxy is used goes on by it, whatever has become of a connection.
+/// A supplier goes on by a proxy that it uses, whatever has become of a connection.
 #[test]
 fn a_proxy_that_was_used_since_is_left_alone() {
     for (used, left) in [(false, 1), (true, 2)] {
@@ -248,7 +248,7 @@ fn a_proxy_that_was_used_since_is_left_alone() {
     }
 }
 
-/// At a channel whose `MaxConsumers` was reached, a consumer that came back was refused for the place that its own earlier life still filled.
+/// At a channel that had reached `MaxConsumers`, a consumer that came back was refused, since its own earlier life still filled a place.
 #[test]
 fn one_that_comes_back_is_not_refused_for_the_place_of_its_own_earlier_life() {
     let full = |settings: DoorSettings| {
@@ -357,7 +357,7 @@ fn a_client_takes_the_place_of_one_that_is_connected_where_that_is_allowed() {
 }
 
 /// What follows when a lane gives a consumer up waits for the turn of its client's address. A program that came back meanwhile went on at
-/// the proxy that its lane had given up, whose outbox is dead: it was disconnected, or got nothing, when that turn came.
+/// the proxy that its lane had given up, with a dead outbox: it was disconnected, or got nothing, when that turn came.
 #[test]
 fn a_client_that_comes_back_does_not_go_on_at_a_proxy_that_its_lane_has_given_up() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! Who is told what when something ends.
+//! Notifications of clients when something ends.
 
 use super::dialogue::{Dialogue, Expect, STYLES, client, key_of, settings};
 use super::proxies::{new_channel, sorts};
@@ -7,7 +7,7 @@ use engine::{DisconnectReason, ProxyKey, Time};
 use giop::ior::Ior;
 use std::time::Duration;
 
-/// A channel with one connected client of each kind, and one proxy that nobody connected to.
+/// A channel with one connected client of each kind, and one proxy without a client.
 struct Scene {
     d: Dialogue,
     channel: Ior,
@@ -44,7 +44,7 @@ impl Scene {
             let plain = d.object(admin, &format!("obtain_push_{proxy}"));
             d.give(&plain, &format!("connect_push_{peer}"), &client(&format!("plain {peer}"))).unwrap();
             proxies.push(plain);
-            // Nobody there who could be told: a proxy without a client, and for suppliers one without a reference.
+            // No client to notify: a proxy without a client, and for suppliers one without a reference.
             let idle = d.made(admin, &format!("obtain_notification_push_{proxy}"), 0).0;
             if peer == "supplier" {
                 d.give(&idle, "connect_any_push_supplier", &Ior::nil()).unwrap();
@@ -80,8 +80,7 @@ fn destroying_a_channel_tells_all_its_clients() {
     assert!(scene.d.door.publish().unwrap().directory.peers.is_empty());
 }
 
-/// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were told some time
-/// afterwards.
+/// JacORB's `testDestroyChannelDisconnectsClients` looks at its clients when `destroy` has returned; they were notified later.
 #[test]
 fn who_destroys_is_answered_when_the_clients_have_been_told_and_after_a_second_at_most() {
     for (all_answer, admin) in [(true, false), (false, false), (true, true)] {
@@ -109,7 +108,7 @@ fn who_destroys_is_answered_when_the_clients_have_been_told_and_after_a_second_a
         }
         assert_eq!(scene.d.door.poll_farewell(), Some((farewell, all_answer)));
     }
-    // Nothing to wait for: nobody is there, or the client itself disconnects, or a lane gave it up before.
+    // Nothing to wait for: there is no client, or the client itself disconnects, or a lane gave it up before.
     let mut scene = Scene::new();
     let key = scene.proxy_key(1);
     scene.d.door.handle_disconnected(key, DisconnectReason::OutboxFull);
@@ -130,8 +129,9 @@ fn destroying_an_admin_tells_its_clients_only() {
     assert_eq!(scene.told(), expected(&CLIENTS[3..]));
 }
 
-/// Whoever disconnected a proxy was answered, and the object that had been connected to it never heard of it: a supervisor that disconnects
-/// others' proxies left their programs waiting for events. Event Service 1.2, 2.1: the counterpart is told; omniEvents and JacORB do so.
+/// The client that disconnected a proxy was answered, and the object that had been connected to it never heard of it: a supervisor that
+/// disconnects others' proxies left their programs waiting for events. Event Service 1.2, 2.1: the counterpart is called; omniEvents and
+/// JacORB do so.
 #[test]
 fn the_counterpart_of_a_proxy_that_is_disconnected_is_told_behind_the_reply_for_every_kind() {
     for tells in [true, false] {
@@ -260,7 +260,7 @@ fn settle(d: &mut Dialogue, now: Time) -> usize {
     unreachable!()
 }
 
-/// `destroy` of a channel or an admin with 65,536 consumers told all of them, and forgot each, before another request was looked at:
+/// `destroy` of a channel or an admin with 65,536 consumers notified all of them, and forgot each, before another request was looked at:
 /// 300 ms, and 180 ms more to publish it.
 #[test]
 fn clients_of_what_is_destroyed_are_told_in_pieces_and_its_objects_are_gone_at_once() {
@@ -320,7 +320,7 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
         }
     }
     assert_eq!(asked, proxies.len());
-    // Two in a row are as good as one, and whoever changes something small has it published with the next.
+    // Two in a row are as good as one, and a small change of another client is published with the next.
     let first = set(&mut d, "ProbeInterval", 80_000_000);
     d.door.publish();
     let second = set(&mut d, "ProbeInterval", 90_000_000);
@@ -330,7 +330,7 @@ fn a_property_of_very_many_counts_for_each_of_them_when_it_is_answered() {
     assert!([&first, &second, &third].iter().all(|changed| d.door.is_published(changed)));
 }
 
-/// What is undone where the disk takes nothing: not what was there before, though nobody had asked for it.
+/// What is undone where the disk takes nothing: not what was there before, though no client had asked for it.
 #[test]
 fn what_a_request_has_made_is_destroyed_again_and_nothing_else() {
     let mut d = Dialogue::new(STYLES[5]);

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use topology::{Image, PoolProperty, Settings, Topology};
 
-/// Clients who do whatever comes to mind.
+/// Clients that send random requests.
 struct World {
     d: Dialogue,
     random: fastrand::Rng,
@@ -206,7 +206,7 @@ impl World {
         });
     }
 
-    /// What events may claim of their lanes, and threads for a channel, an admin or a proxy: which are refused while somebody is
+    /// What events may claim of their lanes, and threads for a channel, an admin or a proxy. They are refused while a client is
     /// connected there.
     fn set_lanes(&mut self) {
         let channels = self.channels.clone();
@@ -241,7 +241,7 @@ impl World {
         let discipline = *self.random.choice(&["Shares", "EarliestDeadline", "LeastLaxity", "MaximumUrgency"]).unwrap();
         self.set_value(&object, &[pool]);
         self.set_value(&object, &[("Discipline", discipline.into())]);
-        // Those that nobody has any more end, and their numbers are used again.
+        // Lanes that are used no more end, and their numbers are used again.
         if self.d.door.publish().is_some() {
             while let Some(change) = self.d.door.poll_lane() {
                 if let LaneChange::Ended(lane) = change {
@@ -423,7 +423,7 @@ impl World {
         }
     }
 
-    /// Every reference that somebody was ever given.
+    /// Every reference that a client was ever given.
     fn references(&self) -> Vec<Ior> {
         let [consumers, suppliers] = &self.admins;
         let lists = [&self.channels, consumers, suppliers, &self.filters, &self.mappings, &self.contexts];
@@ -519,7 +519,7 @@ fn what_was_there_is_there_again_under_the_same_references() {
             let (before, now) = (face(&mut world.d, &reference), face(&mut after, &reference));
             assert_eq!(before, now, "{:?}", String::from_utf8_lossy(&reference.iiop().unwrap().key));
         }
-        // What is kept is charged, as it was to those who made it.
+        // What is kept is charged, as it was to its makers.
         let mut charged = Dialogue::with(STYLES[5], with_store(2_000 + seed));
         let account = somebody_else();
         charged.door.restore_image(&world.image, &account, |_| {}).unwrap();
@@ -533,7 +533,7 @@ fn what_was_there_is_there_again_under_the_same_references() {
             let [octets, of_makers] = [&account, &makers].map(|account| account.used(Resource::KeptBytes));
             assert!(octets.abs_diff(of_makers) < (32 << 10) + default_admins, "{octets}, {of_makers}");
         }
-        // What is made next has the number that it would have had, and nobody else's.
+        // What is made next has the number that it would have had, and not another one's.
         for d in [&mut world.d, &mut after] {
             d.effects();
             new_channel(d);
@@ -590,7 +590,7 @@ fn a_client_that_connects_anew_after_a_restart_is_not_there_twice() {
     assert_eq!(connected(&after), [3, 4, 5, 6, 7, 8]);
 }
 
-/// A consumer that subscribed once more, weeks after a restart, lost its first subscription and was not told.
+/// A consumer that subscribed once more, weeks after a restart, lost its first subscription without notice.
 #[test]
 fn a_client_that_connects_once_more_long_after_a_restart_keeps_what_it_has() {
     for (hours, left) in [(0, 1), (2, 2)] {
@@ -633,7 +633,7 @@ fn a_supplier_that_uses_its_proxy_after_a_restart_keeps_it() {
     assert_eq!(after.door.topology().channels[0].proxies.len(), 2);
 }
 
-/// One channel supplied another one, whose proxy was gone when the service was killed: it would never have started again.
+/// One channel supplied another one that had lost its proxy when the service was killed: it would never have started again.
 #[test]
 fn a_client_that_cannot_be_connected_again_keeps_nothing_else_away() {
     let mut d = Dialogue::new(STYLES[5]);

@@ -1,7 +1,7 @@
-//! What is done to what is others' too, and by whom: for those who keep account of that.
+//! Acts, for the audit log: what an account did, or tried to do, to more than its own things.
 //!
-//! An act is an operation that needs the right to administer, or changes or ends what somebody else has made. Looks are none. Each is
-//! told once, whatever came of it.
+//! An act is an operation that needs the right to administer, or changes or ends another owner's thing. Looks are none. Each is logged
+//! once, whatever its outcome.
 
 use super::{Door, Needs, needs};
 use crate::door::Thing;
@@ -17,10 +17,10 @@ use std::sync::Arc;
 /// Acts that are remembered until they are asked for: a request is one at most.
 const ACTS_MAX: usize = 16;
 
-/// Something that somebody did, or wanted to do.
+/// An operation done or attempted, for the audit log.
 #[derive(Clone, Debug)]
 pub struct Act {
-    /// Who.
+    /// Account of the client.
     pub by: Arc<Account>,
     /// What, on what.
     pub what: String,

@@ -3,7 +3,7 @@
 use crate::table::Target;
 use engine::Side;
 
-/// What whoever asks for an operation has to have.
+/// What a client needs to be allowed an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Needs {
     /// Nothing: it says no more than the reference did.
@@ -107,7 +107,8 @@ fn of_admin(operation: &str, side: Side) -> Needs {
 fn of_proxy(operation: &str, side: Side) -> Needs {
     match operation {
         _ if is_look(operation) => Needs::Knows,
-        // Whoever pushes by another's proxy does it with its own right. What takes events takes them from the owner.
+        // A push by another owner's proxy needs the right of the client that pushes. An operation that takes events takes
+        // them from the owner.
         _ if operation.starts_with("push") => Needs::Uses(side),
         _ => Needs::Owns(Some(side)),
     }

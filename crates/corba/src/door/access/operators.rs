@@ -1,22 +1,22 @@
-//! Those who ask over no object: what they may is decided by the same rules.
+//! Permissions of clients that ask through no object, such as operators: the same rules decide.
 
 use super::{Denied, Door, told};
 use access::{Channel, Right, Who, Why};
 use accounts::Account;
 use engine::ChannelId;
 
-/// What somebody may not do, for whoever asked for it.
+/// A refused permission, and the rule that refuses it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forbidden {
-    /// Who may not do what on which channel, in a sentence.
+    /// Account, operation, channel and rule, in a sentence.
     pub why: String,
     /// The rule that says so, by number and name, or the rules where each decides of some event types; `no rule` if none speaks of it.
     pub rule: String,
 }
 
 impl Door {
-    /// Whether somebody may do something on a channel, or, without one, what concerns the whole service. With no right, whether it may know
-    /// that the channel is there. It is noted if it may not.
+    /// Checks that an account may do something on a channel or, without a channel, on the whole service. Without a right, checks that it
+    /// may know that the channel is there. A denial is noted.
     ///
     /// # Errors
     /// What it may not, and which rule says so.

@@ -243,8 +243,8 @@ fn pool_from(pool: &t::Pool) -> Pool {
     Pool { kind, spec: PoolSpec { model, server_priority, lanes, discipline, queue_events_max } }
 }
 
-/// What a channel says of its settings beside what is said for all channels, which counts for it as it may be later. What outlives a process
-/// stays as it was when the channel was made.
+/// What a channel says of its settings beside what is said for all channels, which counts for it as it may be later. What outlives a
+/// process stays as it was when the channel was made.
 pub(super) fn without_defaults(patch: SettingsPatch, default: &SettingsPatch) -> SettingsPatch {
     fn own<T: PartialEq>(value: Option<T>, default: &Option<T>) -> Option<T> {
         if value == *default { None } else { value }

@@ -8,7 +8,7 @@ use engine::{ProxyKey, Time};
 
 use crate::door::Door;
 
-/// A proxy whose client was connected again when the process began.
+/// A proxy restored together with its connected client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoredStanding {
     /// The proxy.
@@ -37,7 +37,7 @@ impl Former {
 }
 
 impl Door {
-    /// The proxies whose clients were connected again when the process began, by channel and proxy, behind one of them if that is said.
+    /// Proxies restored with their clients when the process began, by channel and proxy, behind one of them if that is said.
     pub fn restored_clients(&self, behind: Option<ProxyKey>) -> impl Iterator<Item = RestoredStanding> {
         let from = behind.map_or(Bound::Unbounded, Bound::Excluded);
         let standing =

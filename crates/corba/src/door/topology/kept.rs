@@ -1,4 +1,4 @@
-//! The parts of the topology that have changed, for whoever keeps an image of it.
+//! The parts of the topology that have changed, for a store that has an image of it.
 
 use super::{Door, convert::side_to};
 use accounts::Account;
@@ -31,8 +31,8 @@ impl Door {
         reliability.is_ok_and(|reliability| reliability == Reliability::Persistent)
     }
 
-    /// Makes what an image has, as [`restore`](Self::restore) does, and charges somebody for it. What else is to be configured is when
-    /// everything is there, and nobody is connected yet. False if the image is empty, and nothing was made or configured.
+    /// Makes what an image has, as [`restore`](Self::restore) does, and charges an account for it. `configure` is called when everything is
+    /// there, and no client is connected yet. False if the image is empty, and nothing was made or configured.
     ///
     /// # Errors
     ///
@@ -57,14 +57,13 @@ impl Door {
         self.reconnection.note_changed_parts();
     }
 
-    /// How many changes were noted so far: whoever compares two of these knows whether something was changed between.
+    /// Number of changes noted so far: if it is the same as before, nothing was changed between.
     #[must_use]
     pub const fn changes_noted(&self) -> u64 {
         self.hierarchy.changes_noted() + self.naming.changes_noted() + self.reconnection.changes_noted()
     }
 
-    /// A part of the topology of which something may have changed since this told of it, was made, or is gone. `None` when there is
-    /// no other.
+    /// Takes a part of the topology that may have changed since it was last taken, was made, or is gone. `None` when there is no other.
     pub fn poll_changed_part(&mut self) -> Option<ChangedPart> {
         let told = |part: t::Part, value: Option<Vec<u8>>| Some((part.key(), value));
         if let Some(part) = self.hierarchy.poll_changed_part() {

@@ -84,7 +84,7 @@ impl Door {
         self.restore_and(topology, |_| {})
     }
 
-    /// The same; what else is to be configured is when everything is there, and nobody is connected yet.
+    /// The same; `configure` is called when everything is there, and no client is connected yet.
     pub(super) fn restore_and(
         &mut self,
         topology: &Topology,
@@ -100,8 +100,8 @@ impl Door {
     }
 
     fn make(&mut self, topology: &Topology, configure: impl FnOnce(&mut Self)) -> Result<(), NotRestored> {
-        // Threads that were granted stay granted, and so are those that are configured in the place of others: who starts the lanes says
-        // which of them there are no threads for.
+        // Threads that were granted stay granted, and so are those that are configured in the place of others: the code that starts the
+        // lanes says which of them there are no threads for.
         let threads_max = self.hierarchy.set_lane_threads_max(u32::MAX);
         self.is_restoring = true;
         let made = self.make_objects(topology).map(|()| configure(self));
@@ -136,7 +136,7 @@ impl Door {
         Ok(())
     }
 
-    /// Connects those who were connected, in channels that there still are.
+    /// Connects the clients that were connected, in channels that there still are.
     fn make_connections(&mut self, topology: &Topology) -> Result<(), NotRestored> {
         for channel in &topology.channels {
             let what = |what: &str| refused(format!("{what} of channel {}", channel.id));
@@ -149,7 +149,7 @@ impl Door {
         Ok(())
     }
 
-    /// A channel with its admins and proxies, to which nobody is connected.
+    /// Makes a channel with its admins and proxies, without clients.
     fn restore_channel(&mut self, channel: &t::Channel, next_filter: u32) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
         if self.hierarchy.channel(id).is_err() {
@@ -301,7 +301,7 @@ impl Door {
         self.attach_remote_filter(target, PeerAddress { ior, by: None, name, operation: "match" })
     }
 
-    /// Connects those who were connected, though there may be more of them than are admitted now.
+    /// Connects the clients that were connected, though there may be more of them than are admitted now.
     fn restore_clients(&mut self, channel: &t::Channel) -> Result<(), Raised> {
         let id = ChannelId(channel.id);
         let limits = *self.hierarchy.channel(id)?.limits();

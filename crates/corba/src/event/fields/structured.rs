@@ -1,4 +1,4 @@
-//! A structured event whose parts are looked for one after the other, and found again at once.
+//! A structured event with parts that are looked for one after the other, and found again at once.
 
 use super::{Found, Place as Reached, descend, generic, is_about_type, spend, step};
 use crate::event::translate::any_inside;
@@ -10,7 +10,7 @@ use giop::recode::pass_any;
 use giop::typecode::Work;
 use std::cell::Cell;
 
-/// Properties of a list whose places are remembered. From the last of them on a longer one is walked through each time.
+/// Properties of a list with remembered places. From the last of them on a longer one is walked through each time.
 const REMEMBERED: usize = 12;
 
 /// A structured event, and where its parts lie as far as that is known.
@@ -25,14 +25,14 @@ pub(super) struct Structured<'e> {
 /// What is known of a list of properties. Places are octets from the beginning of the event.
 #[derive(Clone, Debug, Default)]
 struct List {
-    /// Where the first property begins; 0 until somebody went there, since none begins there.
+    /// Where the first property begins; 0 until it was looked for, since none begins there.
     begin: Cell<u32>,
     /// How many properties there are.
     count: Cell<u32>,
     /// How many of them have a place in `names`.
     known: Cell<u32>,
     names: [Cell<Place>; REMEMBERED],
-    /// What is behind the last property; 0 until somebody went there.
+    /// What is behind the last property; 0 until it was looked for.
     end: Cell<u32>,
 }
 
@@ -182,8 +182,8 @@ impl<'e> Structured<'e> {
         self.go_on(list, is_it, work)
     }
 
-    /// Goes through the properties behind those whose places are known, up to the right one or to the end of the list,
-    /// which is known then.
+    /// Goes through the properties behind those with known places, up to the right one or to the end of the list, which is
+    /// known then.
     fn go_on(
         &self,
         list: &List,
@@ -221,7 +221,7 @@ impl<'e> Structured<'e> {
         Ok(None)
     }
 
-    /// A list whose beginning and length are known.
+    /// Gives a list once its beginning and length are known.
     fn begun(&self, which: ListName, work: &mut Work) -> Result<&List, ReadError> {
         let list = match which {
             ListName::VariableHeader => &self.variable_header,

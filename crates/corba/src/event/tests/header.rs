@@ -146,7 +146,7 @@ fn a_timeout_of_nothing_is_none_and_of_the_two_the_first_counts() {
     header_with(&[("Timeout", u64::MAX.into())], |header| {
         assert_eq!(header.timeout, Some(Duration::new(1_844_674_407_370, 955_161_500)));
     });
-    // Entries that nobody filled, as C++ programs send them.
+    // Entries that were never filled, as C++ programs send them.
     let nothing = || ("", AnyValue::default());
     header_with(&[nothing(), ("Priority", 1_i16.into()), nothing()], |header| {
         assert_eq!((header.priority, header.has_wrong_property), (Some(1), false));

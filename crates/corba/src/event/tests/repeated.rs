@@ -92,7 +92,7 @@ fn what_is_made_of_an_any_or_put_into_one_is_marked_where_it_has_a_header() {
     assert!(seen[0] > 100 && seen[1] > 50, "{seen:?}");
 }
 
-/// What a consumer never takes goes to another channel, where nobody knew whence it came.
+/// What a consumer never takes goes to another channel, where its origin was not known.
 #[test]
 fn a_dead_letter_says_why_for_whom_and_of_which_channel_behind_what_its_header_has() {
     let values = ["undeliverable", "proxy 1 of channel 2", "2"];
@@ -154,7 +154,7 @@ fn sequences_have_marked_and_unmarked_events_side_by_side() {
     write_batch(&events, (asks.marking_repeats(false), false), &mut Vec::new(), &mut Writer::new(&mut bytes, encoding))
         .unwrap();
     assert_eq!(headers(&bytes, false), [false, false]);
-    // Whoever pulls has it written when it asks.
+    // For a consumer that pulls it is written when it asks.
     let pulls = want_for_pulling(FORM_STRUCTURED);
     for (want, expected) in [(pulls, [false, false]), (pulls.marking_repeats(true), [true, false])] {
         let mut bytes = Vec::new();

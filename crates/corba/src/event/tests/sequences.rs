@@ -173,7 +173,7 @@ fn a_sequence_that_promises_more_than_it_holds_is_refused_at_once() {
     assert_eq!(work.steps_left(), Work::default().steps_left());
 }
 
-/// An event whose text is not UTF-8 and says it is.
+/// An event with text that is not UTF-8 and says it is.
 fn broken() -> Sample {
     let encoding = encoding(Endian::Big, Version::V1_2, CharSet::Utf8);
     let mut bytes = Vec::new();

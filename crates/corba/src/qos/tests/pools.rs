@@ -1,4 +1,4 @@
-//! Thread pools as properties: read, kept, told back, refused; and what the references of proxies then say.
+//! Thread pools as properties: read, stored, returned, refused; and what the references of proxies then say.
 
 use super::*;
 use crate::qos::pools::QUEUE_EVENTS_MAX;
@@ -251,7 +251,7 @@ fn values_of_other_types_are_refused() {
     }
 }
 
-/// A structure whose type has only the members' names, or not even those.
+/// A structure without the names of types, and where `named` is false without those of members.
 fn untyped(value: Value, named: bool) -> AnyValue {
     fn unnamed(value: Value) -> Value {
         match value {
@@ -361,7 +361,7 @@ fn references_of_proxies_tell_the_model_of_their_pool() {
     for object in [&channel, &consumers, &suppliers] {
         assert_eq!(object.priority_model(), None, "administration has no priority");
     }
-    // One that was there before is told the same now.
+    // An earlier one has the same priority model now.
     let id = 1;
     let again = scene.d.look_up(&suppliers, "get_proxy_consumer", id).unwrap();
     assert_eq!(again.priority_model(), Some(propagated));

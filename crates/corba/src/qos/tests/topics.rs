@@ -55,7 +55,7 @@ fn shares_deadlines_and_topics_of_types_reach_the_engine_and_are_told_back() {
     let qos = scene.qos(&channel);
     assert_eq!((&qos["Share"], &qos["Deadline"]), (&Value::ULong(50), &Value::ULongLong(200_000)));
     assert_eq!(Topics::of(&qos["Topics"]), Some(Topics(vec![alarm()])));
-    // What is told back can be set again, and an empty list takes the topics away.
+    // What is returned can be set again, and an empty list takes the topics away.
     scene.set(&channel, &[("Deadline", 0_u64.into()), topics(&[])]);
     let rest = TopicSettings { share: 50, ..TopicSettings::default() };
     assert_eq!(topics_of(&mut scene), engine::Topics { rest, by_type: Vec::new() });

@@ -1,4 +1,4 @@
-//! Filters in the hands of clients who get it wrong, change the same one at once, or take away what others use.
+//! Filters in the hands of clients that get it wrong, change the same one at once, or take away what others use.
 
 use super::*;
 
