@@ -289,7 +289,7 @@ impl EndPoint {
         for name in came.events {
             let name = name.map_err(|wrong| format!("{} gets {wrong}", self.taken.name))?;
             if self.messages == 0 && self.has_datagrams {
-                // What was lost before, nobody can know of.
+                // What was lost before is unknown.
                 self.taken.since = Some(now);
             }
             self.messages += 1;
@@ -348,7 +348,7 @@ impl EndPoint {
         }
     }
 
-    /// Whether it has something to publish yet, and somebody who takes it.
+    /// Whether it has something to publish yet, and a subscriber that takes it.
     pub(super) fn is_at_work(&self) -> bool {
         !self.is_gone && (self.may_publish() || self.is_sending())
     }
