@@ -62,7 +62,7 @@ impl Rig {
         self.route();
     }
 
-    /// A connected consumer whose proxy has a filter of each of these.
+    /// A connected consumer with a proxy that has a filter of each of these.
     fn filtered(&mut self, filters: &[&[&str]]) -> ProxyKey {
         let key = self.consumer(SettingsPatch::default());
         for texts in filters {
@@ -98,7 +98,7 @@ impl Rig {
         self.lane.handle_event(self.source, draft, &Notes, self.now)
     }
 
-    /// Hands an event in; says who gets it, in the order of delivery.
+    /// Hands an event in; returns the consumers that get it, in the order of delivery.
     fn tell(&mut self, text: &str) -> Vec<ProxyKey> {
         let draft = self.draft(text);
         self.tell_draft(draft)

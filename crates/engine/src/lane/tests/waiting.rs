@@ -298,7 +298,7 @@ fn the_nearest_timeout_wins() {
     assert_eq!(rig.drain(), [1, 3], "a Timeout of zero is none");
 }
 
-/// As in TAO, some of whose clients say that their events live for a millisecond.
+/// As in TAO, where some clients say that their events live for a millisecond.
 #[test]
 fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
     let by_deadline = SettingsPatch { order_policy: Some(OrderPolicy::Deadline), ..SettingsPatch::default() };
