@@ -20,7 +20,7 @@ use engine::{
     Lane, OrderPolicy, Outcome, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
 };
 
-/// One case: so many consumers, and so many events before anybody answers.
+/// One case: so many consumers, and so many events before any answer.
 struct Case {
     name: &'static str,
     consumers: u32,

@@ -96,7 +96,7 @@ pub struct Event {
     pub(crate) taken_over: bool,
     /// Its number among its channel's, where that keeps its past.
     pub(crate) number: Option<NonZeroU64>,
-    /// Those for whom it is kept elsewhere, and not in their outboxes.
+    /// The consumers that it is kept elsewhere for, and not in their outboxes.
     pub(crate) away: Option<Box<AwayList>>,
     /// Whether it was kept elsewhere before: that it is settled for all has been reported.
     pub(crate) returned: bool,
@@ -152,7 +152,7 @@ impl Event {
         self.names.split_at_checked(self.domain_bytes as usize).unwrap_or_default()
     }
 
-    /// Those for whom it is kept [elsewhere](crate::Overflow), and not in their outboxes.
+    /// The consumers that it is kept [elsewhere](crate::Overflow) for, and not in their outboxes.
     #[must_use]
     pub fn away(&self) -> &[Away] {
         self.away.as_ref().map_or(&[], |away| &away.0)

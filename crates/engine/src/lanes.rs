@@ -10,8 +10,7 @@ use crate::{LaneId, PoolId};
 /// How an event's priority chooses the lane (the Real-time CORBA policy of the same name).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PriorityModel {
-    /// The event's own: the priority of its supplier's thread if that is known, else the event's priority for whom the
-    /// lane is chosen.
+    /// The event's own: the priority of its supplier's thread if that is known, else the priority that the event has for the consumer.
     ClientPropagated,
     /// The pool's `server_priority`, whatever the event says.
     #[default]

@@ -120,8 +120,8 @@ impl Snapshot {
         self.lanes.get(self.lanes.binary_search_by_key(&lane, |info| info.id).ok()?)
     }
 
-    /// The consumers that were connected before and are not any more, or have connected anew. Costs one look at each
-    /// channel, and at each consumer of those of whom something changed.
+    /// The consumers that were connected before and are not any more, or have connected anew. Costs one look at each channel, and at each
+    /// consumer of those that have changed consumers.
     #[must_use]
     pub fn consumers_gone_since(&self, before: &Self) -> Vec<ProxyKey> {
         let mut gone = Vec::new();

@@ -145,8 +145,7 @@ impl<T> SharedMap<T> {
 }
 
 impl<T: ?Sized> SharedMap<Arc<T>> {
-    /// Those for whom there is something else than in `before`, each with what there is now. Looks only at pieces that are
-    /// others than before.
+    /// The proxies with something else than in `before`, each with what there is now. Looks only at pieces that are others than before.
     pub(crate) fn changes_from(&self, before: &Self) -> Vec<(ProxyId, Option<&Arc<T>>)> {
         let now = self.pieces_other_than(before).flat_map(|piece| piece.iter());
         let now = now.filter(|(proxy, now)| before.get(**proxy).is_none_or(|before| !Arc::ptr_eq(before, now)));

@@ -38,7 +38,7 @@ impl From<SubscriptionTarget> for HierarchyPart {
     }
 }
 
-/// What has changed, if anybody asks.
+/// What has changed, if that is kept.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     changed: Option<BTreeSet<HierarchyPart>>,

@@ -89,7 +89,7 @@ impl Lane {
     }
 
     /// Takes an event in that was taken in before, by a lane that is no more: as [`handle_event`](Self::handle_event), but it is no sign of
-    /// life of its supplier, which need not be there, and it goes only to the consumers that [`Event::only`] names, where it names any. It
+    /// life of its supplier, which need not be there, and it goes only to the consumers that [`Event::only`] names, where that is set. It
     /// was accepted when there was room, so it is neither refused nor held for want of that, and nothing is dropped for it: an outbox may
     /// have more than its bound then, and a channel more than its limits. It says [when it arrived](Event::arrived), and its lifetime
     /// counts from then; those that are restored one after the other keep that order.

@@ -275,7 +275,7 @@ impl ChannelState {
         by_memory.max(by_queue)
     }
 
-    /// The slot of a consumer's outbox, by his place; [`ELSEWHERE`] if there is none here.
+    /// The slot of a consumer's outbox, by its place; [`ELSEWHERE`] if there is none here.
     #[inline]
     pub(super) fn slot_of(&self, member: u32) -> u32 {
         self.members.get(member as usize).copied().unwrap_or(ELSEWHERE)

@@ -15,8 +15,8 @@ use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, 
 /// come, for one outbox: more would keep every other one waiting.
 pub(super) const DUE_PER_TURN: u64 = 1_024;
 
-/// The same for all outboxes together, until [`Lane::handle_timeout`] is called again: a hundred with a backlog that expires at the
-/// same time would keep everybody waiting a hundred times as long. (One of each outbox that is looked at is dropped in any case.)
+/// The same for all outboxes together, until [`Lane::handle_timeout`] is called again: a hundred with a backlog that expires at the same
+/// time would keep all others waiting a hundred times as long. (One of each outbox that is looked at is dropped in any case.)
 pub(super) const DUE_AT_ONCE: u64 = 4_096;
 
 /// Outboxes that are looked at in one go because their time has come.
@@ -259,7 +259,7 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
-    /// Lets go of an event that came with a delivery. Until then it counts towards its channel's memory budget.
+    /// Lets go of an event that the lane handed out, as with a delivery. Until then it counts towards its channel's memory budget.
     pub fn release(&mut self, event: Arc<Event>) {
         if let Some(event) = self.events.let_go_outside(event) {
             self.retire(event);

@@ -128,7 +128,7 @@ pub(super) struct Sought<'a> {
 pub(super) enum Way {
     /// By what was remembered, after so many changes were taken in.
     Amended(u64),
-    /// By looking at everybody.
+    /// By looking at all members.
     Learned,
     /// The same, and all other types had to be forgotten.
     Reset,

@@ -146,7 +146,7 @@ impl Lane {
         Some(Place::lane_for(&route.places, priority))
     }
 
-    /// Leaves out those that were chosen for whom the event is for another lane.
+    /// Leaves out the chosen consumers that the event reaches on another lane.
     pub(super) fn choose_here(&mut self, supplier: &Supplier, draft: &Draft) {
         let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else { return };
         let mut list = core::mem::take(&mut self.space.filters.chosen);

@@ -97,7 +97,7 @@ impl Outbox {
 }
 
 impl Lane {
-    /// Charges those for whom the suppliers of an event are held, if the event is for others as well. Called when it is in.
+    /// Charges the consumers that the suppliers of an event wait for, if the event is for others as well. Called when it is in.
     #[cold]
     pub(super) fn charge_holders(&mut self, supplier: &Supplier) {
         let (channel, whose) = (supplier.channel, supplier.whose());

@@ -48,7 +48,7 @@ impl Lane {
         self.hold_due(slot) <= self.now
     }
 
-    /// Looks at those for whom suppliers may have waited for long enough.
+    /// Looks at the consumers for which suppliers may have waited long enough.
     pub(super) fn end_long_holds(&mut self, slots: &mut Vec<u32>) {
         // Backlogs go by rising proxy, not in the order of their time limits.
         slots.sort_unstable_by_key(|slot| self.outboxes.get(*slot).map(|outbox| outbox.key));

@@ -185,8 +185,7 @@ pub enum Outcome {
 /// - Nothing waits for a consumer: a slow one fills its own outbox, within the channel's limits, and what happens at
 ///   each limit is that limit's documented outcome.
 /// - Handing an event in costs as much as it has destinations, and every other call as little as one event; new routing
-///   costs as much as there are channels, and consumers of whom something changed. In the steady state nothing is
-///   allocated.
+///   costs as much as there are channels, and consumers that changed. In the steady state nothing is allocated.
 /// - Calls that make no sense (an outcome for a delivery long answered, an outbox that is gone) are ignored and counted.
 #[derive(Debug)]
 pub struct Lane {

@@ -552,7 +552,7 @@ impl Outbox {
         self.waiting.len() + self.flight.unanswered.len()
     }
 
-    /// Takes out everything; leaves nothing that anybody waits for.
+    /// Takes out everything; leaves nothing that a supplier or client waits for.
     pub(super) fn take_all(&mut self) -> Backlog {
         self.weight = 0;
         self.flight.in_flight = 0;

@@ -230,7 +230,7 @@ impl Lane {
 
     // ---- away ----
 
-    /// Sets those apart, of the consumers that were chosen, for whom the event is to be kept elsewhere.
+    /// Sets apart, of the consumers that were chosen, those that the event is to be kept elsewhere for.
     #[cold]
     pub(super) fn set_apart(&mut self, supplier: &Supplier, draft: &mut Draft) {
         let Some(state) = self.channels.get(supplier.channel) else { return };

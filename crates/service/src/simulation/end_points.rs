@@ -1,6 +1,6 @@
 //! Simulated end points of Tempo: each subscribes, publishes or does both, in datagrams or on a connection, and goes.
 //!
-//! What they publish are structured events, so that everybody's checks hold for them as for others' events.
+//! What they publish are structured events, so that all consumers' checks hold for them as for others' events.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use super::suppliers::Pushed;
 use super::taken::Taken;
 use super::wire::{Wire, net};
 
-/// Milliseconds between two announcements of everybody.
+/// Milliseconds between two announcements of an end point.
 pub(super) const PERIOD_MS: u16 = 2_000;
 /// The topic: the event type of all simulated events.
 const TOPIC: &str = "Test/Numbered";

@@ -487,7 +487,7 @@ fn a_token_that_is_none_ends_its_connection_and_one_that_comes_late_does_not_cou
     assert!(Lines::connect(&service).ask(r#"{"op":"hello","id":1}"#).contains("hello has a"));
 }
 
-// ---- whom the service calls ----
+// ---- addresses that the service calls ----
 
 #[test]
 fn nobody_is_called_at_link_local_addresses_and_the_services_own_ports() {

@@ -108,7 +108,7 @@ fn connect_with_little_room(service: &Service) -> TcpStream {
 
 #[test]
 fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
-    // It was kept for ever, and a few thousand of them shut everybody else out.
+    // It was kept for ever, and a few thousand of them shut all others out.
     let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
     // Answers of 128 KiB: few are enough, since administration gives them one after the other, and runs when it may.
     let question = {

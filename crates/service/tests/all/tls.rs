@@ -85,7 +85,7 @@ impl Line {
     }
 }
 
-/// What a service has of an authority: its certificate and whom it trusts.
+/// What a service has of an authority: its certificate and the authorities that it trusts.
 pub(crate) fn settings(authority: &Authority) -> Tls {
     let Certified { certificate, key, .. } = authority.certify("service");
     Tls {

@@ -442,7 +442,7 @@ impl Run {
         Ok(())
     }
 
-    /// Looks whether nothing is left, and whether everybody has what is theirs.
+    /// Looks whether nothing is left, and whether each consumer has what it should.
     fn conclude_all(mut self) -> Result<LanesSummary, String> {
         if let Some(held) = self.model.suppliers.iter().find(|supplier| supplier.ticket.is_some()) {
             return Err(format!("{} is still held", held.key));

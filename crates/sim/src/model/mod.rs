@@ -74,7 +74,7 @@ struct Event {
     /// Whether the event or its supplier says its priority.
     says_priority: bool,
     content: Content,
-    /// Whether it was accepted, and whom it was for then.
+    /// Whether it was accepted, and which consumers it was for then.
     taken: bool,
     consumers: Vec<ProxyKey>,
 }

@@ -42,7 +42,7 @@ impl Model {
         self.leftovers.contains(&label)
     }
 
-    /// The events that anybody has.
+    /// All events that the lane or the door has.
     pub(crate) fn everywhere(&self) -> BTreeSet<usize> {
         let outboxes = self.outboxes.iter().flat_map(Outbox::labels);
         self.leftovers.iter().chain(&self.door).copied().chain(outboxes).collect()

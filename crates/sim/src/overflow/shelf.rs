@@ -18,7 +18,7 @@ pub(super) struct Shelf {
     /// Kept events that a consumer is yet to read.
     read_by: Vec<Rc<Event>>,
     answers: VecDeque<Answer>,
-    /// Which events were ever kept for whom.
+    /// Events that were ever kept, each with the consumer.
     pub(super) ever: BTreeSet<(usize, ProxyKey)>,
     /// How many events were lost.
     pub(super) lost: u64,

@@ -373,7 +373,7 @@ impl Run {
 
     fn outcome(&mut self, answered: Unanswered) -> String {
         let outcome = match self.random.u32(..100) {
-            // Some events hardly anybody takes.
+            // Some events are hardly ever taken.
             0..90 if answered.first % 16 == 3 => {
                 self.pick(&[Outcome::ConnectionLost, Outcome::TimedOut, Outcome::Refused])
             }

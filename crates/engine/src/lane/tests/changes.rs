@@ -101,7 +101,7 @@ fn a_destroyed_channel_lets_its_suppliers_go() {
     assert_eq!(rig.lane.poll_release(), Some(ticket));
     assert_eq!(rig.lane.channels().count(), 0);
     rig.advance(Duration::ZERO);
-    // It may be looked at once more how long suppliers have waited, and for whom.
+    // It may be looked at once more how long suppliers have waited, and for which consumer.
     rig.advance(Duration::from_secs(30));
     assert_eq!(rig.lane.next_timeout(), None);
 }

@@ -1,4 +1,4 @@
-//! What becomes of events while they wait: order, time and discarding; and what they go in, or for whom, beneath.
+//! What becomes of events while they wait: order, time and discarding; and what they go in (batches) or wait for (pulls, filters), beneath.
 
 use super::*;
 use crate::lane::delivery::DUE_AT_ONCE;
