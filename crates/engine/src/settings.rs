@@ -97,8 +97,8 @@ pub struct OutboxSettings {
     pub push_window: u16,
     /// Deliver without waiting for an answer. Default false.
     pub one_way: bool,
-    /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that failed, come marked
-    /// ([`Want::marks_repeats`](crate::Want::marks_repeats)). Default false.
+    /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that
+    /// failed, come marked ([`Want::marks_repeats`](crate::Want::marks_repeats)). Default false.
     pub mark_repeats: bool,
     /// `StartFrom`: where the consumer begins if it connects while its channel [keeps its past](HistoryLimits). `None`, the default: with
     /// what comes, without event numbers. It counts for its next connection.

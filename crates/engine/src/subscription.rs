@@ -143,8 +143,8 @@ impl Subscription {
         merged(kept, added, removed, types_max)
     }
 
-    /// The same as TAO has it: everything is no member of a list beside others. It gives way to the first types that are added, also where it
-    /// was named; named, it takes the place of the types there are. What is added and removed at once stays as it is.
+    /// The same as TAO has it: everything is no member of a list beside others. It gives way to the first types that are added, also where
+    /// it was named; named, it takes the place of the types there are. What is added and removed at once stays as it is.
     pub(crate) fn with_as_tao(&self, added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Self> {
         let has_all = |types: &[EventType]| types.iter().any(EventType::is_everything);
         match (has_all(&self.types), has_all(added), has_all(removed)) {

@@ -388,8 +388,8 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Connects another client to a proxy that is connected, in the place of the one that was. What waits there for a consumer waits for the
-    /// new one.
+    /// Connects another client to a proxy that is connected, in the place of the one that was. What waits there for a consumer waits for
+    /// the new one.
     ///
     /// # Errors
     ///

@@ -55,8 +55,8 @@ impl Hierarchy {
         Ok(together(consumers.map(|proxy| self.wanted(channel, proxy, &mut pairs_left))))
     }
 
-    /// The types that connected clients of a side have named, together, as TAO tells them: as they are spelt, sorted, and without everything.
-    /// A proxy has those of its admin and its own; filters have no say. Too many are everything.
+    /// The types that connected clients of a side have named, together, as TAO tells them: as they are spelt, sorted, and without
+    /// everything. A proxy has those of its admin and its own; filters have no say. Too many are everything.
     ///
     /// # Errors
     ///
@@ -114,8 +114,8 @@ fn connected(channel: &Channel, side: Side) -> impl Iterator<Item = &Proxy> {
     channel.proxies().filter(move |proxy| proxy.side == side && proxy.state != ProxyState::Unconnected)
 }
 
-/// The lists that hold what a proxy has of its admin and has named itself; nothing where that is everything. Everything of the admin's gives
-/// way to what the proxy names.
+/// The lists that hold what a proxy has of its admin and has named itself; nothing where that is everything. Everything of the admin's
+/// gives way to what the proxy names.
 fn named_by<'a>(channel: &'a Channel, proxy: &'a Proxy) -> Option<impl Iterator<Item = &'a [EventType]>> {
     let admin = channel.admins.get(&(proxy.side, proxy.admin)).map(|admin| &admin.subscription);
     let is_all = |list: &Subscription| list.types().iter().any(EventType::is_everything);

@@ -204,8 +204,8 @@ impl Lane {
     }
 
     /// Leaves events out of a delivery that is under way, since they cannot be put into what its consumer takes: they are dropped as
-    /// [`DiscardReason::Untranslatable`], and the outcome of the delivery is that of the others, of which there is at least one. `which` are
-    /// their places in it, rising.
+    /// [`DiscardReason::Untranslatable`], and the outcome of the delivery is that of the others, of which there is at least one. `which`
+    /// are their places in it, rising.
     pub fn leave_out(&mut self, outbox: OutboxId, serial: u32, which: &[u32], now: Time) {
         self.told(now);
         let slot = outbox.slot;

@@ -86,7 +86,8 @@ impl Lane {
     }
 
     /// Takes an event in that another lane hands over, as the `draft` that [`begin_handover`](Self::begin_handover) has made of it:
-    /// puts it into the outbox of every consumer on this lane that wants it. The filters on its supplier's side have let it pass already, and it is not handed on.
+    /// puts it into the outbox of every consumer on this lane that wants it. The filters on its supplier's side have let it pass already,
+    /// and it is not handed on.
     ///
     /// [`Admission::Held`] says that there is no room for more, as for a supplier: the hand-over is concluded when
     /// [`poll_release`](Self::poll_release) gives the ticket. What the channel's limits would refuse is held too, since

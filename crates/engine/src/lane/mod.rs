@@ -168,9 +168,9 @@ pub enum Outcome {
 /// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release),
 /// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_settled`](Self::poll_settled), and if channels
 /// have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if they [name another
-/// one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
-/// called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may be acted on, and its outcome
-/// handed in, before the next one is asked for.
+/// one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers `None`; then
+/// [`handle_timeout`](Self::handle_timeout) is to be called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may
+/// be acted on, and its outcome handed in, before the next one is asked for.
 ///
 /// Where [`takes_turns`](Self::takes_turns) says so, events go to [`queue_turn`](Self::queue_turn) first and are handed in
 /// as [`poll_turn`](Self::poll_turn) gives them back; the door looks out for further events between two turns, so that

@@ -192,8 +192,8 @@ pub enum Notice {
         /// Whether it is suspended. Otherwise all its events wait for their `StartTime`.
         suspended: bool,
     },
-    /// Suppliers have waited for a consumer for its `hold_timeout`, and its connection is persistent: it stays, and until it takes something
-    /// they do not wait for it any more. What there is no room for is dropped for it.
+    /// Suppliers have waited for a consumer for its `hold_timeout`, and its connection is persistent: it stays, and until it takes
+    /// something they do not wait for it any more. What there is no room for is dropped for it.
     WaitedOut {
         /// The consumer's proxy.
         key: ProxyKey,

@@ -267,7 +267,8 @@ impl Lane {
         self.want_back(slot);
     }
 
-    /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next now.
+    /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next
+    /// now.
     pub(super) fn look_at_shortened(&mut self) {
         while let Some(slot) = self.space.shortened.pop() {
             self.note_room(slot);

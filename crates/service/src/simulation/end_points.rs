@@ -376,8 +376,8 @@ impl EndPoint {
         unknown && !self.is_gone && !self.has_datagrams
     }
 
-    /// How many messages it may not have got: what it has counted as lost, and what was lost behind all that came. Nothing if that cannot be
-    /// said: it has taken the service for gone meanwhile.
+    /// How many messages it may not have got: what it has counted as lost, and what was lost behind all that came. Nothing if that cannot
+    /// be said: it has taken the service for gone meanwhile.
     pub(super) fn lost(&self) -> Option<u64> {
         let Some(Line::Datagrams(socket)) = &self.line else { return Some(0) };
         if self.machine.counters().peers_expired > 0 {

@@ -135,7 +135,8 @@ fn weather(rng: &mut Rng) -> Weather {
     }
 }
 
-/// In one run of three there are end points of Tempo. What is decided for them has numbers of its own: what else the seed decides is the same.
+/// In one run of three there are end points of Tempo. What is decided for them has numbers of its own: what else the seed decides is the
+/// same.
 struct OfTempo {
     rng: Rng,
     /// Decides how full the socket for datagrams is.
@@ -150,8 +151,8 @@ impl OfTempo {
         Self { rng, room: Rng::with_seed(seed ^ 0x7E4D_0002), end_points }
     }
 
-    /// What becomes of datagrams. In half of the runs each arrives. The socket is full for long enough that events come meanwhile for sessions
-    /// that nothing else is sent to.
+    /// What becomes of datagrams. In half of the runs each arrives. The socket is full for long enough that events come meanwhile for
+    /// sessions that nothing else is sent to.
     fn weather(&mut self, weather: Weather) -> Weather {
         let (full, full_for) = (self.room.u16(0..400), Duration::from_micros(self.room.u64(0..4_000)));
         let weather = Weather { full, full_for, ..weather };

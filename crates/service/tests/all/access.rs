@@ -284,8 +284,8 @@ fn what_somebody_made_others_change_only_if_they_administer_the_channel() {
     await_count(&service, Counter::DeniedAdminister, 9);
 }
 
-/// With the right to subscribe and a key derived from its own, a client pulled what its sibling was to get: pulls are served by lanes, which
-/// asked for the right to the channel only.
+/// With the right to subscribe and a key derived from its own, a client pulled what its sibling was to get: pulls are served by lanes,
+/// which asked for the right to the channel only.
 #[test]
 fn a_sibling_pulls_nothing_from_anothers_proxy_and_connects_none() {
     const ONE: &str = "127.0.0.17";

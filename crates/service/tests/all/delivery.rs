@@ -243,8 +243,8 @@ fn a_full_outbox_refuses_events_when_told_to() {
     await_count(&service, Counter::EventsRefused, 1);
 }
 
-/// With `MaxEventsPerConsumer` 1, `FullOutbox` `Hold` and an answer every 4 s, one consumer had all suppliers of its channel fall from 1,100
-/// events a second to 0.3.
+/// With `MaxEventsPerConsumer` 1, `FullOutbox` `Hold` and an answer every 4 s, one consumer had all suppliers of its channel fall from
+/// 1,100 events a second to 0.3.
 #[test]
 fn a_consumer_whose_narrow_limit_is_not_granted_holds_nobody_and_one_whose_is_paces_suppliers_without_loss() {
     let service = start();

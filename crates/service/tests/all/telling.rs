@@ -194,8 +194,8 @@ fn next_operation(link: &mut Link) -> (u32, String) {
     (request.request_id, String::from_utf8(request.operation.to_vec()).unwrap())
 }
 
-/// A supervisor disconnected another program's proxy, and that program waited for events for ever: its object was never called. Event Service
-/// 1.2, 2.1: it is; once, behind the reply, which does not wait for it.
+/// A supervisor disconnected another program's proxy, and that program waited for events for ever: its object was never called. Event
+/// Service 1.2, 2.1: it is; once, behind the reply, which does not wait for it.
 #[test]
 fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnected() {
     let service = start();
