@@ -6,8 +6,8 @@
 //! valgrind --tool=callgrind target/release/examples/event_path one 100000
 //! ```
 //!
-//! The first argument is the case, the second how many deliveries it comes to. The difference between two numbers of
-//! deliveries is free of what setting up costs.
+//! The first argument is the case, the second how many deliveries it makes. The difference between two numbers of deliveries is free of
+//! what setting up costs.
 
 use std::num::NonZeroU32;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use engine::{
     Lane, OrderPolicy, Outcome, Peer, ProxyKey, ProxyKind, Refusal, SettingsPatch, Side, Time, Want,
 };
 
-/// One case: so many consumers, and so many events before anybody answers.
+/// One case: so many consumers, and so many events before any answer.
 struct Case {
     name: &'static str,
     consumers: u32,
@@ -46,7 +46,7 @@ const CASES: [Case; 9] = [
     Case { name: "window-hundred", consumers: 100, burst: 64, window: 64, ..ONE },
 ];
 
-/// Events whose every field is the number in their first byte.
+/// Events with the number in their first byte as every field.
 struct FirstByte;
 
 struct Number(i64);

@@ -1,5 +1,5 @@
-//! When a client that calls was last heard of, a supplier that pushes or a consumer that pulls: lanes write it with each event or
-//! pull, and whoever owns the hierarchy reads it. Neither waits for the other.
+//! When a client that calls was last heard of, a supplier that pushes or a consumer that pulls: lanes write it with each event or pull, and
+//! the owner of the hierarchy reads it. Neither waits for the other.
 
 use alloc::sync::Arc;
 use core::sync::atomic::{AtomicU64, Ordering};

@@ -1,8 +1,7 @@
 //! Events, and the pool in which their memory goes round.
 //!
-//! An [`Event`] is filled once, as a [`Draft`] that nobody shares, and is immutable from then on: every outbox and
-//! every delivery holds the same one. When the last holder lets go its memory goes back to the [`EventPool`], so that
-//! in the steady state no event allocates.
+//! An [`Event`] is filled once, as a [`Draft`] that is not shared, and is immutable from then on: every outbox and every delivery holds the
+//! same one. When the last holder lets go its memory goes back to the [`EventPool`], so that in the steady state no event allocates.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -17,15 +16,15 @@ use crate::{Away, Form, ProxyId, ProxyKey, Reliability, Time, TypeId, Want};
 /// and the allocator's rounding.
 pub const EVENT_OVERHEAD_BYTES: u64 = 320;
 
-/// What an event that is [watched](Event::watch_each) costs the memory budget beside that: whoever is told of each consumer keeps who has
-/// yet to confirm it.
+/// What an event that is [watched](Event::watch_each) costs the memory budget beside that: the record of the consumers that have yet to
+/// confirm it.
 pub const WATCH_OVERHEAD_BYTES: u64 = 96;
 
 /// What each consumer that an event goes to costs the memory budget: its place in that consumer's outbox.
 pub const HOLDER_OVERHEAD_BYTES: u64 = 32;
 
-/// The same where the event has a `Timeout`, `StartTime` or `StopTime`, or goes through a channel one of whose consumers
-/// has a `Timeout` or orders or discards its events by priority or deadline: such outboxes need more for each event.
+/// The same where the event has a `Timeout`, `StartTime` or `StopTime`, or its channel has a consumer that has a `Timeout` or orders or
+/// discards its events by priority or deadline: such outboxes need more for each event.
 pub const SORTED_OVERHEAD_BYTES: u64 = 128;
 
 /// An event: bytes as they arrived and what was learnt of them once.
@@ -37,7 +36,7 @@ pub struct Event {
     pub tag: u64,
     /// The event as it arrived.
     pub bytes: Vec<u8>,
-    /// The event translated to what some consumers want, once for each [`Want`] whoever asks.
+    /// The event translated to what some consumers want, once for each [`Want`], however many consumers have it.
     pub alternates: Alternates,
     /// The priority that its header says, -32,767..=32,767. The door sets this and the next four, before it hands the
     /// event in.
@@ -54,21 +53,21 @@ pub struct Event {
     pub stop: Option<Time>,
     /// Its type. [`Lane::classify`](crate::Lane::classify) sets it.
     pub event_type: TypeId,
-    /// Whether the names of its type stay with it although that has a number: of a door whose filters read them. The door sets it
-    /// before the event is [classified](crate::Lane::classify). Default false.
+    /// Whether the names of its type stay with it although that has a number: for filters that read them. The door sets it before the event
+    /// is [classified](crate::Lane::classify). Default false.
     pub keeps_names: bool,
     /// Whether the filters on its supplier's side are known to let it pass, because they were asked after
     /// [`Admission::Undecided`](crate::Admission::Undecided). They are not looked at again. Default false.
     pub approved: bool,
-    /// The number under which whoever hands the event in is told when it is [settled](crate::Settled). It means something to them
-    /// only, and goes with the event to other lanes. Default none: nothing is told.
+    /// The number under which it is reported as [settled](crate::Settled). It means something only to the caller that hands the event in,
+    /// and goes with the event to other lanes. Default none: nothing is reported.
     pub watch: Option<NonZeroU64>,
-    /// Of an event that is watched: whether it is told of each consumer, too, and not only of all. Default false.
+    /// Of an event that is watched: whether each consumer is reported, too, and not only all together. Default false.
     pub watch_each: bool,
     /// Whether it outlives the process, as its header says (`EventReliability`). `None`, the default: as its supplier's settings say.
     pub reliability: Option<Reliability>,
-    /// Of an event that was [restored](crate::Lane::restore_event): the consumers that should have it yet, by rising number, and
-    /// nobody else gets it. `None`, the default: whoever wants it. Events that are for the same share it.
+    /// Of an event that was [restored](crate::Lane::restore_event): the consumers that should have it yet, by rising number, and no other
+    /// gets it. `None`, the default: all that want it. Events that are for the same share it.
     pub only: Option<Arc<[ProxyId]>>,
     /// When it was admitted. The lane sets it, but for one that comes back: see [`Lane::return_event`](crate::Lane::return_event) and
     /// [`Lane::restore_event`](crate::Lane::restore_event).
@@ -97,9 +96,9 @@ pub struct Event {
     pub(crate) taken_over: bool,
     /// Its number among its channel's, where that keeps its past.
     pub(crate) number: Option<NonZeroU64>,
-    /// Those for whom it is kept elsewhere, and not in their outboxes.
+    /// The consumers that it is kept elsewhere for, and not in their outboxes.
     pub(crate) away: Option<Box<AwayList>>,
-    /// Whether it was kept elsewhere before: that it is settled for all has been told.
+    /// Whether it was kept elsewhere before: that it is settled for all has been reported.
     pub(crate) returned: bool,
     /// Whether it was accepted by a lane that is no more: limits do not concern it, on no lane that it is handed over to.
     pub(crate) restored: bool,
@@ -153,7 +152,7 @@ impl Event {
         self.names.split_at_checked(self.domain_bytes as usize).unwrap_or_default()
     }
 
-    /// Those for whom it is kept [elsewhere](crate::Overflow), and not in their outboxes.
+    /// The consumers that it is kept [elsewhere](crate::Overflow) for, and not in their outboxes.
     #[must_use]
     pub fn away(&self) -> &[Away] {
         self.away.as_ref().map_or(&[], |away| &away.0)
@@ -277,7 +276,7 @@ impl NumberPlace {
     }
 }
 
-/// An event's translations: a slice to whoever reads them, a list that keeps its buffers to whoever fills them.
+/// An event's translations: a slice for readers, a list that keeps its buffers for the writer.
 #[derive(Clone, Debug, Default)]
 pub struct Alternates {
     all: Vec<Alternate>,
@@ -373,7 +372,7 @@ impl Deref for Draft {
 
 impl DerefMut for Draft {
     fn deref_mut(&mut self) -> &mut Event {
-        // Nobody shares a draft, so this never copies.
+        // A draft is not shared, so this never copies.
         Arc::make_mut(&mut self.0)
     }
 }
@@ -423,7 +422,7 @@ impl EventPool {
         })
     }
 
-    /// Keeps the memory of an event that nobody holds any more. `event` is let go of in any case.
+    /// Keeps the memory of an event that has no other holder. `event` is let go of in any case.
     pub fn give_back(&mut self, event: Arc<Event>) {
         let mut draft = Draft(event);
         let Some(event) = Arc::get_mut(&mut draft.0) else { return };

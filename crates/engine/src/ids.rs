@@ -43,7 +43,7 @@ impl fmt::Display for ProxyKey {
     }
 }
 
-/// A door's handle for whoever is connected to a proxy. Opaque to the engine, which hands it back with each delivery.
+/// A door's handle for the client connected to a proxy. Opaque to the engine, which hands it back with each delivery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Peer(
     /// The door's number.
@@ -107,7 +107,7 @@ pub struct FilterId(
 /// How events pass a proxy, beside their form.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProxyKind {
-    /// Whoever asks gets: a pull consumer asks for its events, and a pull supplier is asked for its own. Default false.
+    /// Events are asked for: a pull consumer asks for its events, and a pull supplier is asked for its own. Default false.
     pub pull: bool,
     /// Several events at a time (the OMG's sequence proxies). Default false.
     pub batches: bool,
@@ -115,8 +115,8 @@ pub struct ProxyKind {
     pub on_main_lane: bool,
 }
 
-/// A lane: one thread of whoever runs the engine, with its own [`Lane`](crate::Lane). A number is used again once its lane
-/// has [ended](crate::LaneChange::Ended) and its thread is [gone](crate::Hierarchy::lane_gone).
+/// A lane: one thread of the program that runs the engine, with its own [`Lane`](crate::Lane). A number is used again once its lane has
+/// [ended](crate::LaneChange::Ended) and its thread is [gone](crate::Hierarchy::lane_gone).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LaneId(
     /// The number, dense from 0.
@@ -157,7 +157,7 @@ pub enum Operator {
     /// An event must match both. The default.
     #[default]
     And,
-    /// An event must match either; one that has no filters and whose subscription was never changed does not count. With
+    /// An event must match either; one without filters and with a subscription that was never changed does not count. With
     /// [`HierarchyLimits::or_passes_without_filters`](crate::HierarchyLimits::or_passes_without_filters) filters count only where both have
     /// some.
     Or,

@@ -1,8 +1,7 @@
 //! Lanes and pools as values: what a pool is made of, and where a proxy is served at which priority.
 //!
-//! A lane is one thread of whoever runs the engine. Pools are given to channels, admins and proxies by
-//! [`SettingsPatch::pool`](crate::SettingsPatch::pool); who has none uses the nearest above, and without any, the main
-//! lane.
+//! A lane is one thread of the program that runs the engine. Pools are given to channels, admins and proxies by
+//! [`SettingsPatch::pool`](crate::SettingsPatch::pool); one without a pool uses the nearest above, and without any, the main lane.
 
 use alloc::vec::Vec;
 
@@ -11,21 +10,20 @@ use crate::{LaneId, PoolId};
 /// How an event's priority chooses the lane (the Real-time CORBA policy of the same name).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PriorityModel {
-    /// The event's own: the priority of its supplier's thread if that is known, else the event's priority for whom the
-    /// lane is chosen.
+    /// The event's own: the priority of its supplier's thread if that is known, else the priority that the event has for the consumer.
     ClientPropagated,
     /// The pool's `server_priority`, whatever the event says.
     #[default]
     ServerDeclared,
 }
 
-/// Whose turn it is among the topics that wait in a lane.
+/// Which of the topics that wait in a lane is next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Discipline {
     /// Each by its share.
     #[default]
     Shares,
-    /// The one whose deadline is first.
+    /// The one with the first deadline.
     EarliestDeadline,
     /// The one with the least time to spare.
     LeastLaxity,
@@ -42,7 +40,7 @@ pub struct PoolSpec {
     pub server_priority: i16,
     /// The pool's lanes by strictly rising priority: one at least.
     pub lanes: Vec<LaneSpec>,
-    /// Whose turn it is in each lane.
+    /// Which topic is next in each lane.
     pub discipline: Discipline,
     /// How many events may wait in each thread's hand-over queue. More than 0. Default 4,096.
     pub queue_events_max: u32,
@@ -72,13 +70,13 @@ pub struct LaneInfo {
     pub pool: PoolId,
     /// Its priority, 0..=32,767.
     pub priority: i16,
-    /// Whose turn it is in it.
+    /// Which topic is next in it.
     pub discipline: Discipline,
     /// How many events may wait in its hand-over queue.
     pub queue_events_max: u32,
 }
 
-/// What whoever has the threads is to do.
+/// What the owner of the threads is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LaneChange {
     /// Start a thread for this lane, before the next snapshot is published.

@@ -14,7 +14,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// Who is at a place.
+    /// The consumer at a place.
     pub(crate) fn get(&self, place: u32) -> Option<&Arc<ConsumerRoute>> {
         self.routes.get(place)
     }
@@ -39,7 +39,7 @@ impl Members {
         (0..).zip(self.routes.iter()).filter_map(|(place, route)| Some((place, route?)))
     }
 
-    /// The places at which something is different from `before`: with who was there, and who is.
+    /// The places at which something is different from `before`: with the consumer there then, and now.
     pub(crate) fn changes_from<'m>(
         &'m self,
         before: &'m Self,
@@ -47,7 +47,7 @@ impl Members {
         self.routes.changes_from(&before.routes)
     }
 
-    /// Puts somebody at a place that is his or free.
+    /// Puts a consumer at a place that is its own or free.
     pub(crate) fn put(&mut self, place: u32, route: ConsumerRoute) {
         if self.place_of(route.key.proxy).is_none() {
             self.places.insert(route.key.proxy, place);
@@ -55,7 +55,7 @@ impl Members {
         self.routes.set(place, Some(Arc::new(route)));
     }
 
-    /// Lets go of a piece of them, where none is asked for any more. Says whether nobody else had it; nothing if there is none.
+    /// Lets go of a piece of them, where none is asked for any more. Says whether nothing else had it; nothing if there is none.
     pub(crate) fn let_go(&mut self) -> Option<bool> {
         self.routes.let_go().or_else(|| self.places.let_go())
     }

@@ -1,4 +1,4 @@
-//! Who a connected consumer is, as those know it who publish the routing.
+//! The principal of a connected consumer, as the publisher of the routing knows it.
 
 use alloc::sync::Arc;
 use core::any::Any;

@@ -52,7 +52,7 @@ pub enum Refusal {
     DefaultAdmin {
         /// The channel.
         channel: ChannelId,
-        /// Whose default admin.
+        /// The side of the default admin.
         side: Side,
     },
     /// As many consumers or suppliers are connected as the channel's `MaxConsumers` or `MaxSuppliers` allows.
@@ -169,7 +169,7 @@ pub enum Refusal {
         /// The pool asked for.
         pool: PoolId,
     },
-    /// A pool is set or taken away only while nobody is connected beneath: a consumer's events would change their lane.
+    /// A pool is set or taken away only while no client is connected beneath: a consumer's events would change their lane.
     PoolInUse {
         /// The first of the connected proxies.
         proxy: ProxyKey,

@@ -1,7 +1,7 @@
 //! The routing snapshot: everything the event path must know of the hierarchy, immutable and shared.
 //!
-//! Each channel's part is its own `Arc`. A new snapshot shares the parts of all channels that did not change, so that
-//! whoever picks it up sees at a glance what did.
+//! Each channel's part is its own `Arc`. A new snapshot shares the parts of all channels that did not change, so that a lane that picks it
+//! up sees at a glance what did.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,7 +15,7 @@ use crate::{
     Peer, Place, PriorityModel, ProxyId, ProxyKey, ProxyState, StartFrom, SupplierSettings, Topics, Want,
 };
 
-/// Who supplies and who consumes, channel by channel, at one moment.
+/// Suppliers and consumers, channel by channel, at one moment.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Counts up with each change of the hierarchy; 0 is the empty one that a lane begins with.
@@ -26,15 +26,14 @@ pub struct Snapshot {
     pub(crate) lanes: Arc<[LaneInfo]>,
 }
 
-/// What is left of a snapshot that nobody uses any more: it can hold the last of very many routes, which are let go of a piece at
-/// a time.
+/// What is left of a snapshot that is not used any more: it can hold the last of very many routes, which are let go of a piece at a time.
 #[derive(Debug)]
 pub struct Remains {
     channels: Vec<ChannelRoutes>,
 }
 
 impl Snapshot {
-    /// What nobody else has of it.
+    /// The parts of it that have no other holder.
     #[must_use]
     pub fn into_remains(self) -> Remains {
         Remains { channels: self.channels.into_iter().filter_map(Arc::into_inner).collect() }
@@ -121,8 +120,8 @@ impl Snapshot {
         self.lanes.get(self.lanes.binary_search_by_key(&lane, |info| info.id).ok()?)
     }
 
-    /// The consumers that were connected before and are not any more, or have connected anew. Costs one look at each
-    /// channel, and at each consumer of those of whom something changed.
+    /// The consumers that were connected before and are not any more, or have connected anew. Costs one look at each channel, and at each
+    /// consumer of those that have changed consumers.
     #[must_use]
     pub fn consumers_gone_since(&self, before: &Self) -> Vec<ProxyKey> {
         let mut gone = Vec::new();
@@ -255,8 +254,8 @@ impl ChannelRoutes {
         changes.map(|(proxy, route)| (proxy, route.map(Arc::as_ref))).collect()
     }
 
-    /// The connected consumers, suspended ones included. Each keeps its place in this order while it is connected; who
-    /// connects takes the first that is free.
+    /// The connected consumers, suspended ones included. Each keeps its place in this order while it is connected; a new one takes the
+    /// first that is free.
     pub fn consumers(&self) -> impl Iterator<Item = &ConsumerRoute> {
         self.consumers.iter().map(|(_, route)| route.as_ref())
     }
@@ -285,7 +284,7 @@ impl ChannelRoutes {
 pub struct SupplierRoute {
     /// The form of its events.
     pub form: Form,
-    /// Who is connected, where the door gave a handle.
+    /// The connected client, where the door gave a handle.
     pub peer: Option<Peer>,
     /// Whether it is connected. Events of one that is not are refused.
     pub state: ProxyState,
@@ -337,7 +336,7 @@ pub struct ConsumerRoute {
     pub key: ProxyKey,
     /// The admin that the proxy belongs to.
     pub admin: AdminId,
-    /// Who is connected. A pull consumer need not be anybody.
+    /// The connected client. A pull consumer need not have one.
     pub peer: Option<Peer>,
     /// Which of the proxy's successive connections this is; tells a new consumer from the one before it.
     pub connection: u64,
@@ -359,7 +358,7 @@ pub struct ConsumerRoute {
     pub pull: bool,
     /// Where what is heard of it is noted, if it does.
     pub activity: Option<Activity>,
-    /// Who it is, if whoever publishes the routing has said that.
+    /// Its principal, if the publisher of the routing has given one.
     pub owner: Option<Owner>,
     /// Whether it takes several events at a time.
     pub batches: bool,

@@ -16,7 +16,7 @@ pub enum FullOutbox {
     Hold,
     /// Events of this outbox go, by its [`DiscardPolicy`].
     Discard,
-    /// The event is refused and its supplier told.
+    /// The event is refused to its supplier.
     Reject,
     /// The consumer is disconnected and its backlog dropped.
     Disconnect,
@@ -59,7 +59,7 @@ pub enum Reliability {
     /// Nothing. The default.
     #[default]
     BestEffort,
-    /// An event that was taken, until all who should have it have confirmed it or it has expired; a connection, until one side
+    /// An event that was taken, until all consumers that should have it have confirmed it or it has expired; a connection, until one side
     /// ends it.
     Persistent,
 }
@@ -70,10 +70,10 @@ pub enum AcknowledgeAfter {
     /// Its event was taken, and is on disk if it is to outlive the process. The default.
     #[default]
     Accepted,
-    /// It is on disk. For suppliers whose events are to outlive the process only, to whom it is the same.
+    /// It is on disk. For suppliers of events that outlive the process only, for which it is the same as `Accepted`.
     Stored,
-    /// Every consumer that it was for has it, or will never get it, or it has been waited for that for `acknowledge_within`. Consumers whose
-    /// backlog is [elsewhere](crate::Overflow) are not waited for.
+    /// Every consumer that it was for has it, or will never get it, or it has been waited for that for `acknowledge_within`. Consumers with
+    /// a backlog [elsewhere](crate::Overflow) are not waited for.
     Delivered,
 }
 
@@ -97,11 +97,11 @@ pub struct OutboxSettings {
     pub push_window: u16,
     /// Deliver without waiting for an answer. Default false.
     pub one_way: bool,
-    /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that failed, come marked
-    /// ([`Want::marks_repeats`](crate::Want::marks_repeats)). Default false.
+    /// `MarkRepeats`: whether events that the consumer may have had before the process began, or in a batch that it rejected or that
+    /// failed, come marked ([`Want::marks_repeats`](crate::Want::marks_repeats)). Default false.
     pub mark_repeats: bool,
     /// `StartFrom`: where the consumer begins if it connects while its channel [keeps its past](HistoryLimits). `None`, the default: with
-    /// what comes, whose numbers it is not told. It counts for its next connection.
+    /// what comes, without event numbers. It counts for its next connection.
     pub start_from: Option<StartFrom>,
     /// How long a delivery may stay unanswered, from when it began or the last answer came, or a connection may take
     /// nothing. Zero: for ever. Default 30 s.
@@ -444,7 +444,7 @@ pub struct SettingsPatch {
     pub probe_interval: Option<Duration>,
     /// See [`SupplierSettings::supplier_linger`].
     pub supplier_linger: Option<Duration>,
-    /// The pool whose lanes carry the events of the proxies beneath, from
+    /// The pool with the lanes that carry the events of the proxies beneath, from
     /// [`Hierarchy::create_pool`](crate::Hierarchy::create_pool). Where no level names one: the main lane.
     pub pool: Option<PoolId>,
 }
@@ -580,10 +580,10 @@ pub struct ChannelLimits {
     /// happens when it is spent is the laggard's [`FullOutbox`]; events taken from suppliers that are being held may
     /// exceed it, at most to twice its value, where they are refused.
     pub memory_budget_bytes: u64,
-    /// `OverflowBudget`: how many bytes of events may be kept [elsewhere](crate::Overflow), where whoever drives the lanes can do that.
-    /// They go there when the channel's events take half of its memory budget, of consumers that have a backlog. 0, the default: none.
+    /// `OverflowBudget`: how many bytes of events may be kept [elsewhere](crate::Overflow), where the driver of the lanes can do that. They
+    /// go there when the channel's events take half of its memory budget, of consumers that have a backlog. 0, the default: none.
     pub overflow_budget_bytes: u64,
-    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much of its past it keeps, where whoever drives the lanes can do that.
+    /// `HistoryEvents`, `HistoryAge`, `HistoryBytes`: how much of its past it keeps, where the driver of the lanes can do that.
     pub history: HistoryLimits,
     /// `MaxConsumers`: how many consumers may be connected at once. `None`, the default: no limit.
     pub max_consumers: Option<NonZeroU32>,

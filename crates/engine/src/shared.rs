@@ -1,8 +1,8 @@
 //! Lists and maps that administration changes and snapshots share: a new snapshot takes as much as there are pieces, and
 //! a change as much as one piece has entries.
 //!
-//! Pieces and entries that did not change are the same in both, so that whoever has an old one finds what is new in it
-//! by looking at as many pointers as there are pieces.
+//! Pieces and entries that did not change are the same in both, so that the holder of an old one finds what is new in it by looking at as
+//! many pointers as there are pieces.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -38,7 +38,7 @@ impl<T, const PIECE: usize> SharedSlots<T, PIECE> {
         self.pieces.is_empty()
     }
 
-    /// Lets go of the last piece. Says whether nobody else had it; nothing if there is none.
+    /// Lets go of the last piece. Says whether nothing else had it; nothing if there is none.
     pub(crate) fn let_go(&mut self) -> Option<bool> {
         self.pieces.pop().map(|piece| Arc::strong_count(&piece) == 1)
     }
@@ -64,7 +64,7 @@ impl<T: Clone, const PIECE: usize> SharedSlots<T, PIECE> {
 }
 
 impl<T: ?Sized, const PIECE: usize> SharedSlots<Arc<T>, PIECE> {
-    /// The slots whose contents are others than in `before`: each with what was there, and what is.
+    /// The slots with other contents than in `before`: each with what was there, and what is.
     pub(crate) fn changes_from<'s>(
         &'s self,
         before: &'s Self,
@@ -115,7 +115,7 @@ impl<T> SharedMap<T> {
         self.len
     }
 
-    /// Lets go of a piece, after which nothing is to be asked for. Says whether nobody else had it; nothing if there is none.
+    /// Lets go of a piece, after which nothing is to be asked for. Says whether nothing else had it; nothing if there is none.
     pub(crate) fn let_go(&mut self) -> Option<bool> {
         self.pieces.pop().map(|piece| Arc::strong_count(&piece) == 1)
     }
@@ -145,8 +145,7 @@ impl<T> SharedMap<T> {
 }
 
 impl<T: ?Sized> SharedMap<Arc<T>> {
-    /// Those for whom there is something else than in `before`, each with what there is now. Looks only at pieces that are
-    /// others than before.
+    /// The proxies with something else than in `before`, each with what there is now. Looks only at pieces that are others than before.
     pub(crate) fn changes_from(&self, before: &Self) -> Vec<(ProxyId, Option<&Arc<T>>)> {
         let now = self.pieces_other_than(before).flat_map(|piece| piece.iter());
         let now = now.filter(|(proxy, now)| before.get(**proxy).is_none_or(|before| !Arc::ptr_eq(before, now)));

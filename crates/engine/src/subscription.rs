@@ -110,7 +110,7 @@ impl EventType {
     }
 }
 
-/// A list of event types as someone left it. It begins as everything, `("*", "*")`, which nobody has named.
+/// A list of event types as someone left it. It begins as everything, `("*", "*")`, which no client has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
     types: Arc<[EventType]>,
@@ -132,8 +132,8 @@ impl Subscription {
 
     /// The list with `removed` taken out and `added` put in; `None` if there are more than `types_max` then.
     ///
-    /// Removing everything empties it first. The everything that nobody has named gives way to the first types that are named;
-    /// nothing less than everything can be taken out of it. Everything that was named stays until it is removed.
+    /// Removing everything empties it first. The everything that no client has named gives way to the first types that are named; nothing
+    /// less than everything can be taken out of it. Everything that was named stays until it is removed.
     pub(crate) fn with(&self, added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Self> {
         let removes_all = removed.iter().any(EventType::is_everything);
         if !self.changed && added.is_empty() && !removes_all {
@@ -143,8 +143,8 @@ impl Subscription {
         merged(kept, added, removed, types_max)
     }
 
-    /// The same as TAO has it: everything is no member of a list beside others. It gives way to the first types that are added, also where it
-    /// was named; named, it takes the place of the types there are. What is added and removed at once stays as it is.
+    /// The same as TAO has it: everything is no member of a list beside others. It gives way to the first types that are added, also where
+    /// it was named; named, it takes the place of the types there are. What is added and removed at once stays as it is.
     pub(crate) fn with_as_tao(&self, added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Self> {
         let has_all = |types: &[EventType]| types.iter().any(EventType::is_everything);
         match (has_all(&self.types), has_all(added), has_all(removed)) {
@@ -172,7 +172,7 @@ impl Default for Subscription {
 
 /// A list with `removed` taken out and `added` put in; `None` if there are more than `types_max` then.
 fn merged(kept: &[EventType], added: &[EventType], removed: &[EventType], types_max: usize) -> Option<Subscription> {
-    // Their order is as it was; whoever sends the lists chooses how long they are.
+    // Their order is as it was; the sender of the lists chooses how long they are.
     let mut places: BTreeMap<_, usize> = kept.iter().enumerate().map(|(at, kind)| (kind.parts(), at)).collect();
     for gone in removed {
         places.remove(&gone.parts());
@@ -195,7 +195,7 @@ fn only(these: &[EventType], those: &[EventType]) -> Vec<EventType> {
     these.iter().filter(|kind| !those.contains(&kind.parts())).cloned().collect()
 }
 
-/// The event types that somebody may have, whatever it wants: the first part in which a type is decides.
+/// The event types that a client may have, whatever it wants: the first part in which a type is decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permitted {
     parts: Vec<(Arc<[EventType]>, bool)>,

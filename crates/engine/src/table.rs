@@ -49,11 +49,11 @@ pub(crate) struct Row {
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     pub(crate) program: Arc<Constraint>,
-    /// The group of constraints in whose banks it is.
+    /// The group with the banks that it is in.
     pub(crate) group: Option<u32>,
 }
 
-/// The place of a constraint that nobody has any more, while its bank still has it.
+/// The place of a constraint that no filter has any more, while its bank still has it.
 pub(crate) const NO_TEXT: u32 = u32::MAX;
 
 /// Constraints that are asked together because they are for the same event types.
@@ -63,9 +63,9 @@ pub(crate) struct Section {
     /// An event meets the section if its type is in one of these lists.
     pub(crate) lists: Box<[u32]>,
     pub(crate) bank: Arc<Bank>,
-    /// The slots of the bank's constraints; [`NO_TEXT`] for those that nobody has any more.
+    /// The slots of the bank's constraints; [`NO_TEXT`] for those that no filter has any more.
     pub(crate) texts: Box<[u32]>,
-    /// Whose they are: `uses[starts[n]..starts[n + 1]]` are those of constraint `n`.
+    /// Where their uses begin: `uses[starts[n]..starts[n + 1]]` are those of constraint `n`.
     pub(crate) starts: Box<[u32]>,
     pub(crate) uses: Box<[Use]>,
 }
@@ -95,7 +95,7 @@ impl FilterTable {
 }
 
 impl Section {
-    /// Whose constraint `at` is.
+    /// The uses of constraint `at`.
     pub(crate) fn uses(&self, at: u32) -> &[Use] {
         let at = at as usize;
         let (Some(start), Some(end)) = (self.starts.get(at), self.starts.get(at + 1)) else { return &[] };

@@ -1,4 +1,4 @@
-//! The time the engine is told: a count of nanoseconds from an origin that the caller chooses and keeps.
+//! The time that the engine is given: a count of nanoseconds from an origin that the caller chooses and keeps.
 //!
 //! The engine never reads a clock. Durations are [`core::time::Duration`]; sums saturate rather than wrap, so that a
 //! time limit of "for ever" stays in the future.

@@ -1,4 +1,4 @@
-//! Topics: whose turn it is inside a lane. A topic is a channel, unless event types of it have shares of their own.
+//! Topics: what takes turns inside a lane. A topic is a channel, unless event types of it have shares of their own.
 
 use alloc::vec::Vec;
 use core::time::Duration;

@@ -1,7 +1,7 @@
 //! Names with wildcards: `*` stands for any characters, also none, wherever it is (OMG Notification Service 1.1, 2.6.5).
 //!
-//! Whoever subscribes chooses the pattern and whoever supplies chooses the name, so matching takes time in proportion to the
-//! two together, whatever they are.
+//! The subscriber chooses the pattern and the supplier the name, so matching takes time in proportion to the two together, whatever they
+//! are.
 
 use alloc::borrow::Cow;
 use alloc::string::String;
@@ -17,7 +17,7 @@ pub(crate) fn is_looked_for(pattern: &str) -> bool {
     between.is_some_and(|(between, _)| !is_any(between))
 }
 
-/// Whether `text` is matched. The empty pattern matches the empty text only: whoever takes it for everything says so.
+/// Whether `text` is matched. The empty pattern matches the empty text only: a caller that takes it for everything sees to that.
 ///
 /// What is between two stars is looked for from the left, and what was found is never tried again further to the right: if
 /// the rest is not found after the first place, it is not after a later one.

@@ -91,7 +91,7 @@ impl Scene {
         }
     }
 
-    /// The same, saying how many times everybody was looked at, and how many changes were taken in.
+    /// The same, saying how many times all consumers were looked at, and how many changes were taken in.
     fn send_counting(&mut self, name: &str) -> (u32, u64, u64) {
         let counted = |lane: &Lane| (lane.counters().route_misses, lane.counters().route_amendments);
         let before = counted(&self.lane);

@@ -60,9 +60,9 @@ pub(crate) enum Break {
     LostField,
     /// A filter finds another value in a field than is there.
     WrongField,
-    /// Somebody who waits for an event is not given it, and it counts as delivered.
+    /// A client that waits for an event is not given it, and it counts as delivered.
     ForgottenPull,
-    /// Events that somebody has pulled are put back.
+    /// Events that a client has pulled are put back.
     PulledAgain,
     /// An event's line is not written, and it counts as delivered.
     LostLine,
@@ -76,7 +76,7 @@ pub(crate) enum Break {
     ForgottenWait,
     /// A message of Tempo is still charged for when it has had its topic's turn.
     KeptRoom,
-    /// Who waits for room on the socket for datagrams is not told when there is some.
+    /// A subscriber that waits for room on the socket for datagrams is not woken when there is some.
     ForgottenRoom,
 }
 

@@ -1,4 +1,4 @@
-//! Holds the lane to its promise: in the steady state an event costs no allocation, whoever it goes to.
+//! Holds the lane to its promise: in the steady state an event costs no allocation, whichever consumers it goes to.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,4 @@
-//! Floods, stalls and deaths of clients: what they cost the service is bounded, counted, and nobody else's.
+//! Floods, stalls and deaths of clients: what they cost the service is bounded, counted, and charged to no other client.
 //!
 //! The tests have their process for themselves and run one after the other, since they measure its memory.
 
@@ -43,7 +43,7 @@ fn read(service: &Service, counter: Counter) -> u64 {
     service.counters().read(counter)
 }
 
-/// An orderly consumer, whose events are looked at one by one.
+/// An orderly consumer. Its events are looked at one by one.
 struct Orderly {
     _consumer: SimpleConsumer,
     events: Receiver<StructuredEvent>,
@@ -73,7 +73,7 @@ fn make_channel(service: &Service, qos: &[Property]) -> i32 {
 
 // ---- half a request ----
 
-/// An event whose body takes about so many octets.
+/// An event with a body of about so many octets.
 fn large(bytes: usize) -> StructuredEvent {
     let mut event = numbered(0);
     event.remainder = "x".repeat(bytes).as_str().into();
@@ -134,7 +134,7 @@ fn suppliers_that_stall_in_the_midst_of_a_request_take_bounded_memory_and_are_en
     assert!(read(&service, Counter::MessagesWaited) > 0);
     assert!(read(&service, Counter::IncompleteBytesLimit) > 0);
     for mut stream in stalled {
-        // Who is closed on while it has sent more than was read finds the connection reset.
+        // A client that is closed on while it has sent more than was read finds the connection reset.
         assert!(read_to_end(&mut stream).len() <= 1);
     }
     assert_eq!(read(&service, Counter::EventsIn), u64::try_from(number).unwrap());
@@ -311,7 +311,7 @@ impl SlowReader {
 /// it their events when it was there again.
 fn calls_to_survive_the_death_behind(proxies: u64) -> u64 {
     let service = start();
-    // It ends and comes back at the same port, which nobody else is to be given meanwhile.
+    // It ends and comes back at the same port, which no other process is to be given meanwhile.
     let process = Bare::new();
     for _ in 0..proxies {
         subscribe(&service, process.reference(), &[Property::new("GiveUpAfter", 0_u64)]);

@@ -6,8 +6,8 @@
 //! refusal, each outbox's and channel's state, and the counters. Time is simulated, so a run takes as long as it takes
 //! to compute, and the same seed is always the same run.
 //!
-//! [`run_lanes`] does the like with several lanes and what goes on between them, and [`run_overflow`] with a lane whose backlogs go on
-//! elsewhere.
+//! [`run_lanes`] does the like with several lanes and what goes on between them, and [`run_overflow`] with a lane that keeps part of its
+//! backlogs elsewhere.
 
 #[expect(clippy::indexing_slicing, reason = "a model that is wrong should stop the test on the spot")]
 mod lanes;

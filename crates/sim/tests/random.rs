@@ -8,9 +8,9 @@ use engine::DiscardReason;
 const OPERATIONS: u32 = 400;
 
 /// Seeds that show what once was different, wherever it is so again: among outboxes that refuse an event, and among equal backlogs (of
-/// which there are two kinds), the lowest proxy id counts and not the place among the channel's consumers (17, 20, 151); a
-/// `hold_timeout` that is made shorter counts at once (19); when those before it are dropped an event has its pacing (10935), or is
-/// delivered, if it has none (19413). Whoever has more, or other, things drawn finds others that do: undo the mend, and look for them.
+/// which there are two kinds), the lowest proxy id counts and not the place among the channel's consumers (17, 20, 151); a `hold_timeout`
+/// that is made shorter counts at once (19); when those before it are dropped an event has its pacing (10935), or is delivered, if it has
+/// none (19413). A change in what is drawn makes other seeds show them: undo the mend, and look for those.
 const REGRESSION_SEEDS: [u64; 7] = [17, 19, 20, 151, 435, 10_935, 19_413];
 
 fn agree(seed: u64) -> Summary {

@@ -17,7 +17,7 @@ use crate::{
 /// Whether a proxy is connected, and whether events pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum ProxyState {
-    /// Nobody is connected.
+    /// No client is connected.
     #[default]
     Unconnected,
     /// Connected; events pass.
@@ -67,7 +67,7 @@ pub struct Proxy {
     pub form: Form,
     /// Whether events are pulled, and whether several at a time.
     pub kind: ProxyKind,
-    /// Who is connected, where the door gave a handle.
+    /// The connected client, where the door gave a handle.
     pub peer: Option<Peer>,
     /// What the connected consumer's door needs events translated to.
     pub want: Want,
@@ -79,7 +79,7 @@ pub struct Proxy {
     pub resumes: bool,
     /// What the connected consumer may have, whatever it wants; everything if nothing is said.
     pub permitted: Option<Arc<Permitted>>,
-    /// Who the connected consumer is, if whoever publishes the routing has said that.
+    /// The principal of the connected consumer, if the publisher of the routing has given one.
     pub owner: Option<Owner>,
     /// Whether it is connected.
     pub state: ProxyState,
@@ -117,8 +117,8 @@ pub struct Channel {
     topics: Arc<Topics>,
     /// By side and id, so that a side's admins are together, the default one first.
     pub(super) admins: BTreeMap<(Side, AdminId), Admin>,
-    /// Boxed, since ids rise: nodes of the map are half empty then. Those of admins that were destroyed are among them until
-    /// they are taken out, and are to nobody there.
+    /// Boxed, since ids rise: nodes of the map are half empty then. Those of admins that were destroyed are among them until they are taken
+    /// out, and count as absent.
     pub(super) proxies: BTreeMap<ProxyId, Box<Proxy>>,
     /// How many admins were destroyed of which there still are proxies.
     doomed_admins: u32,
@@ -390,7 +390,7 @@ impl Channel {
         Ok(gone)
     }
 
-    /// Takes out a proxy whose admin was destroyed.
+    /// Takes out a proxy of a destroyed admin.
     pub(super) fn take_doomed(&mut self, proxy: ProxyId) -> Option<Box<Proxy>> {
         let gone = self.proxies.remove(&proxy)?;
         self.note_removed(&gone);

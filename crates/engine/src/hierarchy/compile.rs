@@ -24,7 +24,7 @@ use crate::{EventType, FilterId, Side};
 pub(super) struct Compiler {
     /// How many times each filter is attached where it counts.
     uses: BTreeMap<FilterId, Uses>,
-    /// Filters that changed since the table was made, or whose uses did.
+    /// Filters that changed, or had their uses changed, since the table was made.
     changed: Vec<FilterId>,
     counting: BTreeMap<FilterId, Counting>,
     programs: Slots<Arc<Program>>,
@@ -35,7 +35,7 @@ pub(super) struct Compiler {
     text_of: HashMap<ByText, u32>,
     groups: Slots<Group>,
     group_of: HashMap<Vec<u32>, u32>,
-    /// Texts whose uses changed.
+    /// Texts with changed uses.
     touched: Vec<u32>,
     shared_programs: SharedSlots<Arc<Program>>,
     shared_texts: SharedSlots<Text>,
@@ -272,7 +272,7 @@ impl Compiler {
 
     // ---- groups ----
 
-    /// Puts each constraint whose uses changed into the group of the event types that it is used for.
+    /// Puts each constraint with changed uses into the group of the event types that it is used for.
     fn regroup(&mut self) {
         let mut touched = core::mem::take(&mut self.touched);
         touched.sort_unstable();

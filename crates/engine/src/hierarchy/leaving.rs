@@ -1,5 +1,5 @@
-//! What is destroyed is gone at once for whoever asks for it, and is taken apart in pieces: a channel or an admin can have 65,536
-//! proxies, and a channel 100,000 filters, of each of which something is to be forgotten here, and its client told by the door.
+//! What is destroyed is gone at once for every request, and is taken apart in pieces: a channel or an admin can have 65,536 proxies, and a
+//! channel 100,000 filters, of each of which something is to be forgotten here, and its client notified by the door.
 
 use alloc::boxed::Box;
 

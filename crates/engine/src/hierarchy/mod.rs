@@ -57,8 +57,8 @@ pub struct HierarchyLimits {
     /// Whether, under an admin that combines by [`Operator::Or`], an admin or a proxy without filters lets everything pass, so that filters
     /// of the other keep nothing away, as with TAO; else one without filters does not count. Default false.
     pub or_passes_without_filters: bool,
-    /// Whether lists of event types are changed, and told, as by TAO: everything is no member beside others, so that it gives way to types that
-    /// are added, and they to everything; what is added and removed at once stays as it is. Default false.
+    /// Whether lists of event types are changed, and reported to clients, as by TAO: everything is no member beside others, so that it
+    /// gives way to types that are added, and they to everything; what is added and removed at once stays as it is. Default false.
     pub tao_event_types: bool,
 }
 
@@ -82,7 +82,7 @@ impl Default for HierarchyLimits {
 const PIECE: usize = 1_024;
 const PIECE_MIN: usize = 16;
 
-/// A proxy that a command destroyed, so that the door can tell whoever was connected.
+/// A proxy that a command destroyed, so that the door can notify its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
     /// The proxy.
@@ -93,11 +93,11 @@ pub struct Removed {
     pub admin: AdminId,
     /// The form of its events.
     pub form: Form,
-    /// Who was connected.
+    /// The client that was connected.
     pub peer: Option<Peer>,
 }
 
-/// Whose subscription a [`Hierarchy::subscribe`] changes.
+/// The admin or proxy that a [`Hierarchy::subscribe`] changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionTarget {
     /// An admin's.
@@ -126,7 +126,7 @@ pub struct Hierarchy {
     leaving: VecDeque<Leaving>,
     /// The channels that commands may have changed since this was last asked.
     touched: BTreeSet<ChannelId>,
-    /// Those whose routes may not be what they should be, and those that have gone since the last snapshot.
+    /// Channels with routes that may be out of date, and those that have gone since the last snapshot.
     changed: BTreeSet<ChannelId>,
     gone: Vec<ChannelId>,
     parts: Parts,
@@ -358,8 +358,8 @@ impl Hierarchy {
 
     // ---- connections ----
 
-    /// Connects whoever `peer` stands for. A supplier may be without a peer, and so may a consumer that pulls; one that
-    /// does not and has no peer gets no deliveries.
+    /// Connects the client that `peer` stands for. A supplier may be without a peer, and so may a consumer that pulls; one that does not
+    /// and has no peer gets no deliveries.
     ///
     /// # Errors
     ///
@@ -388,8 +388,8 @@ impl Hierarchy {
         Ok(())
     }
 
-    /// Connects another client to a proxy that is connected, in the place of the one that was. What waits there for a consumer waits for the
-    /// new one.
+    /// Connects another client to a proxy that is connected, in the place of the one that was. What waits there for a consumer waits for
+    /// the new one.
     ///
     /// # Errors
     ///
@@ -434,7 +434,7 @@ impl Hierarchy {
         self.channel_mut(key.channel)?.note_in_order(key.proxy)
     }
 
-    /// Disconnects; the proxy stays, and can be connected again. Says who was connected. A consumer's backlog goes.
+    /// Disconnects; the proxy stays, and can be connected again. Returns the peer that was connected. A consumer's backlog goes.
     ///
     /// # Errors
     ///
@@ -635,8 +635,8 @@ impl Hierarchy {
         Arc::clone(&self.snapshot)
     }
 
-    /// The next [`snapshot`](Self::snapshot) is another one even if nothing has changed here: something beside it has, of which those who use
-    /// it are to take note.
+    /// The next [`snapshot`](Self::snapshot) is another one even if nothing has changed here: something beside it has, of which its users
+    /// are to take note.
     pub fn renew(&mut self) {
         self.renewed = true;
     }

@@ -1,5 +1,5 @@
-//! What a channel's suppliers offer and its consumers want, each put together into one short list (OMG Notification
-//! Service 1.1, 2.5: so that a supplier need not send what nobody wants, and a consumer knows what there is).
+//! What a channel's suppliers offer and its consumers want, each put together into one short list (OMG Notification Service 1.1, 2.5: so
+//! that a supplier need not send what no consumer wants, and a consumer knows what there is).
 
 use alloc::borrow::Cow;
 use alloc::collections::BTreeSet;
@@ -17,9 +17,9 @@ const PAIRS_OF_ALL_MAX: usize = 1 << 18;
 /// How many comparisons are made to leave out what is within another type. Where it would be more, all are listed.
 const COMPARISONS_MAX: usize = 1 << 20;
 
-/// How much is looked at to put event types together, one for each type and for every 64 octets, and how many there may be in the
-/// list before those within others are left out. Where there are more, everything is said to be offered or wanted: nobody reads
-/// such a list, and clients choose how long it is.
+/// How much is looked at to put event types together, one for each type and for every 64 octets, and how many there may be in the list
+/// before those within others are left out. Where there are more, everything is said to be offered or wanted: no client reads such a list,
+/// and clients choose how long it is.
 const LOOKED_AT_MAX: usize = 1 << 18;
 const TYPES_MAX: usize = 1 << 14;
 
@@ -55,8 +55,8 @@ impl Hierarchy {
         Ok(together(consumers.map(|proxy| self.wanted(channel, proxy, &mut pairs_left))))
     }
 
-    /// The types that connected clients of a side have named, together, as TAO tells them: as they are spelt, sorted, and without everything.
-    /// A proxy has those of its admin and its own; filters have no say. Too many are everything.
+    /// The types that connected clients of a side have named, together, as TAO tells them: as they are spelt, sorted, and without
+    /// everything. A proxy has those of its admin and its own; filters have no say. Too many are everything.
     ///
     /// # Errors
     ///
@@ -114,8 +114,8 @@ fn connected(channel: &Channel, side: Side) -> impl Iterator<Item = &Proxy> {
     channel.proxies().filter(move |proxy| proxy.side == side && proxy.state != ProxyState::Unconnected)
 }
 
-/// The lists that hold what a proxy has of its admin and has named itself; nothing where that is everything. Everything of the admin's gives
-/// way to what the proxy names.
+/// The lists that hold what a proxy has of its admin and has named itself; nothing where that is everything. Everything of the admin's
+/// gives way to what the proxy names.
 fn named_by<'a>(channel: &'a Channel, proxy: &'a Proxy) -> Option<impl Iterator<Item = &'a [EventType]>> {
     let admin = channel.admins.get(&(proxy.side, proxy.admin)).map(|admin| &admin.subscription);
     let is_all = |list: &Subscription| list.types().iter().any(EventType::is_everything);
@@ -305,8 +305,8 @@ mod tests {
 
     #[test]
     fn more_types_than_anybody_reads_are_everything_and_are_not_all_looked_at() {
-        // With 1.5 million types in a channel each subscription_change took 1.0 s: all were put into one list, of which it was
-        // then found that it is too long to be told.
+        // With 1.5 million types in a channel each subscription_change took 1.0 s: all were put into one list, which then proved too long
+        // to be sent.
         let mut rig = Rig::new();
         let mut names = 0..;
         let mut add = |rig: &mut Rig, count: usize| {
@@ -397,7 +397,7 @@ mod tests {
         let last = rig.proxy(Side::Consumers, admin, &[("d", "v")]);
         assert_eq!(by(&rig, last), Some(types(&[("d", "v")])));
         assert_eq!(named(&rig), types(&[("a", "%ALL"), ("a", "x"), ("b", "y"), ("c", "z"), ("d", "v")]));
-        // No filter has a say, and who is gone has none, either.
+        // No filter has a say, and a consumer that is gone has none, either.
         rig.filter(FilterTarget::Proxy(one), &[("a", "x")]);
         rig.hierarchy.disconnect(other).unwrap();
         assert_eq!(named(&rig), types(&[("a", "%ALL"), ("a", "x"), ("d", "v")]));

@@ -1,4 +1,4 @@
-//! Which parts of the hierarchy commands have changed, for whoever keeps an image of it.
+//! Which parts of the hierarchy commands have changed, for the keeper of an image of it.
 
 use alloc::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ impl From<SubscriptionTarget> for HierarchyPart {
     }
 }
 
-/// What has changed, if anybody asks.
+/// What has changed, if that is kept.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     changed: Option<BTreeSet<HierarchyPart>>,
@@ -61,12 +61,12 @@ impl Hierarchy {
         self.parts.changed.get_or_insert_default();
     }
 
-    /// A part of which something may have changed since this told of it, was made, or is gone. `None` when there is no other.
+    /// A part that may have changed since this last returned it, or that was made or is gone. `None` when there is no other.
     pub fn poll_changed_part(&mut self) -> Option<HierarchyPart> {
         self.parts.changed.as_mut()?.pop_first()
     }
 
-    /// How many changes were noted so far, of whichever parts: whoever compares two of these knows whether there was one between.
+    /// How many changes were noted so far, of whichever parts: two of these differ if there was a change between.
     #[must_use]
     pub const fn changes_noted(&self) -> u64 {
         self.parts.noted

@@ -20,7 +20,7 @@ pub(super) struct Pools {
     next: u32,
     /// The lanes in use by id, the main lane not among them.
     lanes: BTreeMap<LaneId, LaneInfo>,
-    /// Lanes that are to end and whose threads are still there.
+    /// Ending lanes with threads that are still there.
     ending: BTreeSet<LaneId>,
     changes: VecDeque<LaneChange>,
     /// Pools that came or that nothing refers to any more, since the last snapshot.
@@ -141,7 +141,7 @@ impl Pools {
         }
     }
 
-    /// Forgets the pools that nothing refers to and of whose lanes nobody was told.
+    /// Forgets the unused pools with lanes that were not reported.
     fn forget_untold(&mut self) {
         let Self { pools, lanes, changes, .. } = self;
         let is_start = |change: &LaneChange, lane| matches!(change, LaneChange::Started(info) if info.id == lane);
@@ -185,7 +185,7 @@ impl Pools {
     /// Where a proxy is served.
     pub(super) fn placement(&self, channel: &Channel, proxy: &Proxy) -> Placement {
         let pool = pool_of(channel, proxy).and_then(|pool| self.pools.get(&pool));
-        // Whoever pulls asks the main lane: pulling is no part of what is promised in real time. And there is the channel's past.
+        // Pulling is served on the main lane, as it is no part of what is promised in real time. So is the channel's past.
         let is_on_main_lane = proxy.kind.pull || proxy.kind.on_main_lane || proxy.start.is_some();
         let Some(pool) = pool.filter(|_| !is_on_main_lane) else {
             return (Arc::clone(&self.main), None);
@@ -293,8 +293,8 @@ impl Hierarchy {
         self.limits.lane_threads_max
     }
 
-    /// Has pools that nothing refers to any more, and of whose lanes [`poll_lane`](Self::poll_lane) has not told, be as if they had never
-    /// been made. Others end with a [`snapshot`](Self::snapshot).
+    /// Removes the unused pools with lanes that [`poll_lane`](Self::poll_lane) has not reported, as if they had never been made. Others
+    /// end with a [`snapshot`](Self::snapshot).
     pub fn forget_untold_pools(&mut self) {
         self.pools.forget_untold();
     }
@@ -322,8 +322,8 @@ impl Hierarchy {
         self.pools.ending.remove(&lane);
     }
 
-    /// There is no thread for a lane: the main lane takes its place, from the next [`snapshot`](Self::snapshot) on and for
-    /// as long as its pool exists. To be told before that snapshot is made.
+    /// There is no thread for a lane: the main lane takes its place, from the next [`snapshot`](Self::snapshot) on and for as long as its
+    /// pool exists. To be called before that snapshot is made.
     pub fn lane_unavailable(&mut self, lane: LaneId) {
         if self.pools.replace(lane) {
             self.channels.values_mut().for_each(Channel::note_places_changed);

@@ -376,8 +376,8 @@ impl Book {
         }
     }
 
-    /// Brings what was noted so into the lists. Very many may have the same filter, whose list is made anew once for all who are
-    /// looked at together.
+    /// Brings what was noted so into the lists. Very many may have the same filter: its list is made anew once for all that are looked at
+    /// together.
     fn settle_targets(&mut self) {
         while let Some((slot, moved)) = self.moved.pop_first() {
             let kept = self.targets.get(slot).map_or(&[][..], Arc::as_ref).iter().copied();
@@ -569,7 +569,7 @@ fn slots<'a>(compiler: &'a Compiler, attached: &'a Attached) -> impl Iterator<It
     attached.local_filters().filter_map(|filter| compiler.slot(filter))
 }
 
-/// What waits to be handed over goes only where whoever it is for would have it go.
+/// What waits to be handed over is dropped only where the consumers that it is for would have it dropped.
 fn lossless_unless_discarded(wanted: Option<FullOutbox>) -> Option<FullOutbox> {
     match wanted {
         None | Some(FullOutbox::Discard) => wanted,
@@ -607,7 +607,7 @@ fn lanes<'a>(
         }
     }
     if keeps_history {
-        // The main lane has all of it, whoever wants it.
+        // The main lane has all of it, whichever lanes want it.
         lanes.entry(LaneId::MAIN).or_insert_with(|| unused(LaneId::MAIN)).has_consumers = true;
     }
     if lanes.is_empty() { Arc::clone(pools.main_only()) } else { lanes.into_values().collect() }

@@ -169,7 +169,7 @@ fn a_consumer_that_keeps_order_gets_a_window_where_no_level_sets_one() {
         hierarchy.connect(key, Some(Peer(1)), Want(0)).unwrap();
     }
     hierarchy.note_in_order(key).unwrap();
-    // What is told and what the lanes are told must be the same.
+    // The settings that administration reports and those that the lanes get must be the same.
     let windows = |hierarchy: &mut Hierarchy| {
         let told = [key, other].map(|key| hierarchy.effective(key).unwrap().push_window);
         let snapshot = hierarchy.snapshot();
@@ -225,7 +225,7 @@ fn destroying_says_which_proxies_went() {
 }
 
 /// `destroy` of an admin or a channel with 65,536 consumers took 300 ms in one go, and publishing that 180 more: each of them was
-/// forgotten, and its client told, before any other request was looked at.
+/// forgotten, and its client notified, before any other request was looked at.
 #[test]
 fn what_is_destroyed_is_gone_at_once_and_taken_apart_in_pieces() {
     const COUNT: u32 = 3_000;

@@ -65,8 +65,8 @@ impl Lane {
         }
     }
 
-    /// Makes an event ready to be kept by whoever [restores](Self::restore_event) it, should that be necessary: it says all that its
-    /// supplier says for it. False if there is no such supplier.
+    /// Makes an event ready to be kept and later [restored](Self::restore_event), should that be necessary: it says all that its supplier
+    /// says for it. False if there is no such supplier.
     pub fn complete_event(&mut self, source: ProxyKey, draft: &mut Draft) -> bool {
         let Ok(supplier) = self.locate(source) else { return false };
         let event: &mut Event = draft;
@@ -88,11 +88,11 @@ impl Lane {
         self.locate(source).ok()?.acknowledged_within
     }
 
-    /// Takes an event in that was taken in before, by a lane that is no more: as [`handle_event`](Self::handle_event), but nobody is to be
-    /// heard of it, its supplier need not be there, and it goes to those only whom [`Event::only`] names, where it does. It was accepted
-    /// when there was room, so it is neither refused nor held for want of that, and nothing is dropped for it: an outbox may have more
-    /// than its bound then, and a channel more than its limits. It says [when it arrived](Event::arrived), and its lifetime counts from
-    /// then; those that are restored one after the other keep that order.
+    /// Takes an event in that was taken in before, by a lane that is no more: as [`handle_event`](Self::handle_event), but it is no sign of
+    /// life of its supplier, which need not be there, and it goes only to the consumers that [`Event::only`] names, where that is set. It
+    /// was accepted when there was room, so it is neither refused nor held for want of that, and nothing is dropped for it: an outbox may
+    /// have more than its bound then, and a channel more than its limits. It says [when it arrived](Event::arrived), and its lifetime
+    /// counts from then; those that are restored one after the other keep that order.
     pub fn restore_event<F: Forms>(&mut self, source: ProxyKey, mut draft: Draft, forms: &F, now: Time) -> Admission {
         self.told(now);
         let found = self.places.slots.get(&source.channel).copied();
@@ -414,8 +414,8 @@ impl Lane {
         }
     }
 
-    /// Why the event is refused, if an outbox that it would go to is full and refuses events then: no outbox takes an
-    /// event whose supplier is told that it was refused.
+    /// Why the event is refused, if an outbox that it would go to is full and refuses events then: no outbox takes an event that is refused
+    /// to its supplier.
     fn find_rejecting(&self, channel: u32, draft: &Draft) -> Option<Refusal> {
         let state = self.channels.get(channel)?;
         let lacks_room = !draft.away().is_empty() && !state.depot.has_room(draft.kept_bytes());

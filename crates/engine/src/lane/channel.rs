@@ -20,8 +20,8 @@ use crate::{ChannelId, ChannelRoutes, DiscardReason, HeldBy, LaneId, PoolId, Pro
 pub(super) struct ChannelState {
     pub(super) id: ChannelId,
     pub(super) routes: Arc<ChannelRoutes>,
-    /// Slots of its outboxes, by the places in `routes.consumers`; [`ELSEWHERE`] where nobody is, or somebody that is not
-    /// on this lane.
+    /// Slots of its outboxes, by the places in `routes.consumers`; [`ELSEWHERE`] where there is no consumer, or one that is not on this
+    /// lane.
     pub(super) members: Vec<u32>,
     /// Its bridges, by rising lane.
     pub(super) bridges: Vec<Bridge>,
@@ -35,7 +35,7 @@ pub(super) struct ChannelState {
     /// The event types of which events have come to it.
     pub(super) types: HashSet<TypeId>,
 
-    /// All its events here, and its suppliers, who are held while these are too many.
+    /// All its events here, and the suppliers held while these are too many.
     pub(super) all: Room,
     /// Those of its events that other lanes handed over, and these lanes. They are held for the sake of these events only:
     /// what is handed over to other lanes leaves when those have room, so that lanes that waited for it here as well
@@ -106,7 +106,7 @@ pub(super) struct Hold {
     /// Since when that is so of this outbox.
     pub(super) since: Time,
     pub(super) held_events: u64,
-    /// When it is looked at who has taken nothing for too long; [`Entry::NEVER`] if not.
+    /// When to look for the consumer that has taken nothing for too long; [`Entry::NEVER`] if not.
     pub(super) look_at: Time,
 }
 
@@ -129,13 +129,13 @@ pub(super) struct Laggard {
     pub(super) rivals_weight: u64,
 }
 
-/// What some of a channel's events take, and who waits because it is too much.
+/// What some of a channel's events take, and the senders that wait because it is too much.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// What they are charged, in bytes, and how many there are.
     pub(super) used_bytes: u64,
     pub(super) events: u64,
-    /// Set while somebody is held for the sake of the channel's limits, with those that are.
+    /// Set while senders are held for the sake of the channel's limits, with those that are.
     pub(super) hold: Option<Hold>,
     pub(super) waiters: Waiters,
 }
@@ -152,7 +152,7 @@ impl Room {
     }
 }
 
-/// Who hands events in, and is held if there is no room.
+/// The senders that hand events in, and are held if there is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whose {
     Suppliers,
@@ -261,7 +261,7 @@ impl ChannelState {
     }
 
     /// Of those that wait for room, how many do yet: as many as events are too many by. They go on one by one as events leave, at the pace
-    /// of who takes these.
+    /// at which these are taken.
     pub(super) fn held_yet(&self, whose: Whose, over: Over) -> u64 {
         let (room, budget) = (self.room(whose), self.quota.budget_bytes);
         let (mean, is_short) = (room.used_bytes / room.events.max(1), self.is_short_of_shared(whose));
@@ -275,7 +275,7 @@ impl ChannelState {
         by_memory.max(by_queue)
     }
 
-    /// The slot of a consumer's outbox, by his place; [`ELSEWHERE`] if there is none here.
+    /// The slot of a consumer's outbox, by its place; [`ELSEWHERE`] if there is none here.
     #[inline]
     pub(super) fn slot_of(&self, member: u32) -> u32 {
         self.members.get(member as usize).copied().unwrap_or(ELSEWHERE)

@@ -89,7 +89,7 @@ pub struct Counters {
     pub snapshots: u64,
     /// Events taken, the held ones included.
     pub events_accepted: u64,
-    /// Events taken whose supplier's reply was withheld.
+    /// Events taken, with the reply to their supplier withheld.
     pub events_held: u64,
     /// Events refused.
     pub events_refused: u64,
@@ -116,7 +116,7 @@ pub struct Counters {
     pub history_recalled: u64,
     /// Failures: unreachable, timed out or refused.
     pub failures: u64,
-    /// Deliveries, or connections without room, whose time was over.
+    /// Deliveries, or connections without room, that timed out.
     pub timed_out: u64,
     /// Consumers disconnected by the lane.
     pub disconnected: u64,
@@ -140,7 +140,7 @@ pub struct Counters {
     pub filter_evaluations: u64,
     /// Of these, the ones that failed: a field was not there, a type was wrong, a division by zero. They do not match.
     pub filter_failures: u64,
-    /// Events whose filtering was cut short because its steps were spent. What was not evaluated does not match.
+    /// Events with their filtering cut short because its steps were spent. What was not evaluated does not match.
     pub filter_cuts: u64,
     /// Events that did not pass the filters on their supplier's side.
     pub events_filtered_in: u64,
@@ -160,8 +160,8 @@ pub struct Counters {
     pub handed_over: u64,
     /// Events that a lane did not take because it had no such channel any more.
     pub handovers_refused: u64,
-    /// Events dropped while they waited to be handed over, because a limit of their channel was reached and all consumers
-    /// on the other lane have events dropped then. They are dropped for nobody in particular.
+    /// Events dropped while they waited to be handed over, because a limit of their channel was reached and all consumers on the other lane
+    /// have events dropped then. They are dropped for no consumer in particular.
     pub handovers_dropped: u64,
     /// Events that other lanes handed over to this one. They are not among those accepted.
     pub taken_over: u64,
@@ -222,7 +222,7 @@ pub struct OutboxStats {
     pub outbox: OutboxId,
     /// The consumer's proxy.
     pub key: ProxyKey,
-    /// Who is connected; a consumer that pulls may have given no handle.
+    /// The connected client; a consumer that pulls may have given no handle.
     pub peer: Option<Peer>,
     /// What it is doing.
     pub state: OutboxState,

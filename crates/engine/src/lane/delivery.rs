@@ -15,17 +15,16 @@ use crate::{DiscardReason, DisconnectReason, Event, Notice, OutboxId, ProxyKey, 
 /// come, for one outbox: more would keep every other one waiting.
 pub(super) const DUE_PER_TURN: u64 = 1_024;
 
-/// The same for all outboxes together, until [`Lane::handle_timeout`] is called again: a hundred with a backlog that expires at the
-/// same time would keep everybody waiting a hundred times as long. (One of each outbox that is looked at is dropped in any case.)
+/// The same for all outboxes together, until [`Lane::handle_timeout`] is called again: a hundred with a backlog that expires at the same
+/// time would keep all others waiting a hundred times as long. (One of each outbox that is looked at is dropped in any case.)
 pub(super) const DUE_AT_ONCE: u64 = 4_096;
 
 /// Outboxes that are looked at in one go because their time has come.
 pub(super) const OUTBOXES_PER_TIMEOUT: usize = 256;
 
 impl Lane {
-    /// The next delivery: of the outboxes that can begin one, each in its turn. `events` is cleared and gets its events:
-    /// one, or up to `batch_size_max` where the consumer takes sequences. Whoever lets go of one hands it to
-    /// [`release`](Self::release).
+    /// The next delivery: of the outboxes that can begin one, each in its turn. `events` is cleared and gets its events: one, or up to
+    /// `batch_size_max` where the consumer takes sequences. Each of them is handed to [`release`](Self::release) in the end.
     pub fn poll_delivery(&mut self, now: Time, events: &mut Vec<Arc<Event>>) -> Option<Delivery> {
         self.told(now);
         events.clear();
@@ -78,11 +77,10 @@ impl Lane {
         Ok(Some(delivery))
     }
 
-    /// Notes that a client waits for up to `max_events` events: when there are some (as many as fill a batch, or as few
-    /// as there are when the consumer's `pacing_interval` is over), [`poll_delivery`](Self::poll_delivery) gives one
-    /// [`Delivery`] that is `pulled`. Clients are served in the order in which they began to wait. One whose delivery
-    /// is concluded as [`Outcome::Filtered`], [`Outcome::FilterFailed`] or [`Outcome::Untranslatable`] goes on waiting,
-    /// before all others.
+    /// Notes that a client waits for up to `max_events` events: when there are some (as many as fill a batch, or as few as there are when
+    /// the consumer's `pacing_interval` is over), [`poll_delivery`](Self::poll_delivery) gives one [`Delivery`] that is `pulled`. Clients
+    /// are served in the order in which they began to wait. A client goes on waiting, before all others, if its delivery is concluded as
+    /// [`Outcome::Filtered`], [`Outcome::FilterFailed`] or [`Outcome::Untranslatable`].
     ///
     /// # Errors
     ///
@@ -162,7 +160,7 @@ impl Lane {
                 }
             }
             _ if outbox.bridge.is_some() => self.handle_not_handed(slot, position, serial, outcome),
-            // Whoever pulled it could not be told, which says nothing of the others that pull there.
+            // The client that pulled it could not be answered, which says nothing of the others that pull there.
             Outcome::NoRoom | Outcome::Unreachable | Outcome::ConnectionLost | Outcome::TimedOut | Outcome::Refused
                 if outbox.is_pulled(position) =>
             {
@@ -206,8 +204,8 @@ impl Lane {
     }
 
     /// Leaves events out of a delivery that is under way, since they cannot be put into what its consumer takes: they are dropped as
-    /// [`DiscardReason::Untranslatable`], and the outcome of the delivery is that of the others, of which there is at least one. `which` are
-    /// their places in it, rising.
+    /// [`DiscardReason::Untranslatable`], and the outcome of the delivery is that of the others, of which there is at least one. `which`
+    /// are their places in it, rising.
     pub fn leave_out(&mut self, outbox: OutboxId, serial: u32, which: &[u32], now: Time) {
         self.told(now);
         let slot = outbox.slot;
@@ -261,8 +259,7 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
-    /// Lets go of an event. Whoever got one with a delivery hands it back here when done with it; until then it counts
-    /// towards its channel's memory budget.
+    /// Lets go of an event that the lane handed out, as with a delivery. Until then it counts towards its channel's memory budget.
     pub fn release(&mut self, event: Arc<Event>) {
         if let Some(event) = self.events.let_go_outside(event) {
             self.retire(event);
@@ -277,7 +274,7 @@ impl Lane {
         }
     }
 
-    /// Nobody holds the event any more.
+    /// The event has no holder any more.
     fn retire(&mut self, event: Arc<Event>) {
         self.news.settling.end(&event);
         let (channel, charge) = (event.channel_slot, event.charged_bytes);
@@ -296,11 +293,11 @@ impl Lane {
         self.pool.give_back(event);
     }
 
-    /// Time has passed: deliveries whose time is over fail, outboxes that waited after a failure try again, events
-    /// expire and others may now be delivered, and a little is done of what can be done later.
+    /// Time has passed: overdue deliveries fail, outboxes that waited after a failure try again, events expire and others may now be
+    /// delivered, and a little is done of what can be done later.
     ///
-    /// So many outboxes at most are looked at, however many have the same time: those who failed together are to be tried again
-    /// together. Fewer are where many events of theirs have expired. The others stay due, and `next_timeout` says so.
+    /// So many outboxes at most are looked at, however many have the same time: those that failed together are to be tried again together.
+    /// Fewer are where many events of theirs have expired. The others stay due, and `next_timeout` says so.
     pub fn handle_timeout(&mut self, now: Time) {
         self.told(now);
         self.let_go_leftovers();
@@ -362,7 +359,7 @@ impl Lane {
         }
     }
 
-    /// Drops what has expired of an outbox, as much as one turn allows, and lets those be delivered whose time has come.
+    /// Drops what has expired of an outbox, as much as one turn allows, and lets events be delivered that have reached their start time.
     pub(super) fn catch_up(&mut self, slot: u32) {
         self.catch_up_by(slot, DUE_PER_TURN);
     }
@@ -421,7 +418,7 @@ impl Lane {
         self.settle(slot, event, Settlement::Dropped(reason));
         if let Some(outbox) = self.outboxes.get_mut(slot) {
             if outbox.bridge.is_some() {
-                // It is dropped for nobody in particular.
+                // It is dropped for no consumer in particular.
                 let counters = &mut self.counters;
                 let is_refused = reason == DiscardReason::Rejected;
                 *if is_refused { &mut counters.handovers_refused } else { &mut counters.handovers_dropped } += 1;
@@ -567,7 +564,7 @@ fn under_way<'a>(
     Some((outbox, position?))
 }
 
-/// A delivery that an outbox began, as the door is told it.
+/// A delivery that an outbox began, as the door gets it.
 #[inline]
 fn describe(outbox: &Outbox, handed: &Handed) -> Delivery {
     Delivery {

@@ -47,8 +47,7 @@ pub(super) struct Here<'a> {
 /// What has changed of a channel's routes, and what concerns its destinations in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// Somebody is, or is not any more, or wants other events, at this place; before, the admin's filters decided for
-    /// whoever was there.
+    /// A consumer came to this place, left it, or wants other events; before, the filters of `admin` decided for the one there.
     Member { member: u32, admin: Option<u32> },
     /// Another filter, or one that says something else, is among this admin's.
     Admin(u32),
@@ -96,11 +95,11 @@ struct Kind {
     stances: Vec<Stance>,
     /// What the filters of admins say, by admin.
     admins: Vec<Group>,
-    /// Admins whose filters decide, with those they decide for, rising.
+    /// Admins with filters that decide, with those they decide for, rising.
     by_admin: Vec<(u32, u32)>,
     /// The bridges to other lanes that have consumers that may want events of the type, and at which priorities.
     remotes: Vec<Remote>,
-    /// The members, wherever they are, whose mapping filters may have to say which lane the event is for.
+    /// The members, wherever they are, with mapping filters that may have to say which lane the event is for.
     mapped: Vec<u32>,
 }
 
@@ -129,7 +128,7 @@ pub(super) struct Sought<'a> {
 pub(super) enum Way {
     /// By what was remembered, after so many changes were taken in.
     Amended(u64),
-    /// By looking at everybody.
+    /// By looking at all members.
     Learned,
     /// The same, and all other types had to be forgotten.
     Reset,
@@ -227,7 +226,7 @@ impl Destinations {
         self.changes.push_back(change);
     }
 
-    /// Notes what has changed of a channel's filters, and who they decide for.
+    /// Notes what has changed of a channel's filters, and the members they decide for.
     pub(super) fn note_filters(&mut self, before: &Filtering, now: &Filtering) {
         for (admin, ..) in now.admins.changes_from(&before.admins) {
             self.note(Change::Admin(admin));
@@ -241,7 +240,7 @@ impl Destinations {
         for (slot, ..) in now.table.programs.changes_from(&before.table.programs) {
             for target in now.targets(slot) {
                 self.note(match *target {
-                    // Whoever has another admin than before is noted for that.
+                    // A member with another admin than before is noted for that.
                     Target::Member(member) => Change::Member { member, admin: None },
                     Target::Admin(admin) => Change::Admin(admin),
                 });
@@ -288,7 +287,7 @@ impl Destinations {
         self.kind(known).map_or(&[], |kind| &kind.sections)
     }
 
-    /// The members whose mapping filters may have to say which lane the event is for.
+    /// The members with mapping filters that may have to say which lane the event is for.
     pub(super) fn mapped(&self, known: &Known) -> &[u32] {
         self.kind(known).map_or(&[], |kind| &kind.mapped)
     }
@@ -357,7 +356,7 @@ impl Kind {
             + self.remotes.capacity()
     }
 
-    /// Finds out who takes every event, who must be looked at, and for whom it takes a match.
+    /// Finds out which members take every event, which must be looked at, and which need a match.
     fn learn(&mut self, sought: Sought<'_>, working: &mut Working, is_alive: impl Fn(u32) -> bool) {
         let Sought { domain, name, routes, here, .. } = sought;
         self.clear();

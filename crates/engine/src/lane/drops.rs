@@ -1,5 +1,4 @@
-//! What was dropped by consumer, event type and reason: [`Discards`](super::Discards) for whoever wants to know which
-//! data is missing.
+//! What was dropped by consumer, event type and reason: [`Discards`](super::Discards) in such detail that it shows which data is missing.
 //!
 //! The table is bounded, and made when the lane is, so that counting allocates nothing. What finds no place in it is
 //! counted in one number; when new routing comes while it is full, the consumers that are gone make room.
@@ -25,7 +24,7 @@ pub struct TypeDrops {
     pub events: u64,
 }
 
-/// Whose, of which type, and why.
+/// The consumer, the type and the reason.
 type Of = (ProxyKey, TypeId, DiscardReason);
 
 #[derive(Debug)]
@@ -45,7 +44,7 @@ impl Drops {
     }
 
     pub(super) fn count(&mut self, key: ProxyKey, event_type: TypeId, reason: DiscardReason, types: &mut Types) {
-        // One whose channel is gone longer than what waited for its consumers.
+        // The type has no names if its channel is gone longer than what waited for its consumers.
         let event_type = types.names(event_type).map_or(TypeId::OTHER, |_| event_type);
         let of = (key, event_type, reason);
         if let Some(count) = self.counts.get_mut(&of) {

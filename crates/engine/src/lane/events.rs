@@ -1,5 +1,5 @@
-//! The events that wait in outboxes or are unanswered, each once, by place: whoever holds one notes its place, and
-//! counting the holders takes no atomic operation, however many consumers an event goes to.
+//! The events that wait in outboxes or are unanswered, each once, by place: each holder notes the place, and counting the holders takes no
+//! atomic operation, however many consumers an event goes to.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -56,7 +56,7 @@ impl Events {
         self.places.get(at.0 as usize)?.event.as_ref()
     }
 
-    /// An event that nobody outside holds, to be changed.
+    /// An event without a holder outside, to be changed.
     pub(super) fn get_mut(&mut self, at: EventAt) -> Option<&mut Event> {
         Arc::get_mut(self.places.get_mut(at.0 as usize)?.event.as_mut()?)
     }
@@ -92,7 +92,7 @@ impl Events {
         }
     }
 
-    /// One less holds it. Gives it back if it was the last and nobody outside holds it either.
+    /// One less holds it. Gives it back if it was the last and there is no holder outside either.
     #[inline]
     pub(super) fn let_go(&mut self, at: EventAt) -> Option<Arc<Event>> {
         let place = self.places.get_mut(at.0 as usize).filter(|place| place.event.is_some())?;
@@ -100,7 +100,7 @@ impl Events {
         if place.holders == 0 { self.take(at) } else { None }
     }
 
-    /// Lets go of an event outside. Gives it back if nobody holds it any more.
+    /// Lets go of an event outside. Gives it back if it has no holder any more.
     pub(super) fn let_go_outside(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         let at = event.place;
         let place = self.places.get(at.0 as usize)?;

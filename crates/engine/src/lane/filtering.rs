@@ -1,9 +1,9 @@
 //! Filters at work: which consumers an event goes to, whether its supplier's side lets it in, and what mapping filters
 //! make of it.
 //!
-//! An event's constraints are asked in banks, and from each that matches the way leads to the filters that have it, from
-//! there to the groups they are attached to, and from there to consumers: what does not match costs nothing here. Who was
-//! met on the way is marked with the event's number, so that nothing has to be wiped between events.
+//! An event's constraints are asked in banks, and from each that matches the way leads to the filters that have it, from there to the
+//! groups they are attached to, and from there to consumers: what does not match costs nothing here. What was met on the way is marked with
+//! the event's number, so that nothing has to be wiped between events.
 
 use alloc::vec::Vec;
 
@@ -33,8 +33,8 @@ pub(super) struct Filters {
     bank: filter::Scratch,
     /// Counts the events, so that marks of earlier ones do not count. 0 is no event's number.
     epoch: u64,
-    /// Marked with `epoch`: the channel's groups of constraints that were evaluated, its filters that matched, members that were
-    /// touched, members and admins whose filters matched.
+    /// Marked with `epoch`: the channel's groups of constraints that were evaluated, its filters that matched, members that were touched,
+    /// members and admins with filters that matched.
     groups: Vec<u64>,
     filters: Vec<u64>,
     touched: Vec<u64>,
@@ -44,7 +44,7 @@ pub(super) struct Filters {
     texts: Vec<(u64, bool)>,
     /// What a mapping filter said of the event that the mark is of.
     mapped: Vec<(u64, Option<i64>)>,
-    /// Members whose verdict is to be found, and admins whose filters matched.
+    /// Members that need a verdict, and admins with filters that matched.
     candidates: Vec<u32>,
     matched_admins: Vec<u32>,
     /// Where the event goes, by rising place.
@@ -300,9 +300,8 @@ impl Filters {
 
     // ---- mapping ----
 
-    /// What a mapping filter maps the event to. OMG Notification Service 1.1, 2.3.1 and 3.2.2.10: the best value of
-    /// those whose constraint it matches; if it matches none and the event says nothing itself, the filter's default
-    /// value.
+    /// What a mapping filter maps the event to. OMG Notification Service 1.1, 2.3.1 and 3.2.2.10: the best value of the constraints that it
+    /// matches; if it matches none and the event says nothing itself, the filter's default value.
     pub(super) fn map<F: filter::Fields>(
         &mut self,
         (state, known): (&ChannelState, &Known),

@@ -3,8 +3,8 @@
 //! Towards the lane that admitted the event, a hand-over is a delivery of a *bridge*: an outbox without a consumer, one
 //! for each channel and remote lane. So order, back-pressure and memory are those of any outbox.
 //!
-//! Which lane an event is for is found alike on the lane that hands over and on the one that takes over: each serves the
-//! consumers whose places name it, and the former knows only which lanes may have such.
+//! Which lane an event is for is found alike on the lane that hands over and on the one that takes over: each serves the consumers that
+//! have a place on it, and the former knows only which lanes may have such.
 
 use alloc::sync::Arc;
 
@@ -33,16 +33,15 @@ pub struct Handover {
     /// The [version](crate::Snapshot::version) of the routing by which it is handed over. The other lane must have
     /// picked up that one or a later one before it takes the event in, or consumers that it does not know yet miss it.
     pub version: u64,
-    /// The event. Whoever lets go of it does so on the lane that it came from.
+    /// The event. It is let go of on the lane that it came from.
     pub event: Arc<Event>,
 }
 
 impl Lane {
-    /// The next hand-over to another lane. What becomes of it is told with [`handle_outcome`](Self::handle_outcome), like
-    /// that of a delivery: [`Outcome::Delivered`] once the other lane has taken it in and, if it held it, released it;
-    /// [`Outcome::Rejected`] if it refused it; [`Outcome::NoRoom`] if its queue is full, until
-    /// [`resume_outbox`](Self::resume_outbox). At most 64 events of a channel are under way to one lane. There is no
-    /// time limit.
+    /// The next hand-over to another lane. What becomes of it is reported with [`handle_outcome`](Self::handle_outcome), like that of a
+    /// delivery: [`Outcome::Delivered`] once the other lane has taken it in and, if it held it, released it; [`Outcome::Rejected`] if it
+    /// refused it; [`Outcome::NoRoom`] if its queue is full, until [`resume_outbox`](Self::resume_outbox). At most 64 events of a channel
+    /// are under way to one lane. There is no time limit.
     pub fn poll_handover(&mut self, now: Time) -> Option<Handover> {
         self.told(now);
         while let Some(slot) = self.agenda.ready_bridges.pop_front() {
@@ -87,7 +86,8 @@ impl Lane {
     }
 
     /// Takes an event in that another lane hands over, as the `draft` that [`begin_handover`](Self::begin_handover) has made of it:
-    /// puts it into the outbox of every consumer on this lane that wants it. The filters on its supplier's side have let it pass already, and it is not handed on.
+    /// puts it into the outbox of every consumer on this lane that wants it. The filters on its supplier's side have let it pass already,
+    /// and it is not handed on.
     ///
     /// [`Admission::Held`] says that there is no room for more, as for a supplier: the hand-over is concluded when
     /// [`poll_release`](Self::poll_release) gives the ticket. What the channel's limits would refuse is held too, since
@@ -97,7 +97,7 @@ impl Lane {
         self.told(now);
         let found = self.places.slots.get(&event.source.channel).copied();
         let Some((channel, state)) = found.and_then(|slot| Some((slot, self.channels.get(slot)?))) else {
-            // What becomes of it is told by the lane that it comes from.
+            // The lane that it comes from reports what becomes of it.
             self.pool.give_back(draft.into_event());
             return Admission::Refused(Refusal::ChannelNotFound { channel: event.source.channel });
         };
@@ -147,7 +147,7 @@ impl Lane {
         Some(Place::lane_for(&route.places, priority))
     }
 
-    /// Leaves out those that were chosen for whom the event is for another lane.
+    /// Leaves out the chosen consumers that the event reaches on another lane.
     pub(super) fn choose_here(&mut self, supplier: &Supplier, draft: &Draft) {
         let Some(state) = self.channels.get(supplier.channel).filter(|state| state.parted > 0) else { return };
         let mut list = core::mem::take(&mut self.space.filters.chosen);
@@ -171,7 +171,7 @@ impl Lane {
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
             }
             if state.routes.limits.history.keeps() {
-                // It is kept on the main lane, whoever wants it.
+                // It is kept on the main lane, whichever lanes want it.
                 let bridge = state.bridges.iter().find(|bridge| bridge.lane == LaneId::MAIN);
                 bridged.extend(bridge.map(|bridge| bridge.slot).filter(|slot| !bridged.contains(slot)));
             }
@@ -206,7 +206,7 @@ impl Lane {
             Outcome::Rejected | Outcome::Gone | Outcome::Untranslatable | Outcome::Filtered | Outcome::FilterFailed => {
                 _ = self.finish(slot, position, Settlement::Dropped(DiscardReason::Rejected));
             }
-            // Nobody but the other lane decides when it goes on.
+            // Only the other lane decides when it goes on.
             _ => {
                 if let Some(outbox) = self.outboxes.get_mut(slot) {
                     outbox.put_back_from(position, &self.events, self.now);

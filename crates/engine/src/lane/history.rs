@@ -1,13 +1,13 @@
-//! A channel's past: what its events are numbered for, and how a consumer that begins with some of it comes to what is new.
+//! A channel's past: what its events are numbered for, and how a consumer that begins with some of it gets to what is new.
 //!
-//! Whoever drives the main lane keeps the events of channels that [have a history](crate::HistoryLimits): each has its number, and is in
+//! The driver of the main lane keeps the events of channels that [have a history](crate::HistoryLimits): each has its number, and is in
 //! memory until it is written, or is counted as missed where too many are on their way. A consumer that begins in the past gets nothing
 //! that comes, but has it all brought back a piece at a time as its outbox gets shorter, as a backlog that is elsewhere is; filters choose
 //! of that what it wants. A piece that ends with the last event that was ever written tells its number, and those behind it are still here:
 //! they follow, and from then on the consumer is one like any other. So nothing is missing and nothing comes twice.
 //!
-//! A consumer may begin *ahead* of that: with an event whose number is yet to be given, or at a time to come. Nothing is brought back for
-//! it before an event comes in that it wants and that is so far.
+//! A consumer may begin *ahead* of that: with an event number that is yet to be given, or at a time to come. Nothing is brought back for it
+//! before an event comes in that it wants and that is so far.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -95,7 +95,7 @@ impl Ahead {
 /// What a [recall](Overflow::Recall) came to, when all that was brought back has been handed in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recalled {
-    /// The last event that whoever keeps them has been given, if all up to it were looked at; nothing if there is more.
+    /// The last event that their keeper has been given, if all up to it were looked at; nothing if there is more.
     pub through: Option<u64>,
     /// How many events cannot be read any more.
     pub lost: u64,
@@ -106,7 +106,7 @@ pub struct Recalled {
 }
 
 impl Lane {
-    /// The numbers with which channels go on whose past was kept before, by another process perhaps. It is called before the lane has
+    /// The numbers with which channels go on that had their past kept before, by another process perhaps. It is called before the lane has
     /// channels.
     pub fn continue_histories(&mut self, next: impl IntoIterator<Item = (ChannelId, NonZeroU64)>) {
         self.places.histories.extend(next);

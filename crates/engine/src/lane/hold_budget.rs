@@ -2,7 +2,7 @@
 //!
 //! The budget is spent while suppliers wait because of the consumer and another consumer of an event that is held has taken all that it
 //! got. Of the other consumers of an event the one with the smallest backlog is looked at. Several consumers that hold the same suppliers
-//! each spend theirs. Where nobody else could go on, as where the only consumer is slow, nothing is spent.
+//! each spend theirs. Where no other consumer could go on, as where the only consumer is slow, nothing is spent.
 //!
 //! When the budget is spent the consumer is disconnected, or suppliers do not wait for it: what there is no room for is dropped for it
 //! until it takes something and half of the budget is there again.
@@ -97,7 +97,7 @@ impl Outbox {
 }
 
 impl Lane {
-    /// Charges those for whom the suppliers of an event are held, if the event is for others as well. Called when it is in.
+    /// Charges the consumers that the suppliers of an event wait for, if the event is for others as well. Called when it is in.
     #[cold]
     pub(super) fn charge_holders(&mut self, supplier: &Supplier) {
         let (channel, whose) = (supplier.channel, supplier.whose());
@@ -216,7 +216,7 @@ impl Lane {
         }
     }
 
-    /// Disconnects a consumer whose budget is spent, or has it lose what there is no room for.
+    /// Disconnects a consumer that has spent its budget, or has it lose what there is no room for.
     pub(super) fn look_at_budget(&mut self, slot: u32) {
         if self.outboxes.get(slot).is_none_or(|outbox| outbox.budget_due() > self.now) {
             return;

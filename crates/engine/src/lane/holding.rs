@@ -1,5 +1,5 @@
-//! Who suppliers wait for, and for how long: a consumer that takes nothing for its `hold_timeout` meanwhile is disconnected, or, if its
-//! connection is persistent, not waited for any more until it takes something.
+//! Which consumers suppliers wait for, and for how long: a consumer that takes nothing for its `hold_timeout` meanwhile is disconnected,
+//! or, if its connection is persistent, not waited for any more until it takes something.
 //!
 //! Looked at is, when its time may be over, the consumer because of which they were held. By then it may be another one that they
 //! wait for: the one with the largest backlog now.
@@ -48,9 +48,9 @@ impl Lane {
         self.hold_due(slot) <= self.now
     }
 
-    /// Looks at those for whom suppliers may have waited for long enough.
+    /// Looks at the consumers for which suppliers may have waited long enough.
     pub(super) fn end_long_holds(&mut self, slots: &mut Vec<u32>) {
-        // Whose time limit came first is not what decides whose backlog goes first.
+        // Backlogs go by rising proxy, not in the order of their time limits.
         slots.sort_unstable_by_key(|slot| self.outboxes.get(*slot).map(|outbox| outbox.key));
         for slot in slots.drain(..) {
             let is_over = |outbox: &&Outbox| outbox.held_until_for_itself() <= self.now;
@@ -71,14 +71,15 @@ impl Lane {
         }
     }
 
-    /// Of the consumer because of which suppliers were held, and who may be another by now: who has taken nothing for too long.
+    /// Finds the consumer that has taken nothing for too long, which may be another by now than the one because of which suppliers were
+    /// held.
     fn find_silent(&mut self, slot: u32, whose: Whose) -> Option<u32> {
         let channel = self.outboxes.get(slot)?.channel;
         let state = self.channels.get(channel)?;
         let hold = state.room(whose).hold?;
         let (by, _) = hold.by.filter(|(by, _)| *by == slot && hold.look_at <= self.now)?;
         let (pressed, now) = (state.pressed_since?, self.now);
-        // Of one that is not waited for, what there is goes; who has nothing else than what is under way has nothing to go.
+        // An outbox that is not waited for loses what waits in it; with nothing but deliveries under way it has nothing to lose.
         let has_some =
             |outbox: &Outbox| outbox.weight > 0 && (outbox.hold.waited_out.is_none() || !outbox.waiting.is_empty());
         let counts = |outbox: &&Outbox| has_some(outbox) && (outbox.bridge.is_none() || whose == Whose::Suppliers);

@@ -6,10 +6,10 @@ use super::Lane;
 use super::outbox::Backlog;
 use crate::{DiscardReason, ProxyKey};
 
-/// A backlog that nobody wants any more.
+/// A backlog that is no consumer's any more.
 #[derive(Debug)]
 pub(super) struct Leftover {
-    /// Whose it was, and why it goes; of a bridge, whose events are dropped for nobody, no reason.
+    /// The proxy that had it, and why it goes; of a bridge, with events that are dropped for no consumer, no reason.
     key: ProxyKey,
     reason: Option<DiscardReason>,
     events: Backlog,
@@ -29,7 +29,7 @@ impl Lane {
     pub(super) fn let_go_leftovers(&mut self) {
         for _ in 0..EVENTS_PER_TURN {
             if !self.let_go_leftover_at(0) {
-                // Then nobody asks any more what the types were of what gone channels had.
+                // Then the types of what gone channels had are not asked for any more.
                 return self.types.let_go_leaving();
             }
         }

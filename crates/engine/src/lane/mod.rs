@@ -1,11 +1,10 @@
 //! The lane: events in, deliveries out.
 //!
-//! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's
-//! calls: `admission` (events in), `suppliers` (whose they are), `handover` (from lane to lane), `pressure` (what
-//! happens when a channel's limits are reached), `delivery` (deliveries and what becomes of them), `placement` (new
-//! routing), `leftovers` (backlogs of consumers that are gone), `drops` (what was dropped, by event type), `settling`
-//! (when an event is done with), `overflow` (backlogs that go on elsewhere), `dead_letters` (events that a consumer never
-//! takes).
+//! This file has the public types, the lane's state and the calls that only ask; each further module adds one subject's calls: `admission`
+//! (events in), `suppliers` (where they come from), `handover` (from lane to lane), `pressure` (what happens when a channel's limits are
+//! reached), `delivery` (deliveries and what becomes of them), `placement` (new routing), `leftovers` (backlogs of consumers that are
+//! gone), `drops` (what was dropped, by event type), `settling` (when an event is done with), `overflow` (backlogs that go on elsewhere),
+//! `dead_letters` (events that a consumer never takes).
 
 mod admission;
 mod channel;
@@ -110,7 +109,7 @@ pub struct Delivery {
     pub outbox: OutboxId,
     /// The consumer's proxy.
     pub key: ProxyKey,
-    /// Who is connected to it; a consumer that pulls may have given no handle.
+    /// The client connected to it; a consumer that pulls may have given no handle.
     pub peer: Option<Peer>,
     /// What the consumer's door needs the events translated to.
     pub want: Want,
@@ -169,9 +168,9 @@ pub enum Outcome {
 /// [`poll_delivery`](Self::poll_delivery), [`poll_release`](Self::poll_release),
 /// [`poll_notice`](Self::poll_notice) and, if events are [watched](Event::watch), [`poll_settled`](Self::poll_settled), and if channels
 /// have [room elsewhere](crate::ChannelLimits::overflow_budget_bytes), [`poll_overflow`](Self::poll_overflow), and if they [name another
-/// one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers `None`; then [`handle_timeout`](Self::handle_timeout) is to be
-/// called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may be acted on, and its outcome
-/// handed in, before the next one is asked for.
+/// one for dead letters](crate::ChannelLimits::dead_letters), [`poll_dead_letter`](Self::poll_dead_letter) until each answers `None`; then
+/// [`handle_timeout`](Self::handle_timeout) is to be called at [`next_timeout`](Self::next_timeout), which may be at once. A delivery may
+/// be acted on, and its outcome handed in, before the next one is asked for.
 ///
 /// Where [`takes_turns`](Self::takes_turns) says so, events go to [`queue_turn`](Self::queue_turn) first and are handed in
 /// as [`poll_turn`](Self::poll_turn) gives them back; the door looks out for further events between two turns, so that
@@ -186,19 +185,18 @@ pub enum Outcome {
 /// - Nothing waits for a consumer: a slow one fills its own outbox, within the channel's limits, and what happens at
 ///   each limit is that limit's documented outcome.
 /// - Handing an event in costs as much as it has destinations, and every other call as little as one event; new routing
-///   costs as much as there are channels, and consumers of whom something changed. In the steady state nothing is
-///   allocated.
+///   costs as much as there are channels, and consumers that changed. In the steady state nothing is allocated.
 /// - Calls that make no sense (an outcome for a delivery long answered, an outbox that is gone) are ignored and counted.
 #[derive(Debug)]
 pub struct Lane {
     id: LaneId,
-    /// The latest time it was told.
+    /// The latest time that a call passed.
     now: Time,
     snapshot: Arc<Snapshot>,
     places: Places,
     pool: EventPool,
     types: Types,
-    /// Suppliers whose events came lately.
+    /// Suppliers of recent events.
     suppliers: Suppliers,
     events: Events,
     arrival: Arrival,
@@ -230,9 +228,9 @@ struct Places {
 #[derive(Debug, Default)]
 struct Arrival {
     next_serial: u64,
-    /// Set while an event comes in. Room that is made for it is not "room again", so nobody looks for that meanwhile.
+    /// Set while an event comes in. Room that is made for it is not "room again", and is not looked for meanwhile.
     admitting: bool,
-    /// Set while what comes in is handed over from another lane. Its supplier cannot be told that it is refused.
+    /// Set while what comes in is handed over from another lane. Its supplier cannot be answered that it is refused.
     taking_over: bool,
     /// Set while what comes in was accepted before, by a lane that is no more: limits do not concern it.
     restoring: bool,
@@ -264,7 +262,7 @@ struct Commons {
     room_looked_at: Option<Time>,
 }
 
-/// What its owner is to be told, and to do for it.
+/// What its owner is to be notified of, and to do for it.
 #[derive(Debug)]
 struct News {
     notices: VecDeque<Notice>,
@@ -300,7 +298,7 @@ impl Lane {
         Self::with_id(LaneId::MAIN, now)
     }
 
-    /// A lane with no channels yet. It keeps the outboxes of those consumers whose places are on the lane of this id.
+    /// A lane with no channels yet. It keeps the outboxes of the consumers that have a place on the lane of this id.
     #[must_use]
     pub fn with_id(id: LaneId, now: Time) -> Self {
         Self {
@@ -367,7 +365,7 @@ impl Lane {
         self.commons.memory.set_shared(shared);
     }
 
-    /// Whoever drives the lane does what [`poll_overflow`](Self::poll_overflow) wants: backlogs go on elsewhere, where their channels have
+    /// The driver of the lane does what [`poll_overflow`](Self::poll_overflow) wants: backlogs go on elsewhere, where their channels have
     /// [room for that](crate::ChannelLimits::overflow_budget_bytes). It is called before the lane has channels.
     pub fn allow_overflow(&mut self) {
         self.news.may_overflow = true;
@@ -392,7 +390,7 @@ impl Lane {
         self.pool.take_for(bytes)
     }
 
-    /// Gives back a draft that came to nothing. If it is [watched](Event::watch), it is told that it is settled for all.
+    /// Gives back a draft that came to nothing. If it is [watched](Event::watch), it is reported as settled for all.
     pub fn abandon_event(&mut self, draft: Draft) {
         self.news.settling.note_unwanted(&draft);
         self.pool.give_back(draft.into_event());
@@ -408,8 +406,8 @@ impl Lane {
         id
     }
 
-    /// Sets a draft's event type. Unlike setting it from [`intern`](Self::intern), it keeps the names with the event
-    /// where there was no number left for the type, so that consumers who asked for it still get it.
+    /// Sets a draft's event type. Unlike setting it from [`intern`](Self::intern), it keeps the names with the event where there was no
+    /// number left for the type, so that consumers that asked for it still get it.
     pub fn classify(&mut self, draft: &mut Draft, domain: &[u8], name: &[u8]) {
         let event: &mut Event = draft;
         event.event_type = self.intern(domain, name);
@@ -420,7 +418,7 @@ impl Lane {
 
     // ---- what to do ----
 
-    /// The next supplier whose reply need not be withheld any more.
+    /// The next supplier with a reply that need not be withheld any more.
     pub fn poll_release(&mut self) -> Option<Ticket> {
         self.tickets.poll()
     }
@@ -430,9 +428,8 @@ impl Lane {
         self.news.notices.pop_front()
     }
 
-    /// The next delivery, or connection without room, whose time is over: its outbox and serial. The lane has counted
-    /// it as [`Outcome::TimedOut`] already; the door abandons it together with every other unanswered one of that
-    /// outbox.
+    /// The next delivery, or connection without room, that timed out: its outbox and serial. The lane has counted it as
+    /// [`Outcome::TimedOut`] already; the door abandons it together with every other unanswered one of that outbox.
     pub fn poll_timed_out(&mut self) -> Option<(OutboxId, u32)> {
         self.agenda.timed_out.pop_front()
     }
@@ -486,9 +483,9 @@ impl Lane {
         self.outboxes.iter().filter(|outbox| outbox.bridge.is_none()).map(|outbox| self.stats_of(outbox))
     }
 
-    /// How the consumers' outboxes at so many places from `first` on are doing; `None` if there are no places from there
-    /// on. An outbox keeps its place for as long as it exists, so whoever looks at all places piece by piece, while others
-    /// come and go, meets each that was there all the time exactly once.
+    /// How the consumers' outboxes at so many places from `first` on are doing; `None` if there are no places from there on. An outbox
+    /// keeps its place for as long as it exists: looking at all places piece by piece, while others come and go, meets each that was there
+    /// all the time exactly once.
     pub fn outboxes_at(&self, first: u32, places: u32) -> Option<impl Iterator<Item = OutboxStats>> {
         let outboxes = self.outboxes.piece(first, places)?;
         Some(outboxes.filter(|outbox| outbox.bridge.is_none()).map(|outbox| self.stats_of(outbox)))

@@ -35,7 +35,7 @@ pub enum DisconnectReason {
     QueueFull,
 }
 
-/// Whose backlog is the reason why suppliers are held.
+/// The backlog because of which suppliers are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeldBy {
     /// A consumer's.
@@ -44,7 +44,7 @@ pub enum HeldBy {
     Lane(LaneId),
 }
 
-/// Something worth telling people. Each is told when it begins and when it ends, however many events it concerned.
+/// Something worth telling people: once when it begins and once when it ends, however many events it concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Notice {
@@ -53,7 +53,7 @@ pub enum Notice {
     ConsumerDisconnected {
         /// The consumer's proxy.
         key: ProxyKey,
-        /// Who was connected; a consumer that pulls may have given no handle.
+        /// The client that was connected; a consumer that pulls may have given no handle.
         peer: Option<Peer>,
         /// Why.
         reason: DisconnectReason,
@@ -174,12 +174,12 @@ pub enum Notice {
         /// How long after its first failure.
         after: Duration,
     },
-    /// A channel's suppliers are held: all of them because a limit of the channel is reached, or those whose events go
-    /// to a consumer whose outbox is full.
+    /// A channel's suppliers are held: all of them because a limit of the channel is reached, or those with events for a consumer that has
+    /// a full outbox.
     SuppliersHeld {
         /// The channel.
         channel: ChannelId,
-        /// Whose backlog is the reason; `None` if all that takes the room is being delivered.
+        /// The backlog that is the reason; `None` if all that takes the room is being delivered.
         by: Option<HeldBy>,
     },
     /// Suppliers go on waiting for a consumer that has taken nothing for its `hold_timeout`, and that is not disconnected, since it
@@ -192,8 +192,8 @@ pub enum Notice {
         /// Whether it is suspended. Otherwise all its events wait for their `StartTime`.
         suspended: bool,
     },
-    /// Suppliers have waited for a consumer for its `hold_timeout`, and its connection is persistent: it stays, and until it takes something
-    /// they do not wait for it any more. What there is no room for is dropped for it.
+    /// Suppliers have waited for a consumer for its `hold_timeout`, and its connection is persistent: it stays, and until it takes
+    /// something they do not wait for it any more. What there is no room for is dropped for it.
     WaitedOut {
         /// The consumer's proxy.
         key: ProxyKey,
@@ -219,7 +219,7 @@ pub enum Notice {
     SuppliersReleased {
         /// The channel.
         channel: ChannelId,
-        /// Whose backlog was the reason.
+        /// The backlog that was the reason.
         by: Option<HeldBy>,
         /// How many events came in while they were held.
         held_events: u64,

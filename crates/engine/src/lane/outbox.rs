@@ -192,7 +192,7 @@ struct Unanswered {
 /// An event that has come in, as outboxes are offered it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Offer {
-    /// What it is to a consumer who changes nothing of it.
+    /// What it is to a consumer that changes nothing of it.
     pub(super) entry: Entry,
     /// Whether it has a lifetime, or times at which it may be delivered at the earliest or latest.
     pub(super) is_timed: bool,
@@ -353,7 +353,7 @@ impl Outbox {
         self.waiting.set_policy(Policy::of(&route.settings, self.terms.batches), events);
     }
 
-    /// Whose backlog it is, as people are told.
+    /// The owner of its backlog, as notices name it.
     pub(super) fn held_by(&self) -> HeldBy {
         self.bridge.map_or(HeldBy::Consumer(self.key), HeldBy::Lane)
     }
@@ -372,8 +372,8 @@ impl Outbox {
         (self.flight.answered_at, self.trouble.silent_since) = (now, now);
     }
 
-    /// Since when it is the one that suppliers wait for, as becomes known now, who were held then for whomever. If it has taken nothing
-    /// since, they have waited for it all the time.
+    /// Since when suppliers, held since `held` for any consumer, wait for this one, as becomes known now. If it has taken nothing since,
+    /// they have waited for it all the time.
     pub(super) fn waited_for_since(&self, held: Time, now: Time) -> Time {
         if self.trouble.silent_since <= held && !self.blocks() { held } else { now }
     }
@@ -552,7 +552,7 @@ impl Outbox {
         self.waiting.len() + self.flight.unanswered.len()
     }
 
-    /// Takes out everything; leaves nothing that anybody waits for.
+    /// Takes out everything; leaves nothing that a supplier or client waits for.
     pub(super) fn take_all(&mut self) -> Backlog {
         self.weight = 0;
         self.flight.in_flight = 0;

@@ -1,12 +1,12 @@
-//! Backlogs that go on elsewhere: what is too much for a channel's memory is kept by whoever drives the lane, on a disk, in order.
+//! Backlogs that go on elsewhere: what is too much for a channel's memory is kept by the driver of the lane, on a disk, in order.
 //!
 //! While a channel has [room for that](crate::ChannelLimits::overflow_budget_bytes), its events take half of its memory budget at most, but
 //! for what keeps up: a consumer with a backlog gets no more into its outbox then. What comes for it from then on is kept elsewhere, all of
 //! it, so that order holds, and is brought back a piece at a time as the outbox gets shorter. When nothing is left there it goes on as
 //! before. A consumer that sleeps for an hour so costs the others nothing. `FullOutbox` decides when the room elsewhere is spent, too.
 //!
-//! An event that is kept elsewhere is in memory, and charged, until whoever keeps it lets go of it: so what is slow to keep events takes
-//! memory, and is bounded by that.
+//! An event that is kept elsewhere is in memory, and charged, until its keeper lets go of it: so what is slow to keep events takes memory,
+//! and is bounded by that.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -31,8 +31,8 @@ const KEPT_OVERHEAD_BYTES: u64 = 128;
 /// The same for each consumer that it is kept for.
 const KEPT_HOLDER_BYTES: u64 = 8;
 
-/// A consumer has a backlog if it has at least so many bytes in its outbox, or its part of a quarter of the channel's memory. Who keeps up
-/// has some of it at times: of 20,000 events of 1 KB a second, this is what comes within a twentieth of a second.
+/// A consumer has a backlog if it has at least so many bytes in its outbox, or its part of a quarter of the channel's memory. One that
+/// keeps up has some of it at times: of 20,000 events of 1 KB a second, this is what comes within a twentieth of a second.
 const BACKLOG_BYTES: u64 = 1 << 20;
 /// The same where all channels together have too little memory left, of which a channel's part may be far less than its budget.
 const BACKLOG_BYTES_IF_SHORT: u64 = 64 << 10;
@@ -47,8 +47,8 @@ const LITTLE_BYTES: u64 = 1 << 20;
 /// What is to be done elsewhere, for [`Lane::poll_overflow`].
 #[derive(Debug)]
 pub enum Overflow {
-    /// An event is to be kept for [these](Event::away), who come by rising proxy, behind all that were before it. It is handed back with [`Lane::release`] when that
-    /// is done, or when it cannot be and nobody will ask for it.
+    /// An event is to be kept for [these](Event::away), by rising proxy, behind all that were before it. It is handed back with
+    /// [`Lane::release`] when that is done, or when it cannot be and will not be asked for.
     Keep {
         /// The event.
         event: Arc<Event>,
@@ -113,7 +113,7 @@ pub(super) struct Elsewhere {
     pub(super) events: u64,
     /// Some of them are being brought back.
     is_fetching: bool,
-    /// Some were lost there: of which events that was is told when it has all others.
+    /// Some were lost there, which is reported when it has all others.
     has_lost: bool,
 }
 
@@ -230,7 +230,7 @@ impl Lane {
 
     // ---- away ----
 
-    /// Sets those apart, of the consumers that were chosen, for whom the event is to be kept elsewhere.
+    /// Sets apart, of the consumers that were chosen, those that the event is to be kept elsewhere for.
     #[cold]
     pub(super) fn set_apart(&mut self, supplier: &Supplier, draft: &mut Draft) {
         let Some(state) = self.channels.get(supplier.channel) else { return };
@@ -253,12 +253,12 @@ impl Lane {
             !goes
         });
         let Some(away) = event.away.as_mut().filter(|away| !away.0.is_empty()) else { return };
-        // There may be very many, and whoever reads it looks for one.
+        // There may be very many, and readers look for one.
         away.0.sort_unstable_by_key(|away| away.consumer);
         say_all(&self.types, supplier, event);
     }
 
-    /// An event is in: has it kept for those that were set apart, if there is room. Tells of each, if somebody wants to be told.
+    /// An event is in: has it kept for those that were set apart, if there is room. Reports each, if the event is watched for each.
     #[cold]
     pub(super) fn keep_elsewhere(&mut self, channel: u32, entry: Entry, held: &mut Option<Held>) -> u32 {
         let Some(event) = self.events.get_mut(entry.event) else { return 0 };

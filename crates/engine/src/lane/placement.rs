@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Lane {
-    /// Picks up new routing. Only channels whose part of it changed are looked at. The backlog of a consumer that is
-    /// gone is dropped and counted; one that is suspended keeps it.
+    /// Picks up new routing. Only channels with a changed part of it are looked at. The backlog of a consumer that is gone is dropped and
+    /// counted; one that is suspended keeps it.
     pub fn handle_snapshot(&mut self, snapshot: Arc<Snapshot>, now: Time) {
         self.told(now);
         self.counters.snapshots += 1;
@@ -81,7 +81,7 @@ impl Lane {
         self.note_channel_room(channel);
     }
 
-    /// Somebody came to a place among a channel's consumers, or went, or something is said of him that was not before.
+    /// A consumer came to a place among a channel's consumers, or went, or its route is another than before.
     fn change_member(
         &mut self,
         channel: u32,
@@ -180,7 +180,7 @@ impl Lane {
         }
     }
 
-    /// Ends a hold whose reason is no longer one to hold for; the next event decides anew.
+    /// Ends a hold with a reason that is no longer one to hold for; the next event decides anew.
     pub(super) fn reconsider_hold(&mut self, channel: u32) {
         for whose in Whose::ALL {
             let Some(hold) = self.channels.get(channel).and_then(|state| state.room(whose).hold) else { continue };

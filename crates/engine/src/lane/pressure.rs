@@ -140,7 +140,7 @@ impl Lane {
         backlogs.pop().map(|(_, order, slot)| Laggard { slot, order, rivals_weight: 0 })
     }
 
-    /// Who is held if there is no room for what comes in.
+    /// The senders that are held if there is no room for what comes in.
     pub(super) fn whose(&self) -> Whose {
         if self.arrival.taking_over { Whose::Lanes } else { Whose::Suppliers }
     }
@@ -245,7 +245,7 @@ impl Lane {
         let Some(outbox) = self.outboxes.get_mut(slot) else { return };
         let outbox_is_late = outbox.hold.is_late;
         let event = match outbox.pop_expired(&self.events, self.now) {
-            // One that has expired is nobody's loss.
+            // One that has expired is no loss to the consumer.
             Some(event) => {
                 self.note_discard(slot, DiscardReason::Expired, event);
                 event
@@ -267,7 +267,8 @@ impl Lane {
         self.want_back(slot);
     }
 
-    /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next now.
+    /// Events were dropped that waited in some outboxes: looks whether these have room again, and when they can deliver what is the next
+    /// now.
     pub(super) fn look_at_shortened(&mut self) {
         while let Some(slot) = self.space.shortened.pop() {
             self.note_room(slot);
@@ -282,7 +283,7 @@ impl Lane {
         self.list_if_ready(slot);
     }
 
-    // ---- holding, and being full: told when it begins and when it ends ----
+    // ---- holding, and being full: announced when it begins and when it ends ----
 
     /// Holds the channel's suppliers if what was exceeded still is.
     pub(super) fn begin_hold(&mut self, channel: u32, hold: Hold) {
@@ -358,7 +359,7 @@ impl Lane {
         let was_late = core::mem::take(&mut outbox.hold.is_late);
         let held_events = core::mem::take(&mut outbox.hold.held_events);
         let (channel, by) = (outbox.key.channel, Some(outbox.held_by()));
-        // Of suppliers that are paced, nothing is told: that is one event after the other.
+        // The release of paced suppliers is not announced: that is one event after the other.
         if !was_late {
             self.news.notices.push_back(Notice::SuppliersReleased { channel, by, held_events });
         }
@@ -373,7 +374,7 @@ impl Lane {
         }
     }
 
-    /// Lets those suppliers go on, of those that wait because an outbox is full, for whose events it has a place by now.
+    /// Lets suppliers that wait because an outbox is full go on, as many as it has places for by now.
     fn wake_for_outbox(&mut self, slot: u32) {
         self.charge(slot);
         while let Some(outbox) = self.outboxes.get_mut(slot) {
@@ -441,7 +442,7 @@ impl Lane {
                     let channel = key.channel;
                     self.news.notices.push_back(Notice::LaneBehind { channel, lane, backlog_events, backlog_bytes });
                 }
-                // It is told that it holds suppliers, which is all that it does.
+                // That it holds suppliers is announced, which is all that it does.
                 Some(_) => {}
             }
         }

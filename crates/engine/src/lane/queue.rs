@@ -48,7 +48,7 @@ impl Ask {
         self.0 & Self::REPEATED != 0
     }
 
-    /// For whoever keeps it.
+    /// As it is kept elsewhere.
     pub(super) fn to_bits(self) -> u8 {
         self.0
     }
@@ -192,7 +192,7 @@ impl Queue {
 
     // ---- how many ----
 
-    /// How many events wait, those whose time has not come included.
+    /// How many events wait, those before their start time included.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.ring.len() + self.sorted.as_ref().map_or(0, |sorted| sorted.len())
@@ -326,12 +326,12 @@ impl Queue {
         self.pop_stored(Heap::Expiry)
     }
 
-    /// Lets one be delivered whose time has come. Says whether there was one.
+    /// Lets one be delivered that has reached its start time. Says whether there was one.
     pub(super) fn start(&mut self, now: Time) -> bool {
         self.sorted.as_mut().is_some_and(|sorted| sorted.start(now))
     }
 
-    /// Takes out any, in the order of delivery, those last whose time has not come.
+    /// Takes out any, in the order of delivery, those before their start time last.
     pub(super) fn pop_any(&mut self, events: &Events) -> Option<Entry> {
         self.pop(events).or_else(|| self.pop_stored(Heap::Start))
     }

@@ -1,8 +1,8 @@
 //! When an event is settled: for a consumer, when it has left that consumer's outbox for good; for all, when it has left the lane.
 //!
-//! Whoever hands an event in and wants to be told gives it a number ([`Event::watch`]): a journal that may forget the event
-//! then, or a door that tells a supplier when everybody has what it sent. Of events without a number nothing is noted, and
-//! where a lane has none with one, that costs a comparison for each.
+//! A caller that hands an event in and wants reports of it gives it a number ([`Event::watch`]): a journal that may forget the event then,
+//! or a door that answers a supplier when all consumers have what it sent. Of events without a number nothing is noted, and where a lane
+//! has none with one, that costs a comparison for each.
 
 use alloc::collections::VecDeque;
 use core::num::NonZeroU64;
@@ -14,22 +14,22 @@ use crate::{DiscardReason, Event, LaneId, ProxyKey};
 /// What became of an event that [is watched](Event::watch), for [`Lane::poll_settled`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Settled {
-    /// It came in for one consumer, which is yet to confirm it. Told of those events whose [`watch_each`](Event::watch_each) is set.
+    /// It came in for one consumer, which is yet to confirm it. Reported for events with [`watch_each`](Event::watch_each) set.
     Begins {
         /// The event.
         watch: NonZeroU64,
         /// The consumer's proxy.
         consumer: ProxyKey,
     },
-    /// It was told for whom it is on this lane. Told of those events whose [`watch_each`](Event::watch_each) is set, once.
+    /// All consumers that it is for on this lane were reported. Reported for events with [`watch_each`](Event::watch_each) set, once.
     Begun {
         /// The event.
         watch: NonZeroU64,
-        /// How many other lanes it is to be handed over to: each of these tells the same, if it takes it over.
+        /// How many other lanes it is to be handed over to: each of these reports the same, if it takes it over.
         bridges: u32,
     },
-    /// For one consumer: it has the event, or will never get it. Told of those events whose
-    /// [`watch_each`](Event::watch_each) is set, once for each consumer that it was for when it came in.
+    /// For one consumer: it has the event, or will never get it. Reported for events with [`watch_each`](Event::watch_each) set, once for
+    /// each consumer that it was for when it came in.
     ForConsumer {
         /// The event.
         watch: NonZeroU64,
@@ -38,23 +38,24 @@ pub enum Settled {
         /// How it ended.
         how: Settlement,
     },
-    /// Another lane has the event now, under the same number: that lane tells of its consumers, and when it is settled for all of them.
-    /// Told before this lane tells the latter.
+    /// Another lane has the event now, under the same number: that lane reports its consumers, and when it is settled for all of them.
+    /// Reported before this lane reports the latter.
     TakenOver {
         /// The event.
         watch: NonZeroU64,
         /// The lane.
         by: LaneId,
     },
-    /// For one consumer, of all events that came in before and of which that was not told: it will never get them. Told of one that is
-    /// gone and for which events were kept [elsewhere](crate::Overflow); and of one for which some were lost there, when it has all others.
+    /// For one consumer, of all events that came in before and were not reported as settled for it: it will never get them. Reported for a
+    /// consumer that is gone and for which events were kept [elsewhere](crate::Overflow); and for one for which some were lost there, when
+    /// it has all others.
     Gone {
         /// The consumer's proxy.
         consumer: ProxyKey,
     },
-    /// For all consumers on this lane but those for whom it is kept [elsewhere](crate::Overflow), and of whom it was told that it is for
-    /// them: nobody here has it any more, or nobody wanted it. Told once, and last. It is settled
-    /// altogether when that has been told by the lane to which it was handed in, and by each that took it over.
+    /// For all consumers on this lane but those for which it is kept [elsewhere](crate::Overflow), and was reported to be: no other has it
+    /// any more, or none wanted it. Reported once, and last. It is settled altogether when that has been reported by the lane to which it
+    /// was handed in, and by each that took it over.
     ForAll {
         /// The event.
         watch: NonZeroU64,
@@ -88,7 +89,7 @@ pub enum Settlement {
     Dropped(DiscardReason),
 }
 
-/// What is to be told of watched events.
+/// Reports of watched events.
 #[derive(Debug, Default)]
 pub(super) struct Settling {
     /// Watched events that the lane has.
@@ -103,7 +104,7 @@ impl Settling {
         self.watched += u64::from(event.watch.is_some());
     }
 
-    /// Nobody holds an event any more that came in.
+    /// An event that came in has no holder any more.
     #[inline]
     pub(super) fn end(&mut self, event: &Event) {
         if let Some(watch) = event.watch {
@@ -114,7 +115,7 @@ impl Settling {
         }
     }
 
-    /// Nobody wanted an event, and it did not come in.
+    /// No consumer wanted an event, and it did not come in.
     #[inline]
     pub(super) fn note_unwanted(&mut self, event: &Event) {
         let Some(watch) = event.watch else { return };
@@ -124,13 +125,13 @@ impl Settling {
         self.told.push_back(Settled::ForAll { watch });
     }
 
-    /// Of a consumer that is gone, or for which events were lost, it cannot be told of each.
+    /// For a consumer that is gone, or for which events were lost, each event cannot be reported.
     #[cold]
     pub(super) fn note_gone(&mut self, consumer: ProxyKey) {
         self.told.push_back(Settled::Gone { consumer });
     }
 
-    /// It was told for whom an event is that came in.
+    /// All consumers that an event is for were reported.
     #[cold]
     pub(super) fn note_begun(&mut self, watch: NonZeroU64, bridges: usize) {
         self.told.push_back(Settled::Begun { watch, bridges: u32::try_from(bridges).unwrap_or(u32::MAX) });
@@ -145,7 +146,7 @@ impl Lane {
         self.news.settling.told.extend(consumer.map(|consumer| Settled::Begins { watch, consumer }));
     }
 
-    /// What is next to be told of events that [are watched](Event::watch), in the order in which it happened.
+    /// The next report of events that [are watched](Event::watch), in the order in which it happened.
     pub fn poll_settled(&mut self) -> Option<Settled> {
         self.news.settling.told.pop_front()
     }
@@ -161,7 +162,7 @@ impl Lane {
         }
     }
 
-    /// The same for the outbox that a consumer had who is gone.
+    /// The same for the outbox of a consumer that is gone.
     pub(super) fn settle_leftover(&mut self, consumer: ProxyKey, event: EventAt, reason: DiscardReason) {
         if self.news.settling.watched > 0 {
             self.settle_for(consumer, None, event, Settlement::Dropped(reason));
@@ -174,7 +175,7 @@ impl Lane {
         let Some(watch) = event.watch else { return };
         let settled = match (bridge, how) {
             (Some(by), Settlement::Delivered) => Some(Settled::TakenOver { watch, by }),
-            // It was for nobody in particular.
+            // It was for no consumer in particular.
             (Some(_), _) => None,
             (None, how) => event.watch_each.then_some(Settled::ForConsumer { watch, consumer, how }),
         };

@@ -10,15 +10,15 @@ use crate::{DiscardPolicy, OrderPolicy, Time};
 /// What is asked of the waiting events: each heap's first is the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heap {
-    /// Which is delivered next? Of those whose time has come.
+    /// Which is delivered next? Of those past their start time.
     Order,
-    /// Whose time comes next? Of those whose has not.
+    /// Which start time comes next? Of those yet to come.
     Start,
     /// Which goes if one must? Of all.
     Discard,
     /// Which expires next? Of those that do.
     Expiry,
-    /// Which waits for longest? Of those whose time has come; only kept where it matters and is not the order anyway.
+    /// Which waits for longest? Of those past their start time; only kept where it matters and is not the order anyway.
     Age,
 }
 
@@ -46,7 +46,7 @@ struct Place {
     at: [u32; Heap::COUNT],
 }
 
-// Room is made by a quarter, a free place is noted, and an event is in at most four heaps, whose lists double.
+// Room is made by a quarter, a free place is noted, and an event is in at most four heaps, with lists that double.
 const _: () = assert!((size_of::<Place>() as u64 + 4) * 5 / 4 + 4 * 2 * 4 <= crate::SORTED_OVERHEAD_BYTES);
 
 impl Sorted {

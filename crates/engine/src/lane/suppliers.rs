@@ -67,13 +67,13 @@ impl Supplier {
         event.priority.is_some() || self.priority != 0
     }
 
-    /// Who is held if there is no room.
+    /// The senders that are held if there is no room.
     pub(super) fn whose(&self) -> Whose {
         if self.handed_over { Whose::Lanes } else { Whose::Suppliers }
     }
 }
 
-/// The suppliers whose events came lately: each at one place, which it may lose to another one.
+/// The suppliers of recent events: each at one place, which it may lose to another one.
 #[derive(Debug)]
 pub(super) struct Suppliers {
     known: [Option<Supplier>; Self::PLACES],
@@ -156,7 +156,7 @@ impl Lane {
     }
 }
 
-/// Has an event say all that it has from its supplier, and the names of its type: whoever has it elsewhere knows neither.
+/// Has an event say all that it has from its supplier, and the names of its type: where it is kept elsewhere neither is known.
 pub(super) fn say_all(types: &Types, supplier: &Supplier, event: &mut Event) {
     event.set_supplied(supplier.priority, supplier.timeout);
     if let Some((domain, name)) = types.names(event.event_type) {

@@ -38,7 +38,7 @@ fn full(policy: FullOutbox) -> SettingsPatch {
     SettingsPatch { full_outbox: Some(policy), ..SettingsPatch::default() }
 }
 
-/// What a channel says whose consumers may have suppliers wait for as long as they like.
+/// Settings of a channel that grants its consumers to have suppliers wait for as long as they like.
 fn granted() -> SettingsPatch {
     SettingsPatch { hold_granted: Some(true), ..SettingsPatch::default() }
 }

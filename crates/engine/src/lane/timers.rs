@@ -1,8 +1,8 @@
 //! When to look at an outbox again: a binary heap of slots by time, with at most one entry for each slot.
 //!
-//! An entry says "not before this", and may be too early: an outbox's time limits move back with every answered
-//! delivery, and moving the entry along each time would cost more than looking once in vain. So a new time is only
-//! taken if it is earlier, and whoever is woken says anew when it wants to be looked at next.
+//! An entry says "not before this", and may be too early: an outbox's time limits move back with every answered delivery, and moving the
+//! entry along each time would cost more than looking once in vain. So a new time is only taken if it is earlier, and an outbox that is
+//! woken says anew when it wants to be looked at next.
 
 use alloc::vec::Vec;
 

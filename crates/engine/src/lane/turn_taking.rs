@@ -1,4 +1,4 @@
-//! Whose turn it is: where a lane has more than one topic, events wait for their topic's turn before they are handed in.
+//! Turn taking: where a lane has more than one topic, events wait for their topic's turn before they are handed in.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -13,7 +13,7 @@ use crate::{
     TypeId,
 };
 
-/// An event whose turn it is.
+/// An event that has its turn.
 #[derive(Debug)]
 pub struct Turn {
     /// The proxy that it came through.
@@ -33,14 +33,14 @@ struct Queued {
 }
 
 impl Lane {
-    /// Says whose turn it is from now on; the main lane's is told this way, the others' comes with the routing. Default
+    /// Sets the discipline from now on: the main lane's is set this way, the others' comes with the routing. Default
     /// [`Discipline::Shares`].
     pub fn set_discipline(&mut self, discipline: Discipline) {
         self.turn_taking.turns.set_discipline(discipline);
     }
 
-    /// Whether events have to wait for their turn: there are several topics whose channels have connected suppliers, or
-    /// events wait already. Otherwise they are handed in as they come.
+    /// Whether events have to wait for their turn: there are several topics of channels with connected suppliers, or events wait already.
+    /// Otherwise they are handed in as they come.
     #[must_use]
     pub fn takes_turns(&self) -> bool {
         self.turn_taking.in_use > 1 || self.turns_waiting() > 0
@@ -75,7 +75,7 @@ impl Lane {
         self.counters.turns_waiting_max = self.counters.turns_waiting_max.max(waiting);
     }
 
-    /// The event whose turn it is; `None` if none waits.
+    /// The event with the next turn; `None` if none waits.
     pub fn poll_turn(&mut self, now: Time) -> Option<Turn> {
         self.told(now);
         let queued = self.turn_taking.turns.pop()?;
@@ -106,7 +106,7 @@ impl Lane {
 pub(super) struct TurnTaking {
     turns: Turns<Queued>,
     channels: HashMap<ChannelId, ChannelTopics>,
-    /// The topic of events whose channel is not there (any more): they are refused when their turn comes.
+    /// The topic of events of channels that are not there (any more): they are refused when their turn comes.
     strays: u32,
     /// How many topics there are of channels to which suppliers are connected.
     in_use: usize,
@@ -144,7 +144,7 @@ impl ChannelTopics {
     }
 }
 
-/// Types whose topic is remembered, for each channel. When there are more, they are looked up anew.
+/// Types with a remembered topic, for each channel. When there are more, they are looked up anew.
 const KNOWN_MAX: usize = 4_096;
 
 impl TurnTaking {
@@ -154,7 +154,7 @@ impl TurnTaking {
         Self { turns, channels: HashMap::new(), strays, in_use: 0, moved: Vec::new() }
     }
 
-    /// Takes over whose turn it is in the lane, unless it is the main lane, which is told otherwise.
+    /// Takes over the discipline of the lane, unless it is the main lane, which has it set.
     pub(super) fn follow(&mut self, lane: LaneId, snapshot: &Snapshot) {
         if let Some(info) = snapshot.lane(lane) {
             self.turns.set_discipline(info.discipline);
@@ -207,7 +207,7 @@ impl TurnTaking {
         let mut moved = core::mem::take(&mut self.moved);
         for waiting in moved.drain(..) {
             let Queued { turn, event_type } = &waiting.message;
-            // An event that is not here and whose type has no number any more goes with the rest.
+            // An event that is not here and has a type without a number by now goes with the rest.
             let nameless = Event::default();
             let event = turn.draft.as_deref().unwrap_or(&nameless);
             let topic = self.topic_of(turn.source.channel, *event_type, event, types);

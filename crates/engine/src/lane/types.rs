@@ -24,7 +24,7 @@ pub(super) struct Types {
     /// Places in `names`.
     table: HashTable<u32>,
     names: Vec<Names>,
-    /// Places of `names` that are nobody's.
+    /// Free places of `names`.
     free: Vec<u32>,
     /// What channels had that are gone.
     leaving: VecDeque<hash_set::IntoIter<TypeId>>,
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!(types.names(a), Some((&b"d"[..], &b"A"[..])));
         types.let_go(a);
         assert_eq!((types.names(a), types.len(), types.let_go_count()), (None, 1, 1));
-        // Whoever still has its number does no harm.
+        // A holder that still has its number does no harm.
         types.hold(a);
         types.let_go(a);
         let c = types.intern(b"d", b"C");

@@ -28,7 +28,7 @@ pub enum WaitsFor {
 /// Events that wait for one consumer, or to be handed over to another lane, or are unanswered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Undelivered {
-    /// Whose they are.
+    /// The consumer or lane that they are for.
     pub of: HeldBy,
     /// How many there are.
     pub events: u64,
@@ -40,7 +40,7 @@ impl Lane {
     /// Tells what is undelivered in the outboxes at so many places from `first` on, and has batches leave that would wait
     /// for their `PacingInterval`: nothing is to come that could fill them. False if there are no places from there on.
     ///
-    /// Whoever looks at all places piece by piece meets each outbox that was there all the time exactly once.
+    /// Looking at all places piece by piece meets each outbox that was there all the time exactly once.
     pub fn undelivered_at(&mut self, first: u32, places: u32, now: Time, into: &mut Vec<Undelivered>) -> bool {
         self.told(now);
         let end = first.saturating_add(places).min(self.outboxes.places());

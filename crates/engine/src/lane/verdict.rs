@@ -54,7 +54,7 @@ pub(super) enum Takes {
 impl Stance {
     pub(super) const NEVER: Self = Self { proxy: Group::No, admin: Group::No, operator: Operator::And };
 
-    /// What it comes to. (OMG Notification Service 1.1, `InterFilterGroupOperator`.)
+    /// The outcome of the two groups together. (OMG Notification Service 1.1, `InterFilterGroupOperator`.)
     pub(super) fn takes(self) -> Takes {
         use Group::{Absent, Matched, No, Yes};
         let of_one = |group, matched| match group {

@@ -15,7 +15,7 @@ use super::sockets::SERVICE;
 use super::taken::Taken;
 use super::wire::{Answered, Asker, Received, Wire, net, reply};
 
-/// How a consumer takes its events, until it is told to behave.
+/// How a consumer takes its events, until it is made to behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Healthy,
@@ -23,7 +23,7 @@ pub(super) enum Manner {
     Slow,
     /// It reads and does not answer.
     Mute,
-    /// It does not read, and whoever connects to it hears nothing.
+    /// It does not read, and clients that connect to it hear nothing.
     Dead,
     /// It resets its connections now and then.
     Resets,
@@ -52,7 +52,7 @@ struct Receiving {
 pub(super) struct Consumer {
     pub(super) number: usize,
     pub(super) manner: Manner,
-    /// What it was before it was told to behave.
+    /// What it was before it was made to behave.
     pub(super) nature: Manner,
     asker: Option<Asker<Wanted>>,
     obtaining: Obtaining,
@@ -287,7 +287,7 @@ impl Consumer {
                     (0..count).map(|_| StructuredEvent::read(reader)).collect::<Result<Vec<_>, _>>()
                 })
                 .map_err(read)?,
-            // What it is told besides, such as that it is disconnected or what is on offer.
+            // Other requests to it, such as that it is disconnected or what is on offer.
             _ => Vec::new(),
         };
         self.pushes += u64::from(!events.is_empty());

@@ -1,6 +1,6 @@
 //! Simulated end points of Tempo: each subscribes, publishes or does both, in datagrams or on a connection, and goes.
 //!
-//! What they publish are structured events, so that everybody's checks hold for them as for others' events.
+//! What they publish are structured events, so that all consumers' checks hold for them as for others' events.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -21,7 +21,7 @@ use super::suppliers::Pushed;
 use super::taken::Taken;
 use super::wire::{Wire, net};
 
-/// Milliseconds between two announcements of everybody.
+/// Milliseconds between two announcements of an end point.
 pub(super) const PERIOD_MS: u16 = 2_000;
 /// The topic: the event type of all simulated events.
 const TOPIC: &str = "Test/Numbered";
@@ -289,7 +289,7 @@ impl EndPoint {
         for name in came.events {
             let name = name.map_err(|wrong| format!("{} gets {wrong}", self.taken.name))?;
             if self.messages == 0 && self.has_datagrams {
-                // What was lost before, nobody can know of.
+                // What was lost before is unknown.
                 self.taken.since = Some(now);
             }
             self.messages += 1;
@@ -348,7 +348,7 @@ impl EndPoint {
         }
     }
 
-    /// Whether it has something to publish yet, and somebody who takes it.
+    /// Whether it has something to publish yet, and a subscriber that takes it.
     pub(super) fn is_at_work(&self) -> bool {
         !self.is_gone && (self.may_publish() || self.is_sending())
     }
@@ -376,8 +376,8 @@ impl EndPoint {
         unknown && !self.is_gone && !self.has_datagrams
     }
 
-    /// How many messages it may not have got: what it has counted as lost, and what was lost behind all that came. Nothing if that cannot be
-    /// said: it has taken the service for gone meanwhile.
+    /// How many messages it may not have got: what it has counted as lost, and what was lost behind all that came. Nothing if that cannot
+    /// be said: it has taken the service for gone meanwhile.
     pub(super) fn lost(&self) -> Option<u64> {
         let Some(Line::Datagrams(socket)) = &self.line else { return Some(0) };
         if self.machine.counters().peers_expired > 0 {

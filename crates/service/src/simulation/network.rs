@@ -43,16 +43,16 @@ pub(crate) enum Trouble {
     WouldBlock,
     /// The peer has reset the connection.
     Reset,
-    /// Nobody listens there.
+    /// No listener is there.
     Refused,
 }
 
-/// How an address answers those who connect to it.
+/// How an address answers attempts to connect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Host {
     /// It takes connections, for the listener with this number.
     Listens(Id),
-    /// It is there, and nobody listens.
+    /// It is there, and has no listener.
     Refuses,
     /// Nothing comes back.
     Silent,
@@ -145,7 +145,7 @@ struct Listening {
 #[derive(Debug, Default)]
 struct Ringing {
     rings: u64,
-    /// When somebody who found it silent stops waiting.
+    /// When the thread that found it silent stops waiting.
     until: Option<Duration>,
 }
 
@@ -190,7 +190,7 @@ impl Net {
         self.now
     }
 
-    /// What a clock shows. That takes a moment, so that whoever works until some time comes to an end.
+    /// What a clock shows. That takes a moment, so that work until a given time ends.
     pub(crate) fn read_clock(&mut self) -> Instant {
         self.now += self.weather.reading;
         self.began + self.now
@@ -239,7 +239,7 @@ impl Net {
         id
     }
 
-    /// Stops listening. Whoever waits to be taken is reset.
+    /// Stops listening. Connections that wait to be taken are reset.
     pub(crate) fn close_listener(&mut self, listener: Id) {
         let Some(Listening { address, waiting }) = self.listeners.remove(&listener) else { return };
         self.hosts.insert(address, Host::Refuses);
@@ -326,7 +326,7 @@ impl Net {
             Phase::Open => {}
         }
         let Some(theirs) = self.ends.get(&other) else {
-            // Nobody is there any more, which is told when the bytes have been there.
+            // The other end is gone, which a reset reports once the bytes have been there.
             self.send(end, Packet::Reset);
             return Ok(bytes.len());
         };
@@ -349,7 +349,7 @@ impl Net {
         }
     }
 
-    /// Closes an end. If something was not read, the peer is told that it was in vain.
+    /// Closes an end. If something was not read, the peer gets a reset.
     pub(crate) fn close(&mut self, end: Id) {
         let Some(ours) = self.ends.remove(&end) else { return };
         let in_vain = !ours.arrived.is_empty() || ours.phase == Phase::Reset;
@@ -405,7 +405,7 @@ impl Net {
         }
     }
 
-    /// Whether somebody waits to be taken.
+    /// Whether a connection waits to be taken.
     pub(crate) fn has_callers(&self, listener: Id) -> bool {
         self.listeners.get(&listener).is_some_and(|listening| !listening.waiting.is_empty())
     }
@@ -427,7 +427,7 @@ impl Net {
         self.bells.get_mut(&bell).map_or(0, |ringing| core::mem::take(&mut ringing.rings))
     }
 
-    /// Somebody waits for a bell and nothing else. Where it has not rung, it is noted until when.
+    /// A wait for a bell and nothing else. Where it has not rung, the end of the wait is noted.
     pub(crate) fn wait_for(&mut self, bell: Id, timeout: Option<Duration>) {
         let until = self.now + timeout.unwrap_or(Duration::from_secs(1 << 40));
         if let Some(ringing) = self.bells.get_mut(&bell) {
@@ -436,14 +436,14 @@ impl Net {
         }
     }
 
-    /// Whoever waits for this bell does so no more.
+    /// Ends the wait for this bell.
     pub(crate) fn wake(&mut self, bell: Id) {
         if let Some(ringing) = self.bells.get_mut(&bell) {
             ringing.until = None;
         }
     }
 
-    /// Until when whoever waits for this bell does so: nothing if it is awake.
+    /// When the wait for this bell ends: nothing if it is awake.
     pub(crate) fn waits_until(&self, bell: Id) -> Option<Duration> {
         self.bells.get(&bell).and_then(|ringing| if ringing.rings > 0 { None } else { ringing.until })
     }

@@ -29,7 +29,7 @@ pub(super) struct Obtaining {
     /// Threads for its events, where they are pushed.
     pub(super) pool: Option<i16>,
     pub(super) constraint: Option<String>,
-    /// Where events come; nowhere for one who pulls.
+    /// Where events come; nowhere for a client that pulls.
     pub(super) reference: Ior,
     /// The proxy's key, and the filter's.
     pub(super) proxy: Vec<u8>,

@@ -90,7 +90,7 @@ impl Rig {
         Self { administration: administrator, counters, client, _orders: administration, _over: over }
     }
 
-    /// Gives everybody a turn until nobody wants one, and lets so much time pass.
+    /// Runs administration and the lane until neither wants a turn, and lets so much time pass.
     fn pass(&mut self, time: Duration) {
         let end = net(|net| net.time()) + time;
         loop {
@@ -122,7 +122,7 @@ impl Rig {
         panic!("{operation} is never answered");
     }
 
-    /// A proxy with somebody connected to it.
+    /// A proxy with a client connected to it.
     fn connect(&mut self, admin: &str, obtain: &str, connect: &str, reference: &Ior) -> Vec<u8> {
         let admin = self.ask(CHANNEL, admin, |_| ());
         let proxy = self.ask(&key_of(&admin).unwrap(), obtain, |w| w.u32(ClientType::Structured.to_cdr()));
@@ -136,7 +136,7 @@ impl Rig {
     }
 }
 
-/// A consumer whose program was killed was called and counted for as long as it was kept, and nothing said that it was there for nobody.
+/// A consumer was called and counted after its program was killed, for as long as it was kept, and nothing said that it was in vain.
 #[test]
 fn a_client_that_cannot_be_reached_is_announced_after_a_minute_and_when_it_goes_what_waited_is_counted_as_dropped() {
     begin_lines();

@@ -103,7 +103,7 @@ impl Puller {
                 self.is_done = true;
                 self.asker = None;
             }
-            // What waited is told that its proxy is gone.
+            // A pending pull is answered with an exception when its proxy is gone.
             Wanted::Events(..) if self.is_leaving && answered.status == ReplyStatus::UserException => {}
             Wanted::Events(most, waits) if answered.status == ReplyStatus::NoException => {
                 self.answers += 1;
@@ -125,7 +125,7 @@ impl Puller {
         Ok(())
     }
 
-    /// The events of an answer, and whether there are any: one who does not wait is told.
+    /// The events of an answer, and whether there are any, which the answer to a client that does not wait says.
     fn read_events(&self, reader: &mut Reader<'_>, waits: bool) -> Result<(Vec<StructuredEvent>, bool), String> {
         let read = |reader: &mut Reader<'_>| -> Result<_, ReadError> {
             let events = if self.obtaining.is_sequence {

@@ -185,7 +185,7 @@ impl Bell {
         }
     }
 
-    /// In a simulation it does not wait: whoever waits for it is not woken by the scheduler before it would be.
+    /// In a simulation it does not block: the scheduler gives no turn to the waiting worker before the bell rings or the time is over.
     pub(crate) fn wait(&self, timeout: Option<Duration>) {
         match self {
             Self::System(bell) => bell.wait(timeout),
@@ -379,7 +379,7 @@ pub(crate) fn prepare_listener(listener: &Listener) -> io::Result<()> {
     }
 }
 
-/// In a simulation every poll counts: what it takes, nobody knows.
+/// In a simulation every poll counts, since whether it would block is unknown.
 pub(crate) fn waits_of_this_thread() -> u64 {
     network::with(|net| net.waits()).unwrap_or_else(system::waits_of_this_thread)
 }

@@ -39,7 +39,7 @@ impl Taken {
     /// The supplier and the number of an event, by its name.
     ///
     /// # Errors
-    /// When it is nobody's, or not wanted.
+    /// When its name has no supplier, or it is not wanted.
     pub(super) fn identify(&self, name: &str) -> Result<(usize, u32), String> {
         let parts =
             name.split_once(':').and_then(|(supplier, number)| Some((supplier.parse().ok()?, number.parse().ok()?)));
@@ -74,8 +74,8 @@ impl Taken {
         Ok(())
     }
 
-    /// It has all that was accepted after it was connected, and that it wants, and nothing that nobody pushed. So many may be missing that were
-    /// lost on their way to it, and so many of what came in datagrams; each if that is known.
+    /// It has all that was accepted after it was connected, and that it wants, and nothing else. So many may be missing that were lost on
+    /// their way to it, and so many of what came in datagrams; each if that is known.
     ///
     /// # Errors
     /// Says what is not so.
@@ -98,7 +98,7 @@ impl Taken {
                 |(event, time): &(&u32, &Duration)| **time > since && wanted(event) && !got.contains(event);
             for (event, time) in pushed.accepted.iter().filter(is_missing) {
                 if pushed.may_be_lost {
-                    // What is lost before anything has come, nobody can know of.
+                    // What is lost before anything has come is unknown.
                     lost += u64::from(got.first().is_some_and(|first| first < event));
                     continue;
                 }

@@ -10,7 +10,7 @@ use super::suppliers::Pushed;
 use super::taken::Taken;
 use super::wire::{Wire, net};
 
-/// How a client reads, until it is told to behave.
+/// How a client reads, until it is made to behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
     Healthy,
@@ -34,7 +34,7 @@ pub(super) struct Talker {
     /// What its events are called by.
     supplier: usize,
     pub(super) manner: Manner,
-    /// What it was before it was told to behave.
+    /// What it was before it was made to behave.
     pub(super) nature: Manner,
     wire: Option<Wire>,
     subscribes: bool,
@@ -111,7 +111,7 @@ impl Talker {
     pub(super) fn is_ready(&self, now: Duration) -> bool {
         let is_due = self.due <= now && (self.begins() || self.may_publish());
         let comes = self.reads(now) && self.reads_at <= now && self.wire.as_ref().is_some_and(Wire::is_ready);
-        // Who does not read still ends the lines that it has begun.
+        // A client that does not read still ends the lines that it has begun.
         let writes = self.wire.as_ref().is_some_and(Wire::can_go_on_writing);
         is_due || comes || writes || self.vanishes().is_some_and(|at| at <= now)
     }

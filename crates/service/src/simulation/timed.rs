@@ -115,7 +115,7 @@ impl Timed {
         }
     }
 
-    /// Gives everybody a turn who may have one, or lets time pass until somebody does.
+    /// Runs administration and the lane once, or lets time pass until something is due.
     fn go_on(&mut self) {
         self.administration.round();
         match until_turn() {

@@ -1,4 +1,4 @@
-//! One run: a service, its clients, and who has the next turn; and what must be true of all that.
+//! One run: a service, its clients, and the order of their turns; and what must be true of all that.
 
 use core::time::Duration;
 use std::net::{IpAddr, SocketAddr};
@@ -26,13 +26,13 @@ use crate::lane::run::Worker;
 use crate::resolver::{Asking, known_without_asking};
 use crate::start::{Assembled, simulated};
 
-/// Turns in one run at most: what takes more does not come to rest. (A seed whose consumers had much to read took more than 400,000.)
+/// Turns in one run at most: what takes more does not come to rest. (A seed with consumers that had much to read took more than 400,000.)
 const TURNS_MAX: u64 = 2_000_000;
 /// What is not due within so long is not waited for while clients are at work.
 const SOON: Duration = Duration::from_millis(400);
-/// For so long at most suppliers are at work: consumers that nobody can reach are tried again without end.
+/// For so long at most suppliers are at work: consumers that cannot be reached are tried again without end.
 const WORK: Duration = Duration::from_secs(60);
-/// When everybody has gone, this takes as long as anything takes that has a limit.
+/// When all clients have gone, this takes as long as anything takes that has a limit.
 const LATE: Duration = Duration::from_secs(150);
 
 /// What happened in a run.
@@ -50,7 +50,7 @@ pub(super) struct Summary {
     /// Messages of end points that were lost on their way.
     pub(super) lost: u64,
     pub(super) resets: u64,
-    /// A sum over all turns: who had it, and when.
+    /// A sum over all turns, of which part ran, and when.
     pub(super) trace: u64,
 }
 
@@ -135,7 +135,8 @@ fn weather(rng: &mut Rng) -> Weather {
     }
 }
 
-/// In one run of three there are end points of Tempo. What is decided for them has numbers of its own: what else the seed decides is the same.
+/// In one run of three there are end points of Tempo. What is decided for them has numbers of its own: what else the seed decides is the
+/// same.
 struct OfTempo {
     rng: Rng,
     /// Decides how full the socket for datagrams is.
@@ -150,8 +151,8 @@ impl OfTempo {
         Self { rng, room: Rng::with_seed(seed ^ 0x7E4D_0002), end_points }
     }
 
-    /// What becomes of datagrams. In half of the runs each arrives. The socket is full for long enough that events come meanwhile for sessions
-    /// that nothing else is sent to.
+    /// What becomes of datagrams. In half of the runs each arrives. The socket is full for long enough that events come meanwhile for
+    /// sessions that nothing else is sent to.
     fn weather(&mut self, weather: Weather) -> Weather {
         let (full, full_for) = (self.room.u16(0..400), Duration::from_micros(self.room.u64(0..4_000)));
         let weather = Weather { full, full_for, ..weather };
@@ -283,7 +284,7 @@ impl World {
         self.stop()
     }
 
-    /// Gives turns until nobody has anything to do, or will have soon, or so much time is over.
+    /// Gives turns until no part has anything to do, or will have soon, or so much time is over.
     fn until_rest(&mut self, soon: Duration, at_most: Duration) -> Result<(), String> {
         let until = net(|net| net.time()) + at_most;
         loop {
@@ -323,7 +324,7 @@ impl World {
         self.summary.trace = trace.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 
-    /// Whoever has something to do.
+    /// All parts that have something to do.
     fn ready(&self) -> Vec<Who> {
         let now = net(|net| net.time());
         let lanes = LANES.with_borrow_mut(|lanes| {
@@ -372,7 +373,7 @@ impl World {
         Some(who)
     }
 
-    /// When somebody has something to do next.
+    /// When the next part has something to do.
     fn next_due(&self) -> Option<Duration> {
         let now = net(|net| net.time());
         let lanes: Vec<Duration> = LANES.with_borrow_mut(|lanes| {
@@ -461,8 +462,8 @@ impl World {
         all.try_for_each(|taken| taken.check(self.pushed(), (Some(0), self.lost())))
     }
 
-    /// Whenever a lane has had its turn: who waits for room is told when there is some. By the time all are at rest something else may have
-    /// had it go on.
+    /// Runs after each turn of a lane: a subscriber that waits for room goes on when there is some. By the time all are at rest something
+    /// else may have had it go on.
     fn check_nobody_is_forgotten(&self) -> Result<(), String> {
         let forgets = |lane: &Worker| lane.core.doors.tempo.has_forgotten_somebody_blocked();
         if !self.end_points.is_empty() && LANES.with_borrow(|lanes| lanes.iter().flatten().any(forgets)) {
@@ -471,7 +472,7 @@ impl World {
         Ok(())
     }
 
-    /// Where all are at rest, and it is not only that the time is over: nobody waits for room that there is.
+    /// Where all are at rest, and not only because the time is over: no subscriber waits for room that there is.
     fn check_nobody_waits(&self, is_over: Duration) -> Result<(), String> {
         let waits = |lane: &Worker| lane.core.doors.tempo.is_somebody_blocked();
         let is_rest = net(|net| net.time()) < is_over;
@@ -505,8 +506,8 @@ impl World {
         there.try_for_each(|end_point| end_point.taken.check(self.pushed(), (end_point.lost(), self.lost())))
     }
 
-    /// How much of what came in datagrams the service has counted as lost. Nothing if it may have taken somebody for gone who was not, and
-    /// has begun to count anew.
+    /// How much of what came in datagrams the service has counted as lost. Nothing if it may have taken an end point for gone that was not,
+    /// and has begun to count anew.
     fn lost(&self) -> Option<u64> {
         let gone = self.end_points.iter().map(EndPoint::silent_parts).sum::<u64>();
         let counters = [
@@ -529,7 +530,7 @@ impl World {
         self.summary.pulled = self.pullers.iter().map(|puller| puller.answers).sum();
         self.summary.lines = self.talkers.iter().map(|talker| talker.lines).sum();
         self.summary.resets = self.counters.read(Counter::ConnectsFailed);
-        // Nobody is given up within the time for which a run lasts.
+        // No consumer is given up within the time for which a run lasts.
         let (healthy, others): (Vec<_>, Vec<_>) = self
             .consumers
             .iter()
@@ -553,7 +554,7 @@ impl World {
         self.suppliers.iter().map(|supplier| &supplier.pushed).chain(talkers).chain(end_points)
     }
 
-    /// Those whose processes have ended were found.
+    /// All consumers with ended processes were found.
     fn check_nobody_stays(&self) -> Result<(), String> {
         let gone = self.consumers.iter().filter(|consumer| consumer.nature == Manner::Gone).count() as u64;
         let found = [Counter::ConsumersGivenUp, Counter::ClientsReaped].map(|counter| self.counters.read(counter));
@@ -563,7 +564,7 @@ impl World {
         }
     }
 
-    /// When everybody has gone, nobody is charged for anything.
+    /// When all clients have gone, no account is charged for anything.
     fn check_nothing_is_kept(&self) -> Result<(), String> {
         let transient = [
             Resource::Connections,
@@ -596,7 +597,7 @@ impl World {
         }
     }
 
-    /// The service is told to stop, and does.
+    /// Orders the service to stop, and checks that it does.
     fn stop(&mut self) -> Result<(), String> {
         let _ = self.orders.post(ToAdministration::Stop(None));
         self.until_rest(SOON, 4 * LATE)?;

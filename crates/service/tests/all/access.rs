@@ -1,4 +1,4 @@
-//! Rules of access: who may do what, by which door it comes.
+//! Rules of access: which client may do what, by whichever door it comes.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -86,7 +86,7 @@ pub(crate) fn url(service: &Service) -> String {
     service.corbaloc("NotificationService")
 }
 
-/// A channel as somebody has its reference, whoever gave that.
+/// A channel as a client has its reference, wherever that came from.
 pub(crate) fn channel_of(service: &Service, orb: &Orb, id: i32) -> EventChannel {
     let operator = orb_of_operator();
     let (channel, _) = find_channel(&operator.resolve(&url(service)).unwrap(), Some(id)).unwrap();
@@ -118,7 +118,7 @@ pub(crate) fn event(domain: &str, name: &str) -> StructuredEvent {
     StructuredEvent::new(domain, name, "")
 }
 
-/// A supplier's proxy of somebody's.
+/// A supplier's proxy of the client that has this channel.
 pub(crate) fn proxy_for(channel: &EventChannel) -> Result<StructuredProxyPushConsumer, InvokeError> {
     let admin = client::notify::SupplierAdmin::unchecked(channel.default_supplier_admin()?.object().clone());
     let (proxy, _) = admin.obtain_notification_push_consumer(ClientType::Structured)?;
@@ -127,7 +127,7 @@ pub(crate) fn proxy_for(channel: &EventChannel) -> Result<StructuredProxyPushCon
     Ok(proxy)
 }
 
-// ---- who sees what ----
+// ---- which channels a client sees ----
 
 #[test]
 fn who_may_something_in_a_channel_sees_it_and_who_may_nothing_does_not() {
@@ -156,7 +156,7 @@ fn done(answer: &str) -> bool {
 
 // ---- event types ----
 
-/// Somebody may publish some types, and somebody else get some.
+/// One client may publish some types, and another get some.
 fn by_types() -> Vec<AccessRule> {
     vec![
         rule(&[WRITER, READER], &["publish", "subscribe"], &["0"], &["Weather/Secret*"], false),
@@ -245,7 +245,7 @@ fn a_consumer_gets_what_it_may_of_what_it_wants_by_every_door() {
     drop(reader);
 }
 
-// ---- whose things are ----
+// ---- the owners of proxies and admins ----
 
 #[test]
 fn what_somebody_made_others_change_only_if_they_administer_the_channel() {
@@ -275,7 +275,7 @@ fn what_somebody_made_others_change_only_if_they_administer_the_channel() {
     }
     assert!(permitted(as_seen_by(READER, &first).disconnect_structured_push_supplier()), "over another connection");
     assert!(permitted(as_seen_by(OPERATOR, &second).disconnect_structured_push_supplier()));
-    // The default admins are nobody's.
+    // The default admins have no owner.
     let admin = channel_of(&service, &orb(READER), 0).default_consumer_admin().unwrap();
     assert!(!permitted(admin.set_qos(&[])));
     let (own, _) =
@@ -284,8 +284,8 @@ fn what_somebody_made_others_change_only_if_they_administer_the_channel() {
     await_count(&service, Counter::DeniedAdminister, 9);
 }
 
-/// With the right to subscribe and a key derived from its own, a client pulled what its sibling was to get: pulls are served by lanes, which
-/// asked for the right to the channel only.
+/// With the right to subscribe and a key derived from its own, a client pulled what its sibling was to get: pulls are served by lanes,
+/// which asked for the right to the channel only.
 #[test]
 fn a_sibling_pulls_nothing_from_anothers_proxy_and_connects_none() {
     const ONE: &str = "127.0.0.17";
@@ -487,7 +487,7 @@ fn a_token_that_is_none_ends_its_connection_and_one_that_comes_late_does_not_cou
     assert!(Lines::connect(&service).ask(r#"{"op":"hello","id":1}"#).contains("hello has a"));
 }
 
-// ---- whom the service calls ----
+// ---- addresses that the service calls ----
 
 #[test]
 fn nobody_is_called_at_link_local_addresses_and_the_services_own_ports() {

@@ -26,7 +26,7 @@ use testing::rulebook::{CERTIFIED, CHANNELS, HOST, OPERATOR, Principal, Rulebook
 use crate::peers::start_with;
 use crate::tls;
 
-/// A service with one rulebook, and who watches what comes of it.
+/// A service with one rulebook, and its operator, which watches what comes of it.
 struct Rig {
     service: Service,
     authority: Authority,
@@ -129,7 +129,7 @@ impl Rig {
         self.service.counters().read(counter)
     }
 
-    /// Whether the rules let somebody do something with events of a type.
+    /// Whether the rules let a principal do something with events of a type.
     fn may(&self, who: &Principal, right: &str, channel: u32, of: (&str, &str)) -> bool {
         self.book.decide(who, right, (Some(channel), CHANNELS[channel as usize]), of).0
     }

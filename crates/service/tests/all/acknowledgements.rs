@@ -137,7 +137,7 @@ fn an_answer_waits_no_longer_than_it_may_and_that_is_counted() {
     let (request, _) = link.push();
     pushing.thread.end_in_time();
     await_count(&service, Counter::AcknowledgedEarly, 1);
-    // What the consumer says then is nobody's.
+    // What the consumer says then concerns no supplier any more.
     link.reply(request, ReplyStatus::NoException, None);
     let pushing = push(&from, 2);
     link.accept_push();

@@ -20,7 +20,7 @@ fn dead() -> (String, u16) {
     ("127.0.0.9".into(), listener.local_addr().unwrap().port())
 }
 
-/// A reference to a bare peer whose first profile leads nowhere, and a second one to the peer.
+/// A reference to a bare peer with a first profile that leads nowhere, and a second one to the peer.
 fn second_profile(bare: &Bare) -> Ior {
     let alive = bare.reference();
     let mut profiles = alive.profiles.clone();
@@ -31,7 +31,7 @@ fn second_profile(bare: &Bare) -> Ior {
     Ior { profiles: profiles.into_iter().chain(alive.profiles).collect(), ..alive }
 }
 
-/// A reference whose profile leads nowhere, and has the peer as a `TAG_ALTERNATE_IIOP_ADDRESS`.
+/// A reference with a profile that leads nowhere, and has the peer as a `TAG_ALTERNATE_IIOP_ADDRESS`.
 fn alternate_address(bare: &Bare) -> Ior {
     let mut reference = bare.reference();
     if let Some(Profile::Iiop(profile)) = reference.profiles.first_mut() {

@@ -1,4 +1,4 @@
-//! Lines about administrative acts, and about what is denied: who did what, what came of it, and by which rule.
+//! Lines about administrative acts, and about what is denied: which client did what, what came of it, and by which rule.
 
 use client::InvokeError;
 use client::notify::{
@@ -63,7 +63,7 @@ fn each_act_by_corba_has_a_line_with_who_what_and_what_came_of_it() {
     let longer = client::notify::Property::new("MaxEventsPerConsumer", 1_000_i32);
     assert!(permitted(as_seen_by(CHIEF, &channel).set_qos(&[longer])));
     await_line(&["audit: 127.0.9.1: set_qos on channel 5: MaxEventsPerConsumer=1000: done"]);
-    // Somebody else's connection is an act; one's own, and a look, are none.
+    // An act on another client's connection is one; on one's own, and a look, are none.
     let bare = Bare::new();
     let (first, second) = (consumer_of(&service, WORKER, &bare), consumer_of(&service, WORKER, &bare));
     let strange = StructuredProxyPushSupplier::unchecked(orb(CHIEF).object(first.object().ior().clone()));
@@ -179,7 +179,7 @@ fn a_push_that_is_denied_by_several_rules_is_told_with_the_one_that_decides_of_i
         assert_eq!(line, denied(who, "a push") + why);
     }
     await_count(&service, Counter::DeniedPublish, 3);
-    // Lines of JSON and topics of Tempo have a type before they have a proxy. All rules that speak of somebody were named.
+    // Lines of JSON and topics of Tempo have a type before they have a proxy. All rules that speak of the client were named.
     let answer = Lines::connect_from(&service, "127.0.9.14").ask(r#"{"op":"publish","id":1,"type":"Sea/Salt"}"#);
     assert!(answer.contains("not permitted"), "{answer}");
     let mut datagrams = Datagrams::at(&service, 7, "127.0.9.15:0".parse().unwrap());
@@ -192,7 +192,7 @@ fn a_push_that_is_denied_by_several_rules_is_told_with_the_one_that_decides_of_i
     for who in ["127.0.9.14", "127.0.9.15"] {
         assert_eq!(await_line(&[&denied(who, "to supply events")]), denied(who, "to supply events") + sea);
     }
-    // Whoever asks for a proxy has said no type yet.
+    // A client that asks for a proxy has said no type yet.
     let admin = channel_of(&service, &orb_of_operator(), 0).default_supplier_admin().unwrap();
     let admin = client::notify::SupplierAdmin::unchecked(orb("127.0.9.13").object(admin.object().ior().clone()));
     assert!(!permitted(admin.obtain_notification_push_consumer(ClientType::Structured)));

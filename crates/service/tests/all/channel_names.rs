@@ -75,7 +75,7 @@ fn a_name_that_is_declared_while_the_service_runs_is_the_channel_that_has_it() {
     assert_eq!(found(&service, &[NameComponent::new("Weather")]), admin(&made));
     let limits = made.get_admin().unwrap();
     assert!(limits.iter().any(|property| property.name == "MaxConsumers"), "{limits:?}");
-    // And one that is declared so is refused to whoever comes later.
+    // And one that is declared so is refused to all that come later.
     assert!(matches!(declare("Office"), Ok(Answer::Applied(Ok(())))));
     let refused = factory(&service).create_named_channel(&[], &[], "Office").unwrap_err();
     assert!(refused.is("NameAlreadyUsed"), "{refused}");

@@ -17,7 +17,7 @@ use crate::peers::{
     start_limited, start_with, subscribe_to, wait_until,
 };
 
-/// A channel whose consumer answers nothing, so that its suppliers are soon held.
+/// A channel with a consumer that answers nothing, so that its suppliers are soon held.
 fn held_channel(service: &Service) -> (i32, Bare) {
     let factory = Orb::new(OrbOptions::default()).resolve(&service.corbaloc("NotificationService")).unwrap();
     let budget = [Property::new("MemoryBudget", 100_000_u64)];
@@ -96,7 +96,7 @@ fn what_a_held_supplier_sent_before_it_went_away_is_not_lost() {
     }
 }
 
-/// A connection whose client has room for little that it has not read.
+/// A connection of a client that has room for little that it has not read.
 fn connect_with_little_room(service: &Service) -> TcpStream {
     let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     sockopt::set_socket_recv_buffer_size(&socket, 16 << 10).unwrap();
@@ -108,7 +108,7 @@ fn connect_with_little_room(service: &Service) -> TcpStream {
 
 #[test]
 fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
-    // It was kept for ever, and a few thousand of them shut everybody else out.
+    // It was kept for ever, and a few thousand of them shut all others out.
     let service = start_limited(Limits { message_completion_ms: 100, ..Limits::default() });
     // Answers of 128 KiB: few are enough, since administration gives them one after the other, and runs when it may.
     let question = {
@@ -142,7 +142,7 @@ fn a_connection_whose_last_bytes_nobody_reads_is_closed_all_the_same() {
 
 #[test]
 fn a_client_that_is_not_read_since_it_does_not_read_is_let_go_when_it_is_gone() {
-    // What it sent and nobody reads any more must not hide that it has gone.
+    // What it sent and is not read any more must not hide that it has gone.
     let service = start();
     let statistics = request(Version::V1_2, b"Statistics", "get_statistics", |_| {}).repeat(100);
     for abort in [false, true] {

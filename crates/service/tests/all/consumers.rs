@@ -306,7 +306,7 @@ fn a_forward_while_several_pushes_are_unanswered_keeps_the_order() {
 
 #[test]
 fn when_one_push_is_given_up_so_are_all_that_were_sent_behind_it() {
-    // Only the one whose time was over was taken off the list, and the others stayed there for as long as the connection.
+    // Only the overdue one was taken off the list, and the others stayed there for as long as the connection.
     let service = start();
     let consumer = Bare::new();
     let qos = [Property::new("PushWindow", 4_u16), Property::new("ReplyTimeout", 1_000_000_u64)];
@@ -360,7 +360,7 @@ fn a_connection_on_which_nothing_is_answered_is_replaced() {
 fn pushes_do_not_pile_up_on_a_connection_that_takes_nothing() {
     let service = start();
     let consumer = Bare::new();
-    // Times out and is tried again about ten times while nobody reads.
+    // Times out and is tried again about ten times while it is not read.
     let qos = [Property::new("ReplyTimeout", 100_000_u64), Property::new("GiveUpAfter", 0_u64)];
     subscribe(&service, consumer.reference(), &qos);
     let mut event = numbered(0);
@@ -458,7 +458,7 @@ fn a_service_is_announced_when_the_outside_naming_service_has_its_name_and_not_b
     wait_until("the announcement", || told.try_recv().is_ok());
     assert_eq!(std::fs::read_to_string(&file).unwrap().trim_end(), service.reference());
     std::fs::remove_file(&file).unwrap();
-    // Nobody who waits for a naming service keeps it from ending.
+    // A thread that waits for a naming service does not keep it from ending.
     let service = start_with(Config { naming, ..Config::default() });
     front.accept();
     service.shutdown();

@@ -183,7 +183,7 @@ fn an_undeliverable_event_goes_to_the_dead_letter_channel_with_reason_and_consum
     wait_until("the loss", || service.counters().read(Counter::DeadLettersLost) == 1);
 }
 
-/// What proves that an event is at fault is a later one that is taken. A consumer whose database is down takes none.
+/// What proves that an event is at fault is a later one that is taken. A consumer with a database that is down takes none.
 #[test]
 fn a_consumer_that_takes_nothing_for_a_while_loses_nothing() {
     let service = start();

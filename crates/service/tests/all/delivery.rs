@@ -73,12 +73,12 @@ fn consume(service: &Service, channel_id: Option<i32>) -> Watched {
     consume_with(service, channel_id, ConsumerOptions::default(), |_| Ok(()))
 }
 
-/// A consumer whose every event waits for a token.
+/// A consumer that waits for a token at every event.
 fn consume_gated(service: &Service, channel_id: Option<i32>, qos: &[Property]) -> (Watched, Sender<()>) {
     let (tokens, gate) = channel();
     let options = ConsumerOptions { qos: qos.to_vec(), ..ConsumerOptions::default() };
     let watched = consume_with(service, channel_id, options, move |_| {
-        // With the test's end there are no more tokens, and nobody minds what passes.
+        // With the test's end there are no more tokens, and what passes does not matter.
         let _ = gate.recv();
         Ok(())
     });
@@ -243,8 +243,8 @@ fn a_full_outbox_refuses_events_when_told_to() {
     await_count(&service, Counter::EventsRefused, 1);
 }
 
-/// With `MaxEventsPerConsumer` 1, `FullOutbox` `Hold` and an answer every 4 s, one consumer had all suppliers of its channel fall from 1,100
-/// events a second to 0.3.
+/// With `MaxEventsPerConsumer` 1, `FullOutbox` `Hold` and an answer every 4 s, one consumer had all suppliers of its channel fall from
+/// 1,100 events a second to 0.3.
 #[test]
 fn a_consumer_whose_narrow_limit_is_not_granted_holds_nobody_and_one_whose_is_paces_suppliers_without_loss() {
     let service = start();
@@ -366,9 +366,9 @@ fn an_event_at_which_the_consumer_fails_is_tried_three_times_and_then_the_others
     assert_eq!(tries_of(Kind::Unknown, u32::MAX), (3, 1));
 }
 
-/// A client may have thousands of consumers at one address. When its connection was lost all of them were told in one go, and
-/// everybody else on the lane waited; now they are told so many in a round, and each gets what it had not answered before anything
-/// that came meanwhile.
+/// A client may have thousands of consumers at one address. When its connection was lost all of them were notified in one go, and all
+/// others on the lane waited; now so many are notified in a round, and each gets what it had not answered before anything that came
+/// meanwhile.
 #[test]
 fn many_consumers_on_a_connection_that_is_lost_get_everything_in_order_over_the_next() {
     const CONSUMERS: usize = 600;

@@ -57,7 +57,7 @@ impl Channel {
         proxy
     }
 
-    /// A filter of the program's own: each event that it is asked about is told, and answered as said.
+    /// A filter of the program's own: each event that it is asked about is reported, and answered as said.
     fn remote(&self, answers: Receiver<bool>) -> (Filter, Activation, Receiver<i32>) {
         let (asked, questions) = channel();
         let (asked, answers) = (Mutex::<Sender<i32>>::new(asked), Mutex::new(answers));

@@ -1,4 +1,4 @@
-//! Object keys and those who guess them.
+//! Object keys and clients that guess them.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ fn guess(number: u32) -> Vec<u8> {
     format!("Proxy/00000000.{number:032x}.00000000").into_bytes()
 }
 
-/// Spends an address's budget, as somebody does who tries one key after the other.
+/// Spends an address's budget, as a client does that tries one key after the other.
 fn spend(service: &Service, stream: &mut TcpStream) {
     let mut tried = 0;
     while service.counters().read(Counter::KeyMissesDelayed) == 0 {
@@ -49,7 +49,7 @@ fn spend(service: &Service, stream: &mut TcpStream) {
     assert!(tried > BUDGET, "{tried}");
 }
 
-/// `LocateRequest` told strangers as quickly as they asked whether a key names something, and a key had 32 random bits.
+/// `LocateRequest` answered strangers as quickly as they asked whether a key names something, and a key had 32 random bits.
 #[test]
 fn an_address_that_guesses_keys_waits_for_its_answers_and_another_works_on() {
     logged::begin();

@@ -1,4 +1,4 @@
-//! Channels that keep their past, on a service in this process: who comes late gets what was, then what is, each once.
+//! Channels that keep their past, on a service in this process: a consumer that comes late gets what was, then what is, each once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,7 +135,7 @@ fn who_comes_late_gets_what_was_and_then_what_comes() {
         subscribe_to(&service, Some(id), bare.reference(), &[start_from(place)]);
         links.push((bare, begins));
     }
-    // Who says nothing gets what comes, as it came.
+    // A consumer that says nothing gets what comes, as it came.
     let plain = Bare::new();
     subscribe_to(&service, Some(id), plain.reference(), &[]);
     let from_past = |(bare, begins): &(Bare, i32)| {
@@ -158,7 +158,7 @@ fn who_comes_late_gets_what_was_and_then_what_comes() {
     await_count(&service, Counter::HistoryEvents, 110);
 }
 
-/// `number:15` in a channel whose last event was 10 delivered 11, and one that had kept nothing yet its first.
+/// `number:15` in a channel with 10 as its last event delivered 11, and one that had kept nothing yet its first.
 #[test]
 fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
     let folder = Folder::new("history-ahead");
@@ -340,7 +340,7 @@ fn the_last_of_each_type_and_of_each_value_of_a_field_come_in_order() {
     assert_eq!(take(&mut begin(&service, id, "last-of-each-type"), 3), expected([57, 58, 59]));
     let mut link = begin(&service, id, "last-of-each:$antenna");
     assert_eq!(take(&mut link, 2), expected([38, 39]));
-    // What has no such field is nobody's last; but what comes, comes.
+    // What has no such field is the last of none; but what comes, comes.
     from.push_structured_event(&numbered(60)).unwrap();
     assert_eq!(take(&mut link, 1), expected([60]));
 }
@@ -504,7 +504,7 @@ fn events_of_all_lanes_are_kept_in_one_order() {
         from.push_structured_event(&numbered(says)).unwrap();
     };
     (0..100).for_each(push);
-    // Whoever is on the pool's lane gets what comes there.
+    // A consumer on the pool's lane gets what comes there.
     let there = Bare::new();
     subscribe_to(&service, Some(id), there.reference(), &[pool()]);
     let bare = Bare::new();

@@ -99,7 +99,7 @@ fn one_connection_too_many_has_the_place_of_the_one_that_was_idle_for_longest() 
     let second = TcpStream::connect(service.address()).unwrap();
     wait_until("both to be accepted", || service.counters().read(Counter::ConnectionsOpen) == 2);
     assert_serves(&service);
-    // It is told that nothing was begun for it.
+    // It is notified that nothing was begun for it.
     let told = read_to_end(&mut first);
     assert_eq!(told, [MessageKind::CloseConnection]);
     assert_eq!(service.counters().read(Counter::ConnectionsGaveWay), 1);

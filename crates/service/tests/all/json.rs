@@ -229,7 +229,7 @@ fn what_cannot_be_done_is_refused_with_the_reason() {
     assert_eq!(service.counters().read(Counter::JsonLinesRefused), 4);
 }
 
-// ---- who has a standard program only ----
+// ---- clients with a standard program only ----
 
 /// A verdict on one of several lines that come together is not one on the others.
 #[test]
@@ -256,7 +256,7 @@ fn half_a_connection_is_enough_for_who_sends_and_then_listens() {
     client.send(&wind(4));
     client.stream.shutdown(Shutdown::Write).unwrap();
     assert_eq!([client.line(), client.line(), client.line()], [Some(PONG.into()), Some(r#"{"ok":4}"#.into()), None]);
-    // Who has subscribed listens on.
+    // A client that has subscribed listens on.
     let mut subscriber = Lines::subscribed(&service, "");
     subscriber.stream.shutdown(Shutdown::Write).unwrap();
     let mut publisher = Lines::connect(&service);
@@ -310,7 +310,7 @@ fn the_python_programs_of_the_document_share_a_channel_with_corba_clients() {
     python.wait().unwrap();
 }
 
-// ---- who means harm, or does not read ----
+// ---- clients that mean harm, or do not read ----
 
 #[test]
 fn who_begins_with_anything_but_json_is_not_heard() {
@@ -399,7 +399,7 @@ fn who_sends_an_octet_at_a_time_is_served_and_so_are_the_others_meanwhile() {
     assert!(last.contains(&wind_event(1_000)), "{last:?}");
 }
 
-/// What was cut off without its end was dropped without a word: to who uses `printf … | nc`, that looked as if it were carried out.
+/// What was cut off without its end was dropped without a word: to users of `printf … | nc`, that looked as if it were carried out.
 #[test]
 fn half_a_line_is_never_carried_out_wherever_its_connection_ends() {
     let service = start();
@@ -407,7 +407,7 @@ fn half_a_line_is_never_carried_out_wherever_its_connection_ends() {
     let line = wind(7);
     let mut refused = 0;
     for cut in 1..=line.len() {
-        // Whoever listens on is told,
+        // A client that listens on is answered,
         let mut polite = Lines::connect(&service);
         polite.stream.write_all(&line.as_bytes()[..cut]).unwrap();
         polite.stream.shutdown(Shutdown::Write).unwrap();
@@ -419,7 +419,7 @@ fn half_a_line_is_never_carried_out_wherever_its_connection_ends() {
         assert_eq!(polite.line(), None, "cut at {cut}");
         refused += 1;
         await_count(&service, Counter::JsonLinesRefused, refused);
-        // and whoever has gone is not waited for.
+        // and one that has gone is not waited for.
         let mut rude = Lines::connect(&service);
         assert_eq!(rude.ask(PING), PONG);
         rude.stream.write_all(&line.as_bytes()[..cut]).unwrap();
@@ -531,7 +531,7 @@ fn one_connection_more_than_may_be_is_told_so_and_there_is_room_when_another_one
     assert_eq!(beyond.line(), None);
     assert_eq!(service.counters().read(Counter::ConnectionsRefused), 1);
     assert_eq!(service.counters().read(Counter::ConnectionsLimit), 1);
-    // Those that are there are served as before, and so is who comes when one of them has gone.
+    // Those that are there are served as before, and so is one that comes when one of them has gone.
     let mut publisher = idle.pop().unwrap();
     assert_eq!(publisher.ask(&wind(1)), r#"{"ok":1}"#);
     assert_eq!(subscriber.line().unwrap(), wind_event(1));
@@ -589,7 +589,7 @@ fn subscriptions_of_one_connection_have_a_limit_and_end_with_it() {
     assert!(client.ask(r#"{"op":"subscribe","id":5000}"#).contains("256 subscriptions"));
     assert_eq!(service.counters().read(Counter::JsonSubscriptionsRefused), 1);
     drop(client);
-    // Who has subscribed may have closed its sending half only: that it is gone is found out with the next event.
+    // A client that has subscribed may have closed its sending half only: that it is gone is found out with the next event.
     let mut next = Lines::connect(&service);
     assert_eq!(next.ask(r#"{"op":"publish","id":1,"type":"A/B"}"#), r#"{"ok":1}"#);
     await_count(&service, Counter::JsonConnectionsOpen, 1);

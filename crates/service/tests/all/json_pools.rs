@@ -209,7 +209,7 @@ fn a_json_subscribers_limit_of_events_holds_on_a_channel_with_a_pool_and_is_nobo
         assert_eq!(numbers.next_in_time(), number);
     }
     wait_until("all to be handed over", || read(&service, Counter::TakenOver) == 300);
-    // What the engine dropped is counted before somebody is answered.
+    // What the engine dropped is counted before any request is answered.
     assert_eq!(Lines::connect(&service).ask(PING), PONG);
     let dropped = usize::try_from(read(&service, Counter::Dropped)).unwrap();
     assert!((1..295).contains(&dropped), "{dropped}");

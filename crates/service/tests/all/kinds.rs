@@ -252,7 +252,7 @@ impl Consumer {
     }
 }
 
-/// Connects nobody in particular, who pulls.
+/// Connects a pull consumer without a reference.
 pub(crate) fn connect_pulling(proxy: &ObjectRef, form: ClientType) {
     let object = proxy.clone();
     match form {

@@ -20,7 +20,7 @@ use testing::{EndInTime, NextInTime};
 use crate::kinds::{Consumer, FORMS, Got, Model, event_of};
 use crate::peers::{BareSupplier, REQUEST, numbered, start_with, wait_until};
 
-/// A service whose lanes run as ordinary threads, so that tests do not keep each other from running.
+/// A service with ordinary threads for its lanes, so that tests do not keep each other from running.
 fn start() -> Service {
     start_with(Config { lanes: ordinary(), ..Config::default() })
 }
@@ -220,7 +220,7 @@ fn what_is_pushed_before_a_connection_moves_stays_before_what_comes_after() {
     let consumer = consume(&service, 0, &[]);
     let mut supplier = BareSupplier::new(&service, None);
     let one_way = RequestHead { response: Response::None, ..REQUEST };
-    // All at once, and nobody answers any of them.
+    // All at once, and none of them is answered.
     let messages = (0..2000).map(|number| supplier.push_message(&one_way, CharSet::Latin1, &event_of("Test", number)));
     let messages: Vec<u8> = messages.flatten().collect();
     supplier.stream.write_all(&messages).unwrap();
@@ -503,7 +503,7 @@ fn an_event_costs_no_more_system_calls_in_a_pool_than_on_the_main_lane() {
     }
 }
 
-/// A watchdog is told that the service goes on while administration and all lanes do, also while it ends and when it has.
+/// A watchdog is notified that the service goes on while administration and all lanes do, also while it ends and when it has.
 #[test]
 fn a_service_goes_on_when_all_lanes_have_said_so_until_it_has_ended() {
     let service = start();

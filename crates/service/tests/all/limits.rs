@@ -88,7 +88,7 @@ fn connections_of_one_address_reach_their_share_and_without_shares_the_limit() {
     assert!(using.iter_mut().all(|line| line.ask(PING) == PONG), "and nobody else to them");
 }
 
-/// Every address may have 16 connections whatever its share, so that a few hundred addresses had all 4,096 and nobody else any.
+/// Every address may have 16 connections whatever its share, so that a few hundred addresses had all 4,096 and no other any.
 #[test]
 fn addresses_that_hold_all_connections_and_ask_nothing_give_way_to_one_that_comes() {
     let service = start_limited(Limits { connections_max: 64, ..Limits::default() });
@@ -262,7 +262,7 @@ fn an_answer_that_would_be_larger_than_any_message_is_a_limit_that_is_told() {
 
 #[test]
 fn answers_that_clients_do_not_read_reach_their_share_and_without_shares_the_limit() {
-    // The share is reached before the limit by whoever is alone.
+    // A client that is alone reaches the share before the limit.
     let cases = [(75, 64 << 20, Counter::ReplyBytesShare), (100, 4 << 20, Counter::ReplyBytesLimit)];
     for (client_share_percent, unread_reply_bytes_max, reached) in cases {
         let service = start_limited(Limits { unread_reply_bytes_max, client_share_percent, ..Limits::default() });
@@ -355,7 +355,7 @@ fn events_that_wait_for_a_mute_filter_are_bounded() {
     drop(suppliers);
 }
 
-/// A client could have constraints of 1 MiB in a channel of its own, each of which kept administration, and everybody who asked it, for up to
+/// A client could have constraints of 1 MiB in a channel of its own, each of which kept administration, and all that asked it, for up to
 /// 0.6 s.
 #[test]
 fn a_client_gets_no_longer_constraints_than_the_configuration_grants() {
@@ -462,7 +462,7 @@ fn reconnection_callbacks_beyond_a_share_are_refused_and_counted_and_one_that_ca
     let orb = Orb::new(OrbOptions::default());
     let factory = orb.resolve(&service.corbaloc("NotificationService")).unwrap();
     let register = |number: u32| {
-        // Nobody listens there.
+        // No listener is there.
         let callback = orb.resolve(&format!("corbaloc::127.0.0.1:1/Callback{number}")).unwrap();
         factory.invoke("register_callback", |w| callback.ior().write(w)).map(drop)
     };
@@ -561,7 +561,7 @@ fn what_consumers_do_not_read_has_a_limit_together_and_nothing_is_lost_at_it() {
     assert_eq!(read(&service, Counter::Dropped), 0);
 }
 
-/// 200 pulls on one connection that nobody reads took 3 GB.
+/// 200 pulls on one connection that was not read took 3 GB.
 #[test]
 fn pulls_whose_answers_are_not_read_are_answered_when_those_before_them_are() {
     let service = start();
@@ -623,7 +623,7 @@ fn names_with_large_references_end_at(client_share_percent: u8, reached: Counter
     bind(1_000).unwrap();
 }
 
-/// The default channel took one of the places, but of nobody's: the last that a client might have was refused by a limit that no counter
+/// The default channel took one of the places, but on no account: the last that a client might have was refused by a limit that no counter
 /// knew of.
 #[test]
 fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
@@ -649,7 +649,7 @@ fn channels_and_threads_of_pools_that_are_too_many_are_refused_and_counted() {
     let limits = Limits { client_share_percent: 100, ..Limits::default() };
     let service = start_with(Config { lanes, limits, ..Config::default() });
     let channel = new_channel(&service);
-    // Which number there may be is told, as of other properties.
+    // The exception says which number there may be, as of other properties.
     assert!(matches!(channel.set_qos(&[pool(17)]), Err(InvokeError::User(_))));
     assert!(matches!(channel.validate_qos(&[pool(17)]), Err(InvokeError::User(_))));
     assert_eq!((read(&service, Counter::ThreadsShare), read(&service, Counter::ThreadsLimit)), (0, 1));

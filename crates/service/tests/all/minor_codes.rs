@@ -1,5 +1,5 @@
-//! The minor codes of what the service raises: those of the OMG's list (CORBA 3.3 part 1, annex A.5), as ORBs tell them to whoever
-//! looks for the reason of an exception, and 0 where that list has none.
+//! The minor codes of what the service raises: those of the OMG's list (CORBA 3.3 part 1, annex A.5), as ORBs show them to users that look
+//! for the reason of an exception, and 0 where that list has none.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ use service::{Counter, Limits};
 
 use crate::peers::{Bare, REQUEST, assert_serves, read_message, request, request_with, start, start_limited};
 
-/// EBCDIC, which is registered (OSF code set registry 1.2g) and which nobody here understands.
+/// EBCDIC, which is registered (OSF code set registry 1.2g) and which neither side here understands.
 const EBCDIC: u32 = 0x1002_0417;
 
 /// The exception that the next message brings, if it is one.
@@ -112,7 +112,7 @@ fn an_answer_with_a_character_that_the_client_s_code_set_lacks_is_data_conversio
         let lacking = SystemException { kind: Kind::DataConversion, minor: OMG_MINOR | 1, completed: Completed::Yes };
         assert_eq!(next_exception(&mut stream), Some(lacking), "{operation}");
     }
-    // The connection goes on, and one in UTF-8 is told.
+    // The connection goes on, and one in UTF-8 is answered.
     stream.write_all(&request(Version::V1_2, b"NotificationService", "_non_existent", |_| ())).unwrap();
     assert_eq!(next_exception(&mut stream), None);
     let context = codeset::context(CharSet::Utf8, Endian::Little);

@@ -114,7 +114,7 @@ fn a_persistent_consumer_that_takes_nothing_stays_and_loses_what_there_is_no_roo
     let read = |counter| service.counters().read(counter);
     await_count(&service, Counter::ConsumersWaitedOut, 1);
     let dropped = || i32::try_from(read(Counter::DroppedWaitedOut)).unwrap();
-    // The store's thread is told of those in its own time.
+    // The store's thread learns of those in its own time.
     wait_until("what was dropped to be forgotten", || {
         read(Counter::EventsKept) + u64::from(dropped().unsigned_abs()) == 1_000
     });

@@ -109,7 +109,7 @@ fn persistent_is_refused_where_nothing_is_kept_and_beside_connections_that_are_n
     let best_effort = Property::new("ConnectionReliability", 0_i16);
     let (made, id) = factory(&service).create_channel(&[], &[]).unwrap();
     made.set_qos(&[persistent()]).unwrap();
-    // Beneath a channel whose events are to be kept.
+    // Beneath a channel with events that are to be kept.
     let admin = made.default_consumer_admin().unwrap();
     assert!(refused(admin.set_qos(core::slice::from_ref(&best_effort))).contains("ConnectionReliability"));
     assert!(refused(made.set_qos(core::slice::from_ref(&best_effort))).contains("EventReliability"));
@@ -132,7 +132,7 @@ fn what_a_consumer_has_not_got_is_there_after_a_stop_and_comes_in_its_order_befo
     (0..20).for_each(|number| from.push_structured_event(&numbered(number)).unwrap());
     assert_eq!(take(&quick, 20), (0..20).collect::<Vec<_>>());
     await_count(&service, Counter::EventsKept, 20);
-    // Once more than need be: who has confirmed is not sent anything twice.
+    // Once more than need be: a consumer that has confirmed is not sent anything twice.
     let service = folder.start(&config, Some(service));
     let service = folder.start(&config, Some(service));
     await_count(&service, Counter::EventsRestored, 20);
@@ -200,7 +200,7 @@ fn an_event_for_consumers_on_several_lanes_is_kept_until_all_of_them_have_it() {
     await_count(&service, Counter::EventsKept, 0);
 }
 
-/// Its supplier was told that each was taken.
+/// Its supplier was answered that each was taken.
 #[test]
 fn beyond_the_limit_of_what_is_kept_suppliers_are_told_and_room_comes_back() {
     let folder = Folder::new("limit");
@@ -251,7 +251,7 @@ fn an_event_that_has_expired_meanwhile_is_not_delivered_after_a_restart() {
     await_count(&service, Counter::EventsKept, 0);
 }
 
-/// A program that books what it is told must not book it twice, and would have to look each event up if it could not tell them apart.
+/// A program that books what it gets must not book it twice, and would have to look each event up if it could not tell them apart.
 #[test]
 fn who_asks_for_it_can_tell_events_that_may_have_come_before_from_new_ones() {
     let folder = Folder::new("repeats");
@@ -288,7 +288,7 @@ fn who_asks_for_it_can_tell_events_that_may_have_come_before_from_new_ones() {
     assert_eq!(service.counters().read(Counter::Translations), 12, "once for all");
 }
 
-/// A service whose `lanes.threads_max` was lowered did not start with what it had kept, and a store with more threads than by default was
+/// A service with a lowered `lanes.threads_max` did not start with what it had kept, and a store with more threads than by default was
 /// called damaged.
 #[test]
 fn threads_that_there_are_not_any_more_are_served_by_the_main_lane() {

@@ -14,7 +14,7 @@ use testing::NextInTime;
 
 use crate::peers::{BareSupplier, REQUEST, numbered, read_message, start, wait_until};
 
-/// A consumer that gives the priorities it is told to a queue, and whose reference names this model.
+/// A consumer that gives the priorities it gets to a queue, with a reference that names this model.
 struct Told {
     _consumer: SimpleConsumer,
     priorities: Receiver<Option<i16>>,
@@ -68,7 +68,7 @@ fn priority_goes_with_the_event_and_comes_back_with_the_reply() {
         }
     }
     assert_eq!(supplier.push_told(&numbered(9), None), Ok(None));
-    // Nothing told this one's, and the main lane has none of its own.
+    // This one's was not sent, and the main lane has none of its own.
     assert_eq!(asking.priorities.next_in_time(), None);
 }
 
@@ -132,7 +132,7 @@ fn consumer_on_a_lane_is_told_the_suppliers_priority_or_else_the_lanes() {
         supplier.publish(&numbered(1)).unwrap();
         assert_eq!(consumer.priorities.next_in_time(), Some(heard), "{told:?}");
     }
-    // The event's own priority chooses the lane where no other is told, and the lane's is told then.
+    // The event's own priority chooses the lane where no other is sent, and the lane's is sent on then.
     let mut event = numbered(2);
     event.variable_header.push(client::notify::Property::new("Priority", 120_i16));
     supply(&service, None).publish(&event).unwrap();

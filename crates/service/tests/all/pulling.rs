@@ -77,7 +77,7 @@ fn a_pull_that_waits_does_not_keep_other_requests_on_its_connection() {
     let (request_id, status, _) = client.reply();
     assert_eq!((request_id, status), (3, ReplyStatus::NoException));
     Supplier::new(&channel, ClientType::Structured, Model::Push).give("Pull", 0..2);
-    // Whoever began to wait first is served first.
+    // The client that began to wait first is served first.
     assert_eq!(client.reply(), (1, ReplyStatus::NoException, Some(0)));
     assert_eq!(client.reply(), (2, ReplyStatus::NoException, Some(1)));
 }
@@ -163,7 +163,7 @@ fn refuses_pulls_that_cannot_be_meant() {
     assert!(is_system(&refused, Kind::BadOperation), "{refused:?}");
 }
 
-/// Who asked for no event was told `BAD_PARAM`; there is nothing wrong with it, and TAO's service answers it.
+/// A client that asked for no event was answered `BAD_PARAM`; there is nothing wrong with it, and TAO's service answers it.
 #[test]
 fn whoever_asks_for_no_event_gets_none_at_once() {
     let service = start();
@@ -388,7 +388,7 @@ fn clients_of_the_event_service_pull_and_are_pulled_from() {
     assert!(pulls.try_pull().is_err());
 }
 
-/// A pull consumer gave a reference at which nobody can reach it: a container's address, or a port behind a wall. It lives as long as
+/// A pull consumer gave a reference at which it cannot be reached: a container's address, or a port behind a wall. It lives as long as
 /// it calls, on whatever connection; when it dies, its proxy goes. It stayed for ever, with its events.
 #[test]
 fn a_consumer_that_cannot_be_reached_lives_while_its_pull_waits_and_not_longer() {

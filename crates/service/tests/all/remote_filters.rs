@@ -167,8 +167,8 @@ fn a_filter_that_is_gone_counts_as_one_that_says_no() {
     assert!(service.counters().read(Counter::RemoteFilterFailures) >= 5);
 }
 
-/// Somebody's filters were programs of their own, all on one host that died. Who is told of one lost connection delivers, which may
-/// find the next one lost: each was told within the telling of the one before, as deep as there were filters.
+/// All filters of a client were programs of their own, on one host that died. A proxy that is notified of one lost connection delivers,
+/// which may find the next one lost: each was notified within the notification of the one before, as deep as there were filters.
 #[test]
 fn very_many_filters_that_are_lost_at_once_are_told_one_after_the_other() {
     const FILTERS: usize = 200;

@@ -1,4 +1,4 @@
-//! Consumers whose programs end and come back: they connect the same object to a new proxy.
+//! Consumers with programs that end and come back: they connect the same object to a new proxy.
 
 use client::notify::StructuredProxyPushSupplier;
 use client::{ObjectRef, Orb, OrbOptions, SimpleSupplier};
@@ -68,7 +68,8 @@ fn a_consumer_that_dies_and_comes_back_gets_each_event_once_and_what_waited_for_
     assert!(!proxies.iter().any(is_there));
 }
 
-/// ORBs close connections that are idle, and say so: the program lives, and what it connects once more it wants twice. Whoever looks is told.
+/// ORBs close connections that are idle, and say so: the program lives, and what it connects once more it wants twice. The listed states
+/// say so.
 #[test]
 fn a_connection_that_was_closed_with_a_word_is_no_death() {
     let service = start();

@@ -19,7 +19,7 @@ use testing::NextInTime;
 use crate::kinds::{Consumer, Model, Supplier, new_channel};
 use crate::peers::{Bare, Link, numbered, start, start_with, subscribe, supply, wait_until};
 
-/// Passes on what a supplier's object is told.
+/// Passes on the calls to a supplier's object.
 struct Teller(std::sync::Mutex<Sender<(Vec<EventType>, Vec<EventType>)>>);
 
 impl SupplierCallbacks for Teller {
@@ -57,8 +57,8 @@ fn a_supplier_learns_who_listens_and_that_nobody_does() {
     assert_eq!(changes.next_in_time(), (vec![], vec![EventType::new("Test", "Pair")]));
 }
 
-/// TAO's suppliers are told of types and never of everything: a consumer that has types and adds `*` takes them away, for its suppliers. Here they
-/// were told of `*`, under `tao-notify` as well.
+/// TAO's suppliers hear of types and never of everything: a consumer that has types and adds `*` takes them away, for its suppliers. Here
+/// they heard of `*`, under `tao-notify` as well.
 #[test]
 fn a_supplier_is_told_of_everything_but_where_taos_way_is_asked_for() {
     for is_on in [false, true] {
@@ -77,7 +77,7 @@ fn a_supplier_is_told_of_everything_but_where_taos_way_is_asked_for() {
         let (pair, any) = (EventType::new("Test", "Pair"), EventType::new("*", "*"));
         wants.subscription_change(std::slice::from_ref(&pair), &[]).unwrap();
         assert_eq!(changes.next_in_time(), (vec![pair.clone()], vec![]));
-        // One that connects is told what there is, or what comes from then on.
+        // One that connects hears what there is, or what comes from then on.
         let (_other, others, _its) = supply();
         if is_on {
             assert_eq!(others.next_in_time(), (vec![pair.clone()], vec![]));
@@ -194,8 +194,8 @@ fn next_operation(link: &mut Link) -> (u32, String) {
     (request.request_id, String::from_utf8(request.operation.to_vec()).unwrap())
 }
 
-/// A supervisor disconnected another program's proxy, and that program waited for events for ever: its object was never called. Event Service
-/// 1.2, 2.1: it is; once, behind the reply, which does not wait for it.
+/// A supervisor disconnected another program's proxy, and that program waited for events for ever: its object was never called. Event
+/// Service 1.2, 2.1: it is; once, behind the reply, which does not wait for it.
 #[test]
 fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnected() {
     let service = start();
@@ -220,7 +220,7 @@ fn the_object_that_was_connected_to_a_proxy_is_told_when_the_proxy_is_disconnect
     assert_eq!(operation, "disconnect_structured_push_supplier");
     assert!(proxy.disconnect_structured_push_consumer().is_err(), "the proxy is gone");
     link.reply(request, giop::message::ReplyStatus::NoException, None);
-    // An object whose program has ended keeps nothing up, and nothing is tried again.
+    // An object of a program that has ended keeps nothing up, and nothing is tried again.
     let gone = Bare::new();
     let reference = gone.reference();
     let proxy = subscribe(&service, reference, &[]);
@@ -291,8 +291,8 @@ fn suppliers(statistics: &ObjectRef) -> Vec<([u32; 2], bool, u64)> {
     reply.read("get_suppliers", read).unwrap()
 }
 
-/// A program without an object of its own pushed, and ended without a word. Nobody could see that, and nobody could remove its proxy
-/// but who had the proxy's reference.
+/// A program without an object of its own pushed, and ended without a word. That could not be seen, and its proxy could be removed only
+/// with the proxy's reference.
 #[test]
 fn a_supplier_whose_program_has_ended_is_listed_and_an_operator_disconnects_it() {
     let service = start();

@@ -192,7 +192,7 @@ fn a_probe_goes_where_messages_go_and_its_echo_comes_back_at_once() {
     wait_until("a probe to be refused", || read(&service, Counter::TempoProbesRefused) > 0);
 }
 
-// ---- who comes and goes ----
+// ---- sessions that come and go ----
 
 #[test]
 fn who_is_silent_for_three_periods_or_says_bye_is_forgotten_and_gets_nothing_more() {
@@ -226,7 +226,7 @@ fn a_session_behind_another_port_is_the_same_when_it_has_proven_itself_at_both()
     let service = start();
     let mut subscriber = Datagrams::subscribed(&service, 21, "A/B");
     let mut publisher = Datagrams::publishing(&service, 31, "A/B");
-    // As a router has it that forgets; and somebody who does not know the cookie is somebody else.
+    // As a router has it that forgets; and a client that does not know the cookie is another one.
     let mut moved = Datagrams::new(&service, 21);
     *moved.cookie() = *subscriber.cookie();
     moved.meet(1, Role::Subscriber, "A/B");

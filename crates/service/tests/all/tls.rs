@@ -1,4 +1,4 @@
-//! TLS: who is let in, what passes, and what is said of those who are not.
+//! TLS: which clients are let in, what passes, and what is said of those that are not.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,7 +18,7 @@ use tls::{ClientEnd, Identity, Session, Trust};
 use crate::json::{PING, PONG};
 use crate::peers::{await_count, start_with, wait_until};
 
-/// A connection with TLS whose reads wait.
+/// A connection with TLS and reads that wait.
 pub(crate) struct Line {
     tcp: TcpStream,
     session: Session,
@@ -85,7 +85,7 @@ impl Line {
     }
 }
 
-/// What a service has of an authority: its certificate and whom it trusts.
+/// What a service has of an authority: its certificate and the authorities that it trusts.
 pub(crate) fn settings(authority: &Authority) -> Tls {
     let Certified { certificate, key, .. } = authority.certify("service");
     Tls {
@@ -272,7 +272,7 @@ fn with_tls_required_events_pass_from_supplier_to_consumer_and_nothing_is_in_the
         supplier.publish(&event(octets)).unwrap();
         assert_eq!(received.next_in_time(), event(octets));
     }
-    // Who speaks in the clear is told why not.
+    // A client that speaks in the clear is answered why not.
     let plain = Orb::new(OrbOptions::default());
     let asked = plain.resolve(&service.corbaloc("NotificationService")).and_then(|object| object.is_a("IDL:x:1.0"));
     let error = asked.unwrap_err().to_string();
@@ -351,7 +351,7 @@ fn handshakes_are_bounded_for_all_and_for_each_address_and_the_others_are_closed
         let idle: Vec<TcpStream> = (0..1_100).map(|_| TcpStream::connect(json(&service)).unwrap()).collect();
         wait_until("the limit to be reached", || service.counters().read(counter) > 0);
         wait_until("them to have begun", || service.counters().read(Counter::TlsHandshakesUnderWay) > 700);
-        // As soon as there is a place, somebody else has it.
+        // As soon as there is a place, another connection has it.
         drop(idle);
         wait_until("them to be gone", || service.counters().read(Counter::TlsHandshakesUnderWay) == 0);
         let mut good = Line::connect(json(&service), &end(&authority, Some(&authority.certify("good")))).unwrap();

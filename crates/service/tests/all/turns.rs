@@ -29,7 +29,7 @@ fn event(name: &str) -> StructuredEvent {
     StructuredEvent::new("Plant", name, "")
 }
 
-/// A push that nobody answers.
+/// A push that is not answered.
 fn one_way(supplier: &BareSupplier, name: &str) -> Vec<u8> {
     one_way_of(supplier, &event(name))
 }

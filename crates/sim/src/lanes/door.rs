@@ -20,7 +20,7 @@ pub(super) struct Node {
     /// Its bridges that found a queue full.
     pub(super) stopped: Vec<OutboxId>,
     pub(super) unanswered: Vec<(Delivery, Vec<Arc<Event>>)>,
-    /// Its consumers' outboxes whose connections took nothing.
+    /// Outboxes of its consumers with connections that took nothing.
     pub(super) stalled: Vec<OutboxId>,
 }
 

@@ -1,9 +1,9 @@
 //! Several lanes side by side, with hand-overs between them through bounded queues, in an order that chance decides.
 //!
-//! What one lane does with the events that it has is compared operation by operation in [`run`](crate::run). Here it is
-//! what happens between lanes: that each consumer gets every event that it wants exactly once, on the lane of the priority
-//! that the event has for it and in order; that each event goes to another lane at most once and for somebody; that
-//! lanes hold each other up where there is no room, and let go of each other again.
+//! What one lane does with the events that it has is compared operation by operation in [`run`](crate::run). Here it is what happens
+//! between lanes: that each consumer gets every event that it wants exactly once, on the lane of the priority that the event has for it and
+//! in order; that each event goes to another lane at most once and for a consumer there; that lanes hold each other up where there is no
+//! room, and let go of each other again.
 
 mod door;
 mod model;
@@ -33,7 +33,7 @@ pub struct LanesSummary {
     pub lanes: u64,
     /// Events taken.
     pub accepted: u64,
-    /// Events taken whose supplier was held.
+    /// Events taken, with their supplier held.
     pub held: u64,
     /// Events refused.
     pub refused: u64,
@@ -57,7 +57,7 @@ pub struct LanesSummary {
     pub subscribed: u64,
 }
 
-/// Runs `operations` random operations made of `seed` on several lanes, then lets everything drain; `trace` is told each one.
+/// Runs `operations` random operations made of `seed` on several lanes, then lets everything drain; `trace` gets each one.
 ///
 /// # Errors
 ///
@@ -183,7 +183,7 @@ impl Run {
         Ok(())
     }
 
-    // ---- who supplies and who consumes ----
+    // ---- suppliers and consumers ----
 
     /// A proxy with a pool of its own, or with whatever the channel has, unless it is on the main lane. Says which.
     fn create_proxy(&mut self, side: Side, priority: Option<i16>) -> Result<(ProxyKey, Option<usize>), Refusal> {
@@ -255,7 +255,7 @@ impl Run {
         Ok(())
     }
 
-    /// A filter of events whose number is this or more.
+    /// A filter of events with this number or a greater one.
     fn filter(&mut self, from_number: u8, value: i16, default: Option<i16>) -> Result<FilterId, Refusal> {
         let filter = self.hierarchy.create_filter(self.channel)?;
         let text = format!("${} >= {from_number}", FIELD_NAMES[0]);
@@ -341,7 +341,7 @@ impl Run {
                         self.summary.disconnected += 1;
                         self.hierarchy.disconnect(key)?;
                         self.publish_routing();
-                        // Disconnected is who has been told so: each lane lets go of it first.
+                        // A consumer is disconnected once every lane has the routing that says so: each lets go of it first.
                         (0..self.nodes.len()).for_each(|at| self.pick_up(at));
                         format!("disconnect {key}")
                     }
@@ -442,7 +442,7 @@ impl Run {
         Ok(())
     }
 
-    /// Looks whether nothing is left, and whether everybody has what is theirs.
+    /// Looks whether nothing is left, and whether each consumer has what it should.
     fn conclude_all(mut self) -> Result<LanesSummary, String> {
         if let Some(held) = self.model.suppliers.iter().find(|supplier| supplier.ticket.is_some()) {
             return Err(format!("{} is still held", held.key));
@@ -469,13 +469,13 @@ impl Run {
             self.summary.dropped_on_the_way += counters.handovers_dropped;
         }
         let taken_over: usize = self.model.published.iter().map(|event| event.handed_to.len()).sum();
-        // What was on its way when the last consumer of a bridge went is taken over and no longer counted by who handed it.
+        // Hand-overs on their way when the last consumer of a bridge went are taken over, and their sender no longer counts them.
         if taken != taken_over as u64 || handed > taken || (self.summary.disconnected == 0 && handed < taken) {
             return Err(format!("{taken_over} were taken over, and the lanes count {handed} and {taken}"));
         }
         self.summary.handed_over = taken;
         let missing = self.model.missing();
-        // One that is dropped on its way to a lane is missed by all who want it there.
+        // One that is dropped on its way to a lane is missed by all consumers that want it there.
         let consumers = self.model.consumers.len() as u64;
         let dropped = self.summary.dropped + self.summary.dropped_on_the_way * consumers;
         let is_lossless = matches!(self.policy, Some(FullOutbox::Hold | FullOutbox::Reject));

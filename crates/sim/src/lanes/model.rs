@@ -1,4 +1,4 @@
-//! Who must get which event, on which lane, said as simply as it can be.
+//! Which consumer must get which event, on which lane, said as simply as it can be.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub(super) struct Supplier {
     pub(super) ticket: Option<(LaneId, Ticket)>,
 }
 
-/// Maps the priority of an event whose number is large enough.
+/// Maps the priority of events with a number that is large enough.
 #[derive(Clone, Copy)]
 pub(super) struct MapsPriority {
     pub(super) from_number: u8,
@@ -37,7 +37,7 @@ pub(super) struct Consumer {
     pub(super) gone: bool,
     /// What it has subscribed to, each with the first routing that says so; any type if there are none.
     pub(super) types: Vec<(u64, Vec<EventType>)>,
-    /// It wants events whose number is this or more.
+    /// It wants events with this number or a greater one.
     pub(super) from_number: u8,
     pub(super) maps: Option<MapsPriority>,
     /// Which of a priority's threads serves it, once that is known.
@@ -135,7 +135,7 @@ impl Model {
 
     /// A consumer got an event on a lane.
     pub(super) fn got(&mut self, key: ProxyKey, label: usize, lane: LaneId) -> Result<(), String> {
-        // Who was connected there before is gone.
+        // A consumer that was connected there before is gone.
         let Some(at) = self.consumers.iter().rposition(|consumer| consumer.key == key) else {
             return Err(format!("{key} is nobody's"));
         };
@@ -182,7 +182,7 @@ impl Model {
         Ok(())
     }
 
-    /// The events that consumers who are still there should have and have not: consumer and event.
+    /// The events that consumers still connected should have and have not: consumer and event.
     pub(super) fn missing(&self) -> Vec<(ProxyKey, usize)> {
         let mut missing = vec![];
         for consumer in self.consumers.iter().filter(|consumer| !consumer.gone) {

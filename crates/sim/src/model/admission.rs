@@ -327,7 +327,7 @@ impl Model {
         max.map_or(usize::MAX, |max| (self.outboxes[at].waiting.len() + 1).saturating_sub(max.get() as usize))
     }
 
-    /// The same of a channel whose suppliers are held.
+    /// The same of a channel that holds its suppliers.
     fn held_for_room(&self, channel: ChannelId) -> usize {
         let Some(hold) = self.holds.iter().find(|hold| hold.channel == channel) else { return 0 };
         let Ok(limits) = self.routed.channel(channel).map(|channel| channel.limits) else { return 0 };
@@ -377,7 +377,7 @@ impl Model {
             if !goes_on {
                 self.end_outbox_hold(at);
             } else if !self.outboxes[at].late {
-                // Those for whose events there is a place go on.
+                // Suppliers go on if there is a place for their events.
                 self.release_but(None, Reason::Outbox(at), self.held_yet(at));
             }
             if has_room && self.outboxes[at].full_at_bound {

@@ -13,7 +13,7 @@ const ATTEMPTS_BEFORE_THE_END: u32 = 2;
 const ASIDE_MAX: usize = 8;
 
 impl Model {
-    /// The event whose delivery failed, if it came alone. A batch's events come alone from now on.
+    /// The event of the failed delivery, if it came alone. A batch's events come alone from now on.
     pub(super) fn failed_event(&mut self, at: usize, place: Option<usize>) -> Option<usize> {
         let place = place?;
         let in_flight = &mut self.outboxes[at].in_flight;

@@ -1,4 +1,4 @@
-//! Who suppliers wait for, and for how long.
+//! Which consumers suppliers wait for, and for how long.
 
 use std::time::Duration;
 

@@ -74,7 +74,7 @@ struct Event {
     /// Whether the event or its supplier says its priority.
     says_priority: bool,
     content: Content,
-    /// Whether it was accepted, and whom it was for then.
+    /// Whether it was accepted, and which consumers it was for then.
     taken: bool,
     consumers: Vec<ProxyKey>,
 }
@@ -129,7 +129,7 @@ pub(crate) struct Outbox {
     passed_over: usize,
 }
 
-/// An event whose deliveries failed: how often, since when, and when at last.
+/// An event with failed deliveries: how many failed, when the first did, and when the last.
 #[derive(Clone, Copy)]
 struct Blamed {
     event: usize,
@@ -156,7 +156,7 @@ struct Hold {
     memory: bool,
     queue: bool,
     held_events: u64,
-    /// When it is looked at who has taken nothing for too long.
+    /// When to look for the consumer that has taken nothing for too long.
     look_at: Option<Time>,
 }
 
@@ -609,7 +609,7 @@ impl Model {
             .min()
     }
 
-    /// A consumer that could get a delivery now. If there is none, nobody is being passed over any more.
+    /// A consumer that could get a delivery now. If there is none, no consumer is being passed over any more.
     pub(crate) fn someone_waits(&mut self) -> Option<ProxyKey> {
         self.outboxes.iter_mut().for_each(|outbox| outbox.passed_over = 0);
         self.present().into_iter().find(|at| self.can_deliver(*at)).map(|at| self.outboxes[at].key)

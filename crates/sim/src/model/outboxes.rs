@@ -1,4 +1,4 @@
-//! Outboxes: who can have a delivery, and what failures and departures do.
+//! Outboxes: which of them can have a delivery, and what failures and departures do.
 
 use std::time::Duration;
 
@@ -115,7 +115,7 @@ impl Model {
         // What is unanswered is let go of first, then what waits, in the order of delivery.
         let mut all: Vec<Waiting> = vec![];
         all.extend(self.outboxes[at].in_flight.drain(..).flat_map(|flight| flight.events));
-        // One that is given up at this moment is not asked whose time has come meanwhile.
+        // An outbox that is given up at this moment is not examined for events that became due meanwhile.
         all.append(&mut self.line_of(at, self.outboxes[at].order, self.timed_at));
         all.append(&mut self.delayed_of(at, self.timed_at));
         let events: Vec<usize> = all.into_iter().map(|waiting| waiting.event).collect();

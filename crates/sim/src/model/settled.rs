@@ -6,7 +6,7 @@ use engine::{Outcome, ProxyKey};
 
 use super::{Model, Outbox};
 
-/// What became of an event for a consumer who does not have it any more.
+/// What became of an event for a consumer that does not have it any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Delivered,
@@ -37,18 +37,18 @@ impl Model {
         self.outboxes.iter().any(|outbox| outbox.key == key && outbox.labels().any(|other| other == label))
     }
 
-    /// Whether a consumer who is gone has left an event behind that is not let go of.
+    /// Whether a disconnected consumer has left an event behind that is not let go of.
     pub(crate) fn is_left_over(&self, label: usize) -> bool {
         self.leftovers.contains(&label)
     }
 
-    /// The events that anybody has.
+    /// All events that the lane or the door has.
     pub(crate) fn everywhere(&self) -> BTreeSet<usize> {
         let outboxes = self.outboxes.iter().flat_map(Outbox::labels);
         self.leftovers.iter().chain(&self.door).copied().chain(outboxes).collect()
     }
 
-    /// How an event ended for a consumer who does not have it any more.
+    /// How an event ended for a consumer that does not have it any more.
     pub(crate) fn end_of(&self, key: ProxyKey, label: usize) -> End {
         let outcome = self.concluded.iter().find(|(of, ..)| *of == (key, label)).map(|(_, outcome)| *outcome);
         match outcome {

@@ -374,7 +374,7 @@ fn normal(event_type: &EventType) -> (Option<&str>, Option<&str>) {
     (domain, name)
 }
 
-/// Everything that nobody has named gives way to the first types that are; nothing less than everything is taken out of it.
+/// The implicit everything of the beginning gives way to the first types that are added; removing less than everything leaves it.
 fn change(types: &mut Option<Vec<EventType>>, added: &[EventType], removed: &[EventType]) {
     let removes_all = removed.iter().any(|removed| normal(removed) == (None, None));
     let mut list = match types.take() {

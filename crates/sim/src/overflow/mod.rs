@@ -1,8 +1,8 @@
-//! One lane whose backlogs go on elsewhere, on something that is slow and loses a little, under whatever consumers do.
+//! One lane that keeps part of its backlogs elsewhere, on something that is slow and loses a little, under whatever consumers do.
 //!
-//! What is kept elsewhere when is no promise, so there is no model of it. What is: nothing is lost and not counted, nobody gets an event
-//! twice, who gets them in the order of arrival gets them so, what is told of settled events is true and complete, and in the end nobody
-//! waits and nothing is left.
+//! Which events are kept elsewhere, and when, is no promise, so there is no model of it. Promised is: every lost event is counted, no
+//! consumer gets an event twice, those with order of arrival get theirs in it, each settlement is reported truly and completely, and in the
+//! end no supplier or consumer waits and nothing is left.
 
 mod shelf;
 
@@ -27,7 +27,7 @@ use shelf::Shelf;
 pub struct OverflowSummary {
     /// Events taken.
     pub accepted: u64,
-    /// Events taken whose supplier was held.
+    /// Events taken, with their supplier held.
     pub held: u64,
     /// Events refused.
     pub refused: u64,
@@ -51,7 +51,7 @@ pub struct OverflowSummary {
     pub settled: u64,
 }
 
-/// Runs `operations` random operations made of `seed` on a lane with room elsewhere, then lets everything drain; `trace` is told each one.
+/// Runs `operations` random operations made of `seed` on a lane with room elsewhere, then lets everything drain; `trace` gets each one.
 ///
 /// # Errors
 ///
@@ -106,7 +106,7 @@ struct Run {
     summary: OverflowSummary,
 }
 
-/// What was told of events that are watched, which all are.
+/// Reports of settled events. All events are watched.
 #[derive(Default)]
 struct Told {
     begun: BTreeSet<(usize, ProxyKey)>,
@@ -366,7 +366,7 @@ impl Run {
         Ok(format!("{key} comes, goes or changes: {done:?}"))
     }
 
-    /// Hands the lane new routing, and notes who came and who went.
+    /// Hands the lane new routing, and notes which consumers came and went.
     fn route(&mut self) {
         let snapshot = self.hierarchy.snapshot();
         let is_connected =
@@ -543,7 +543,7 @@ impl Run {
     }
 
     fn check_end(&mut self) -> Result<(), String> {
-        // What those left behind who went is let go of a little at a time.
+        // Backlogs of disconnected consumers are let go of a little at a time.
         for _ in 0..100 {
             self.lane.handle_timeout(self.now);
         }
@@ -555,7 +555,7 @@ impl Run {
         if let Some(label) = self.told.taken.iter().find(|label| !self.told.for_all.contains(label)) {
             return Err(format!("{label} is settled for all, and that was not told"));
         }
-        // What was lost elsewhere nobody knows by number.
+        // The numbers of events lost elsewhere are unknown.
         let open = self.told.begun.iter().filter(|of| !self.told.ended.contains(of)).count() as u64;
         if open > self.shelf.lost {
             return Err(format!("{open} settlements were not told, and {} events were lost", self.shelf.lost));

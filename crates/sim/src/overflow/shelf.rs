@@ -15,10 +15,10 @@ pub(super) struct Shelf {
     errands: VecDeque<Overflow>,
     /// What each consumer is yet to read, and what clients are to be asked about it.
     kept: BTreeMap<ProxyKey, VecDeque<(Rc<Event>, u8)>>,
-    /// Those that somebody is yet to read.
+    /// Kept events that a consumer is yet to read.
     read_by: Vec<Rc<Event>>,
     answers: VecDeque<Answer>,
-    /// Which events were ever kept for whom.
+    /// Events that were ever kept, each with the consumer.
     pub(super) ever: BTreeSet<(usize, ProxyKey)>,
     /// How many events were lost.
     pub(super) lost: u64,
@@ -77,7 +77,7 @@ impl Shelf {
         self.free();
     }
 
-    /// Frees what nobody is yet to read.
+    /// Frees the events that no consumer is yet to read.
     fn free(&mut self) {
         let (over, kept) = self.read_by.drain(..).partition(|kept| Rc::strong_count(kept) == 1);
         self.read_by = kept;

@@ -155,20 +155,20 @@ impl Run {
                 _ => patch.probe_interval = Some(self.pick(&[Duration::ZERO, millis(200)])),
             }
         }
-        // One seed of four is about those for whom suppliers wait, and who stay when that is over.
+        // One seed of four is about consumers that suppliers wait for, and that stay when that is over.
         if matches!(self.seed / 20 % 8, 3 | 5) {
             patch.connection_reliability = Some(Reliability::Persistent);
             patch.full_outbox.get_or_insert(FullOutbox::Hold);
             patch.hold_timeout.get_or_insert(millis(50));
         }
-        // As many are about events that a consumer never takes, and that are told from a consumer that takes none before that is given up.
+        // As many are about telling events that a consumer never takes from a consumer that takes none, before that is given up.
         if matches!(self.seed / 20 % 8, 1 | 6) {
             patch.delivery_attempts = Some(1);
             patch.give_up_after = Some(millis(60));
             patch.connection_reliability = Some(Reliability::BestEffort);
         }
-        // Of three seeds one has nothing granted. What a consumer may hold others is told of by the engine's own tests: here that is
-        // either granted, or without end.
+        // Of three seeds one has nothing granted. The engine's own tests cover how long a consumer may hold others: here that is either
+        // granted, or without end.
         let granted = !self.seed.is_multiple_of(3);
         patch.hold_granted = Some(granted);
         if !granted {

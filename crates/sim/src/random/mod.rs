@@ -42,12 +42,12 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a run did, so that whoever runs many can see that they reach everything.
+/// What a run did, so that a caller with many runs can see that they reach everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Summary {
     /// Events taken.
     pub accepted: u64,
-    /// Events taken whose supplier was held.
+    /// Events taken, with their supplier held.
     pub held: u64,
     /// Events refused.
     pub refused: u64,
@@ -57,7 +57,7 @@ pub struct Summary {
     pub delivered: u64,
     /// Deliveries that failed.
     pub failures: u64,
-    /// Deliveries whose time was over.
+    /// Deliveries that timed out.
     pub timed_out: u64,
     /// Consumers given up.
     pub disconnected: u64,
@@ -73,7 +73,7 @@ pub struct Summary {
     pub asked: u64,
     /// Constraints evaluated.
     pub evaluations: u64,
-    /// Events whose filtering was cut.
+    /// Events with their filtering cut short.
     pub cuts: u64,
     /// Events dropped, by reason in the order of [`DiscardReason::ALL`].
     pub discards: [u64; 12],
@@ -87,7 +87,7 @@ pub struct Summary {
     pub waited_out: u64,
 }
 
-/// Runs `operations` random operations made of `seed`; `trace` is told each one.
+/// Runs `operations` random operations made of `seed`; `trace` gets each one.
 ///
 /// # Errors
 ///
@@ -148,7 +148,7 @@ struct Run {
     names: BTreeMap<usize, OutboxId>,
     /// The lane's notices since they were last compared.
     heard: Vec<Notice>,
-    /// What the lane has told of events that are settled.
+    /// The lane's reports of settled events.
     told: Told,
     next_peer: u64,
     pulled: u64,
@@ -301,7 +301,7 @@ impl Run {
         Ok(format!("{shown}: {said:?}"))
     }
 
-    /// Compares what became of an event. One that is undecided is handed in again, or comes to nothing.
+    /// Compares what became of an event. One that is undecided is handed in again, or abandoned.
     fn decide(&mut self, source: ProxyKey, engine: Admission, model: Said) -> Result<Said, String> {
         let Admission::Undecided(mut draft, questions) = engine else {
             let engine = Said::Decided(engine);
@@ -373,7 +373,7 @@ impl Run {
 
     fn outcome(&mut self, answered: Unanswered) -> String {
         let outcome = match self.random.u32(..100) {
-            // Some events hardly anybody takes.
+            // Some events are hardly ever taken.
             0..90 if answered.first % 16 == 3 => {
                 self.pick(&[Outcome::ConnectionLost, Outcome::TimedOut, Outcome::Refused])
             }
@@ -461,7 +461,7 @@ impl Run {
 
     fn route(&mut self) {
         let snapshot = self.hierarchy.snapshot();
-        // Of several that are gone at once, whose backlog is let go of first is not promised.
+        // Of several consumers that are gone at once, the order in which their backlogs are let go of is not promised.
         let gone = snapshot.consumers_gone_since(&self.snapshot);
         self.snapshot = Arc::clone(&snapshot);
         self.lane.handle_snapshot(snapshot, self.now);
@@ -534,7 +534,7 @@ impl Run {
     }
 
     /// The consumers that the lane has disconnected in this operation, in that order. Of several that have to be at one moment, which is
-    /// the first is not promised. It shows in whose backlog is let go of first.
+    /// the first is not promised. It shows in the order in which backlogs are let go of.
     fn disconnected(&mut self) -> Vec<ProxyKey> {
         self.hear_notices();
         let disconnected = self.heard.iter().filter_map(|notice| match notice {
@@ -557,7 +557,7 @@ impl Run {
         }));
     }
 
-    /// Notes what the lane calls one of the model's outboxes. It must always be the same, and nobody else's.
+    /// Notes what the lane calls one of the model's outboxes. It must always be the same, and no other outbox's.
     fn name(&mut self, at: usize, outbox: OutboxId) -> Result<(), String> {
         let known = *self.names.entry(at).or_insert(outbox);
         same("name of an outbox", &outbox, &known)?;

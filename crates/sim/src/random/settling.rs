@@ -8,15 +8,15 @@ use engine::{Event, ProxyKey, Settled, Settlement, WATCH_OVERHEAD_BYTES};
 use super::Run;
 use crate::model::End;
 
-/// What the lane has told.
+/// The lane's reports.
 #[derive(Default)]
 pub(super) struct Told {
-    /// For whom it was told that an event is.
+    /// Events that were reported to be for a consumer, with that consumer.
     begun: BTreeSet<(usize, ProxyKey)>,
-    /// Events of which it was told that there is nobody else.
+    /// Events that were reported to be for no further consumer.
     complete: BTreeSet<usize>,
     for_consumers: BTreeSet<(usize, ProxyKey)>,
-    /// Events that are watched and not settled for all as far as it was told.
+    /// Events that are watched and not yet reported as settled for all.
     open: BTreeSet<usize>,
     for_all: u64,
 }
@@ -114,7 +114,7 @@ impl Run {
         Ok(())
     }
 
-    /// For whom it is settled, that must have been told.
+    /// Each consumer that the event is settled for must have been reported.
     fn check_each(&self, label: usize) -> Result<(), String> {
         if !is_watched_for_each(label) || self.model.is_left_over(label) {
             return Ok(());

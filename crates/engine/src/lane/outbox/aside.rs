@@ -1,4 +1,4 @@
-//! Set-aside events: an event that its consumer never takes is told apart from a consumer that takes none by trying a later event.
+//! Set-aside events: an event that its consumer never takes is distinguished from a consumer that takes none by trying a later event.
 //!
 //! A failure puts everything back, and does not say what is at fault: a consumer may close the connection, answer with the same
 //! exception, or not at all. So the failed deliveries of each event are counted. When one has failed `delivery_attempts` times, over
@@ -23,10 +23,10 @@ pub(in crate::lane) const ATTEMPTS_TAKE: Duration = Duration::from_secs(5);
 /// Attempts after which a consumer that is about to be given up has a later event tried first.
 const ATTEMPTS_BEFORE_THE_END: u32 = 2;
 
-/// Maximum events of one outbox whose attempts are counted, and so of those that are set aside.
+/// Maximum events of one outbox with counted attempts, and so of those that are set aside.
 const ASIDE_MAX: usize = 8;
 
-/// An event whose delivery failed.
+/// An event with failed deliveries.
 #[derive(Clone, Copy, Debug)]
 struct Blamed {
     serial: u64,

@@ -75,8 +75,8 @@ impl Outbox {
         !self.flight.credits.is_empty()
     }
 
-    /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest. `taken` is
-    /// told each of its events.
+    /// Begins the next delivery to a consumer that is pushed to, or to the client that has waited for longest. `taken` is called with each
+    /// of its events.
     #[inline]
     pub(in crate::lane) fn hand_out(
         &mut self,
@@ -114,7 +114,7 @@ impl Outbox {
         let entry = self.waiting.pop(events)?;
         let (serial, ask) = (self.flight.next_serial, entry.ask);
         self.flight.next_serial = serial.wrapping_add(1);
-        // Whoever asked for it is told by its own connection what became of it.
+        // The connection of the client that asked for it reports what became of it.
         let deadline = if pulled { Entry::NEVER } else { self.deadline(now, ask.is_asked()) };
         self.flight.in_flight += 1;
         taken(entry.event);
@@ -332,7 +332,7 @@ impl Outbox {
         self.flight.credits.pop_back();
     }
 
-    /// The delivery at `position` comes to nothing: the client that waited for it goes on waiting, before all others.
+    /// Nothing comes of the delivery at `position`: the client that waited for it goes on waiting, before all others.
     pub(in crate::lane) fn wait_again(&mut self, position: usize) {
         if let Some(credit) = self.flight.unanswered.get_mut(position).and_then(|event| event.credit.take()) {
             self.flight.credits.push_front(credit);

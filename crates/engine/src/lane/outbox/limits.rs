@@ -1,4 +1,4 @@
-//! An outbox whose deliveries fail, and its time limits.
+//! An outbox with failing deliveries, and its time limits.
 
 use super::{Outbox, Unanswered};
 use crate::Time;
@@ -45,7 +45,7 @@ impl Outbox {
         Time(begins.0.saturating_add(self.terms.reply_nanos))
     }
 
-    /// The delivery whose time is over, if one's is: an unanswered one's, or the one that found no room.
+    /// The overdue delivery, if there is one: an unanswered one, or the one that found no room.
     pub(in crate::lane) fn overdue(&self, now: Time) -> Option<u32> {
         let unanswered = self.flight.unanswered.iter().find(|event| self.deadline_of(event) <= now);
         let blocked = || self.trouble.blocked.filter(|blocked| blocked.deadline <= now).map(|blocked| blocked.serial);

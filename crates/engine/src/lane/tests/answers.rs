@@ -86,7 +86,7 @@ fn while_deliveries_fail_one_at_a_time_finds_out() {
     assert_eq!(core::iter::from_fn(|| rig.poll()).count(), 3);
 }
 
-/// Ten thousand consumers that had died together were tried again together, all in one go: whoever was alive waited for them.
+/// Ten thousand consumers that had died together were tried again together, all in one go: those that were alive waited for them.
 #[test]
 fn those_who_are_due_together_are_looked_at_so_many_at_a_time() {
     let mut rig = Rig::plain();

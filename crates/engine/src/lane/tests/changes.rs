@@ -101,7 +101,7 @@ fn a_destroyed_channel_lets_its_suppliers_go() {
     assert_eq!(rig.lane.poll_release(), Some(ticket));
     assert_eq!(rig.lane.channels().count(), 0);
     rig.advance(Duration::ZERO);
-    // It may be looked at once more how long suppliers have waited, and for whom.
+    // It may be looked at once more how long suppliers have waited, and for which consumer.
     rig.advance(Duration::from_secs(30));
     assert_eq!(rig.lane.next_timeout(), None);
 }
@@ -151,7 +151,7 @@ fn a_snapshot_names_the_consumers_that_are_not_connected_as_before() {
 
 #[test]
 fn consumers_that_go_while_their_turn_waits_leave_nothing_for_those_who_get_their_places() {
-    // Each that went was looked for in the list of those whose turn it is: 65,000 that went together kept their lane for 15 s.
+    // Each that went was looked for in the list of those that wait for a turn: 65,000 that went together kept their lane for 15 s.
     let mut rig = Rig::plain();
     let gone: Vec<ProxyKey> = (0..8).map(|_| rig.consumer(SettingsPatch::default())).collect();
     rig.publish(1);

@@ -101,8 +101,8 @@ impl Scene {
     }
 }
 
-/// A 3 MB event between small ones went to a consumer whose ORB takes 2 MiB and answers `MessageError`: nothing behind it arrived, and
-/// the consumer was disconnected after 62 s, or with a store stuck for ever. The same where it closes, raises, or does not answer.
+/// A 3 MB event between small ones went to a consumer with an ORB that takes 2 MiB and answers `MessageError`: nothing behind it arrived,
+/// and the consumer was disconnected after 62 s, or with a store stuck for ever. The same where it closes, raises, or does not answer.
 #[test]
 fn an_event_that_its_consumer_never_takes_is_dropped_when_it_takes_a_later_one() {
     for fails in WAYS {
@@ -428,7 +428,7 @@ fn an_undeliverable_event_goes_to_the_channel_that_its_own_names_for_dead_letter
     assert_eq!(admitted, Admission::Refused(Refusal::ChannelNotFound { channel: gone }));
 }
 
-/// A consumer whose backlog is elsewhere, behind the first event: large events that it never takes, and what was written of them.
+/// A consumer with its backlog elsewhere, behind the first event: large events that it never takes, and what was written of them.
 struct Elsewhere {
     rig: Rig,
     key: ProxyKey,

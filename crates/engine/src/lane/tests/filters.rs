@@ -62,7 +62,7 @@ impl Rig {
         self.route();
     }
 
-    /// A connected consumer whose proxy has a filter of each of these.
+    /// A connected consumer with a proxy that has a filter of each of these.
     fn filtered(&mut self, filters: &[&[&str]]) -> ProxyKey {
         let key = self.consumer(SettingsPatch::default());
         for texts in filters {
@@ -98,7 +98,7 @@ impl Rig {
         self.lane.handle_event(self.source, draft, &Notes, self.now)
     }
 
-    /// Hands an event in; says who gets it, in the order of delivery.
+    /// Hands an event in; returns the consumers that get it, in the order of delivery.
     fn tell(&mut self, text: &str) -> Vec<ProxyKey> {
         let draft = self.draft(text);
         self.tell_draft(draft)
@@ -635,8 +635,8 @@ fn a_mapping_filter_shared_by_many_is_asked_once() {
     assert_eq!(rig.lane.counters().filter_evaluations, 2);
 }
 
-/// With TAO an admin that combines by OR and has no filters lets everything pass: a filter of its proxy keeps nothing away. Here the proxy's
-/// filter decided, and a program in the place of TAO's server got less than it was used to.
+/// With TAO an admin that combines by OR and has no filters lets everything pass: a filter of its proxy keeps nothing away. Here the
+/// proxy's filter decided, and a program in the place of TAO's server got less than it was used to.
 #[test]
 fn under_or_filters_keep_away_only_what_those_of_both_do_where_that_is_asked_for() {
     for passes in [false, true] {

@@ -10,7 +10,7 @@ struct Under {
     held: Option<Ticket>,
 }
 
-/// Several lanes by id, and a door between them whose queues take so many events.
+/// Several lanes by id, and a door between them with queues that take so many events.
 struct Lanes {
     hierarchy: Hierarchy,
     lanes: Vec<Lane>,
@@ -145,7 +145,7 @@ impl Lanes {
         lane.release(event);
     }
 
-    /// Delivers all that a lane has; says whose and which.
+    /// Delivers all that a lane has; returns each consumer with what it got.
     fn drain(&mut self, lane: usize) -> Vec<(ProxyKey, u8)> {
         let (lane, mut events, mut got) = (&mut self.lanes[lane], Vec::new(), Vec::new());
         while let Some(delivery) = lane.poll_delivery(self.now, &mut events) {

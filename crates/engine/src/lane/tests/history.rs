@@ -140,7 +140,7 @@ impl Rig {
         self.publish_bytes(&bytes)
     }
 
-    /// The next delivery, answered: who has it, what it says, and its number.
+    /// The next delivery, answered: the consumer that has it, what it says, and its number.
     fn take_numbered(&mut self) -> Option<(ProxyKey, u32, Option<u64>)> {
         let mut events = Vec::new();
         let delivery = self.lane.poll_delivery(self.now, &mut events)?;
@@ -179,7 +179,7 @@ fn who_begins_in_the_past_gets_it_first_and_then_what_comes() {
     assert_eq!((counters.history_kept, counters.history_recalled, counters.history_missed), (52, 21, 0));
 }
 
-/// `number:15` in a channel whose last event was 10 delivered 11.
+/// `number:15` in a channel with 10 as its last event delivered 11.
 #[test]
 fn who_begins_with_a_number_that_is_yet_to_come_gets_nothing_before_it() {
     for kept in [0, 1, 10] {

@@ -118,7 +118,7 @@ fn who_becomes_the_largest_has_its_own_time_unless_it_took_nothing_all_the_while
     assert_eq!(rig.disconnected(), [(slow, held_for(seconds(5)))]);
 }
 
-/// Settings of a consumer whose connection is there to stay.
+/// Settings of a consumer with a connection that is there to stay.
 fn persistent() -> SettingsPatch {
     SettingsPatch { connection_reliability: Some(Reliability::Persistent), ..SettingsPatch::default() }
 }
@@ -309,7 +309,8 @@ fn where_a_channel_has_no_room_suppliers_are_blocked_for_a_time_and_then_events_
     }
 }
 
-/// Whoever came, went or changed something in the channel had the suppliers go on although there was no room, and they were held anew.
+/// A client that came, went or changed something in the channel had the suppliers go on although there was no room, and they were held
+/// anew.
 #[test]
 fn suppliers_that_are_blocked_stay_so_whatever_changes_elsewhere_in_the_channel() {
     for policy in [None, Some(FullOutbox::Discard)] {
@@ -325,7 +326,7 @@ fn suppliers_that_are_blocked_stay_so_whatever_changes_elsewhere_in_the_channel(
     }
 }
 
-/// They are nobody's, and take the room that is waited for.
+/// They are no consumer's, and take the room that is waited for.
 #[test]
 fn what_consumers_that_are_gone_have_left_behind_goes_before_events_that_somebody_waits_for() {
     let limits = ChannelLimits { max_queue_length: NonZeroU32::new(300), ..ChannelLimits::default() };

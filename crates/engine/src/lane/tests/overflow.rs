@@ -25,7 +25,7 @@ impl Rig {
         self.publish_bytes(&bytes)
     }
 
-    /// The next delivery of somebody who answers.
+    /// The next delivery of a consumer that answers.
     fn take(&mut self, sleeping: Option<ProxyKey>) -> Option<(ProxyKey, u32)> {
         let mut events = Vec::new();
         loop {
@@ -118,7 +118,7 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
         released = released.or_else(|| rig.lane.poll_release());
     }
     assert_eq!(released, Some(ticket));
-    // Or it discards what comes then, or its supplier is told.
+    // Or it discards what comes then, or that is refused to its supplier.
     for policy in [FullOutbox::Discard, FullOutbox::Reject] {
         let mut rig = Rig::overflowing(20_000, 20_000);
         let mut shelf = Shelf::default();
@@ -136,7 +136,7 @@ fn when_there_is_no_room_elsewhere_either_full_outbox_decides_and_room_comes_bac
     }
 }
 
-/// A persistent event that nobody is to get any more would stay in the store for ever.
+/// A persistent event that no consumer is to get any more would stay in the store for ever.
 #[test]
 fn who_stays_although_there_is_no_room_elsewhere_either_loses_what_comes_and_that_is_settled() {
     let mut rig = Rig::overflowing(20_000, 20_000);
@@ -277,7 +277,7 @@ fn an_event_that_is_larger_than_all_there_may_be_elsewhere_is_dropped_and_others
     }
 }
 
-/// Nobody asked for what was there, since nothing was delivered that would have.
+/// What was there was not asked for, since nothing was delivered that would have.
 #[test]
 fn what_is_elsewhere_comes_back_when_all_that_was_in_memory_was_dropped() {
     let mut rig = Rig::overflowing(20_000, 1 << 20);
@@ -420,7 +420,7 @@ fn what_is_slow_to_keep_events_takes_memory_and_is_bounded_by_that() {
     let mut rig = Rig::overflowing(20_000, 1 << 20);
     let sleeper = rig.consumer(SettingsPatch::default());
     rig.suspended(sleeper, true);
-    // Nobody lets go of what is to be kept.
+    // Nothing lets go of what is to be kept.
     let mut shelf = Shelf::default();
     let accepted = (0..1_000).take_while(|number| {
         let admission = rig.publish_number(*number);
@@ -501,7 +501,7 @@ fn number_of(settled: &Settled) -> Option<u64> {
     }
 }
 
-/// What cannot be read back is told as dropped, and nobody waits for it.
+/// What cannot be read back is reported as dropped, and nothing waits for it.
 #[test]
 fn what_is_lost_elsewhere_is_counted_and_the_consumer_goes_on() {
     let mut rig = Rig::overflowing(4_000, 1 << 20);
@@ -523,7 +523,7 @@ fn what_is_lost_elsewhere_is_counted_and_the_consumer_goes_on() {
     let (outbox, ..) = shelf.asked.pop_front().unwrap();
     rig.lane.end_return(outbox, away, rig.now);
     assert_eq!(rig.stats(sleeper).discards.of(DiscardReason::OverflowLost), away);
-    // Which those were nobody knows: all that it does not get.
+    // Which those were is unknown: all that it does not get.
     let gone = Settled::Gone { consumer: sleeper };
     let mut told = Vec::new();
     assert!(rig.stats(sleeper).backlog_events > 0);

@@ -1,4 +1,4 @@
-//! Who gets an event.
+//! Which consumers get an event.
 
 use super::*;
 
@@ -106,7 +106,7 @@ fn the_types_of_channels_that_are_gone_make_room() {
         }
         assert!(turns > 5_000 / 256, "a little at a time: {turns}");
         (rig.channel, rig.source) = lasting;
-        // Of the types of which drops are told, the names are known as long as they are.
+        // The names of types with reported drops are known as long as these are.
         assert_eq!(rig.lane.types_known(), 1 + Rig::DROPS);
         let dropped = rig.lane.type_drops().filter(|drops| drops.key == consumer);
         assert!(dropped.into_iter().all(|drops| rig.lane.type_names(drops.event_type).is_some()));

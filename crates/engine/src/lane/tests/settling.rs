@@ -1,4 +1,4 @@
-//! When whoever handed an event in is told that it is settled.
+//! When an event is reported as settled to the caller that handed it in.
 
 use super::*;
 use core::num::NonZeroU64;
@@ -11,7 +11,7 @@ fn settled_for(consumer: ProxyKey, how: Settlement) -> Settled {
 }
 
 impl Rig {
-    /// Publishes an event of which it is to be told when it is settled, for each consumer too.
+    /// Publishes an event that is reported when it is settled, for each consumer too.
     fn publish_watched(&mut self, with: impl FnOnce(&mut Event)) -> Admission {
         let mut draft = self.lane.begin_event();
         draft.bytes.push(1);
@@ -21,7 +21,7 @@ impl Rig {
         self.lane.handle_event(self.source, draft, &NoFields, self.now)
     }
 
-    /// How it ended, as far as it was told.
+    /// How it ended, as far as it was reported.
     fn settled(&mut self) -> Vec<Settled> {
         let mut told = self.told();
         told.retain(|settled| !matches!(settled, Settled::Begins { .. } | Settled::Begun { .. }));
@@ -64,7 +64,7 @@ fn a_restored_event_goes_to_those_only_that_should_have_it_yet_and_need_no_suppl
     assert_eq!(rig.drain().len(), 2);
     let ends = [second, third].map(|consumer| settled_for(consumer, Settlement::Delivered));
     assert_eq!(rig.settled(), [ends[0], ends[1], FOR_ALL]);
-    // If nobody wrote who should, those who want it.
+    // If it was not written which consumers should have it, those that want it.
     assert_eq!(restore(&mut rig, None), Admission::Accepted { destinations: 3 });
     rig.drain();
     assert_eq!(rig.settled()[0], settled_for(first, Settlement::Delivered));

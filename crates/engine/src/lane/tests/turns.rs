@@ -1,4 +1,4 @@
-//! Turns: whose event is handed in next, where a lane has more than one topic. (The schedules themselves: `lane::turns`.)
+//! Turns: which event is handed in next, where a lane has more than one topic. (The schedules themselves: `lane::turns`.)
 
 use super::*;
 

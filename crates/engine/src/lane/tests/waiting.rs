@@ -1,4 +1,4 @@
-//! What becomes of events while they wait: order, time and discarding; and what they go in, or for whom, beneath.
+//! What becomes of events while they wait: order, time and discarding; and what they go in (batches) or wait for (pulls, filters), beneath.
 
 use super::*;
 use crate::lane::delivery::DUE_AT_ONCE;
@@ -298,7 +298,7 @@ fn the_nearest_timeout_wins() {
     assert_eq!(rig.drain(), [1, 3], "a Timeout of zero is none");
 }
 
-/// As in TAO, some of whose clients say that their events live for a millisecond.
+/// As in TAO, where some clients say that their events live for a millisecond.
 #[test]
 fn lifetimes_only_put_events_in_order_where_nothing_is_to_expire() {
     let by_deadline = SettingsPatch { order_policy: Some(OrderPolicy::Deadline), ..SettingsPatch::default() };

@@ -1,4 +1,4 @@
-//! Whose turn it is inside a lane: topics, each with messages that wait, and a discipline that says which topic is next.
+//! Turns inside a lane: topics, each with messages that wait, and a discipline that says which topic is next.
 //!
 //! Serving one message to all its destinations is the unit; nothing is interrupted, and as long as anything waits there is
 //! a turn to be had.
@@ -55,7 +55,7 @@ struct Topic<M> {
 
 const ABSENT: u32 = u32::MAX;
 
-/// What decides whose turn it is: the least goes first.
+/// What decides which topic is next: the least goes first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     criticality: Reverse<i16>,
@@ -147,7 +147,7 @@ impl<M> Turns<M> {
         self.place(slot);
     }
 
-    /// The message whose turn it is.
+    /// The message with the next turn.
     pub(super) fn pop(&mut self) -> Option<M> {
         let slot = *self.heap.first()?;
         let topic = self.topics.get_mut(slot)?;

@@ -14,7 +14,7 @@ fn share_within(share: u32, deadline: Duration) -> TopicSettings {
     TopicSettings { share, deadline: Some(deadline), ..TopicSettings::default() }
 }
 
-/// A lane whose messages are the names of their topics.
+/// A lane with the names of its topics as messages.
 fn lane<const N: usize>(topics: [(&'static str, TopicSettings); N]) -> (Turns<&'static str>, [u32; N]) {
     let mut turns = Turns::new(Discipline::Shares);
     let mut order = 0..;
@@ -101,8 +101,8 @@ fn a_message_of_high_priority_does_not_get_its_topic_more_turns() {
 
 // ---- shares ----
 
-/// A random lane in which the first topics are always backlogged and the others come and go. After each turn, `look` is
-/// told how far virtual time is and how many messages each topic has had.
+/// A random lane in which the first topics are always backlogged and the others come and go. After each turn, `look` gets how far virtual
+/// time is and how many messages each topic has had.
 fn random_lane(seed: u64, mut look: impl FnMut(&[TopicSettings], usize, u128, &[u64])) {
     let mut random = fastrand::Rng::with_seed(seed);
     let settings: Vec<TopicSettings> = (0..random.usize(2..7))

@@ -93,7 +93,7 @@ fn datagrams_are_lost_doubled_and_overtaken_each_as_a_whole() {
 
 #[test]
 fn a_socket_for_datagrams_that_is_full_stays_so_for_a_while_and_its_poll_tells_when_there_is_room() {
-    // It was full for one attempt only: whoever found it so was told of room before anybody else had tried to send.
+    // It was full for one attempt only: the socket that found it so was reported writable before any other attempt to send.
     let mut net = Net::new(1, Weather { full: 500, full_for: MILLI, ..Weather::FAIR });
     let (ours, poll) = (net.bind(at(1)), net.new_poll());
     let socket = Socket::Datagrams(crate::doors::Tag::Tempo);

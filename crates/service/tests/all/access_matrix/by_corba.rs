@@ -34,7 +34,7 @@ fn publish_by_corba(rig: &Rig, tried: &mut Tried) {
     for client in rig.clients(false, true) {
         let orb = Orb::new(rig.orb(&client));
         for (channel, operators) in numbered().zip(&rig.channels) {
-            // The admin's reference is the operator's: who may nothing in the channel does not get there by itself.
+            // The admin's reference is the operator's: a client without any right in the channel does not get there by itself.
             let admin = operators.default_supplier_admin().unwrap();
             let proxy_of = |orb: &Orb| {
                 let admin = SupplierAdmin::unchecked(orb.object(admin.object().ior().clone()));

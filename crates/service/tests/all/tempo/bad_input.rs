@@ -27,7 +27,7 @@ fn rates_and_deadlines_that_make_no_sense_slow_nobody_and_are_told_as_they_are()
         subscriber.meet_as(1, odd_one(Role::Subscriber));
         let mut odd_publisher = Datagrams::new(&service, session + 1_000);
         odd_publisher.meet_as(1, odd_one(Role::Publisher));
-        // The one who wishes for a message a second is told of the other one's wish, if that has one.
+        // The end point that wishes for a message a second hears of the other one's wish, if that has one.
         let expected = if odd == 0 { (1_000, 1_000) } else { (odd.min(1_000), odd.max(1_000)) };
         let tells = |got: &Got| {
             matches!(got, Got::Announcement { rate, highest_rate, role: Role::Subscriber, .. }

@@ -126,7 +126,7 @@ fn half_a_frame_over_tcp_waits_for_its_rest_and_not_for_ever() {
     await_count(&service, Counter::TempoAnnounced, 1);
 }
 
-/// A service with a second channel whose events may take little memory, and small inputs.
+/// A service with a second channel that has little memory for its events, and small inputs.
 fn small() -> service::Service {
     small_as(|config| config.tempo.input_messages = 16)
 }
@@ -168,7 +168,7 @@ impl Flooder {
 #[test]
 fn a_flood_on_one_topic_takes_no_datagram_of_another() {
     let service = small();
-    // Nobody takes what is on the first topic, and its channel has no room for it.
+    // What is on the first topic is not taken, and its channel has no room for it.
     let mut stuck = Stream::subscribed(&service, 22, "@1/Flood/All");
     let mut flooder = Flooder::new(&service);
     let mut subscriber = Datagrams::subscribed(&service, 21, "Weather/Wind");

@@ -13,7 +13,7 @@ use crate::peers::wait_until;
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A port that nobody has at the moment.
+/// A port that is free at the moment.
 fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -32,7 +32,7 @@ fn carries_multicast() -> bool {
     try_it().is_ok()
 }
 
-/// An end point whose channel is an address.
+/// An end point that has an address as its channel.
 fn node(address: &str) -> Node {
     let node = Node::builder(address).unwrap().period(Duration::from_millis(50));
     let node = if address.contains("127.0.0.1") { node } else { node.interface(LOOPBACK) };
@@ -51,7 +51,7 @@ fn meets(publisher: &Publisher, subscribers: u32) {
     assert!(publisher.wait_for_subscribers(subscribers, PATIENCE), "waited for {subscribers} subscribers");
 }
 
-/// What is published in the group the service passes on to others, and others' messages to the group; and nobody gets anything twice.
+/// What is published in the group the service passes on to others, and others' messages to the group; and no end point gets anything twice.
 fn share(group: &str) {
     let service = start_as(|config| config.tempo.group = Some(group.into()));
     let (in_group, at_service) = (format!("udp://{group}"), format!("udp://{}", service.tempo_address().unwrap()));

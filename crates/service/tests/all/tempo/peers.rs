@@ -87,7 +87,7 @@ pub(crate) trait EndPoint {
         self.send(&octets);
     }
 
-    /// The next announcement of a topic, whose cookie is kept.
+    /// The next announcement of a topic. Its cookie is kept.
     fn announced(&mut self, topic: &str) -> (Header, Got) {
         loop {
             let (header, got) = self.next();

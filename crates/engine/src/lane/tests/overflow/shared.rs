@@ -48,7 +48,7 @@ fn channels_together_keep_to_the_room_elsewhere_and_go_on_when_others_let_go_of_
         shelf.work_until_quiet(&mut rig);
     }
     assert!(shared.taken_bytes() <= MIB, "{}", shared.taken_bytes());
-    // A channel that is gone gives its room back when whoever keeps events says so.
+    // A channel that is gone gives its room back when the keeper of its events says so.
     rig.suspended(sleeper, true);
     let mut shelf = Shelf { frees_nothing: true, ..Shelf::default() };
     for number in 0..2_000 {

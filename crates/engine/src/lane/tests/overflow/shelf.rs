@@ -51,7 +51,7 @@ impl Shelf {
         }
     }
 
-    /// Lets go of an event, brings what was asked for first, and frees what nobody has yet to read.
+    /// Lets go of an event, brings what was asked for first, and frees what no consumer has yet to read.
     pub(super) fn work(&mut self, lane: &mut Lane, now: Time) {
         if let Some(event) = self.writing.pop_front() {
             lane.release(event);

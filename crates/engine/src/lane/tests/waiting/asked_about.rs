@@ -31,7 +31,7 @@ fn an_event_that_others_are_asked_about_comes_alone_and_is_not_paced() {
     assert_eq!(asked, [false, true, true]);
 }
 
-/// It was the next when what stood before it was dropped, and nobody looked: it waited for the batch that it is itself.
+/// It was the next when what stood before it was dropped, and was not looked at: it waited for the batch that it is itself.
 #[test]
 fn an_event_that_others_are_asked_about_goes_when_what_stood_before_it_is_dropped() {
     let limits = ChannelLimits { max_queue_length: NonZeroU32::new(2), ..ChannelLimits::default() };
@@ -44,7 +44,7 @@ fn an_event_that_others_are_asked_about_goes_when_what_stood_before_it_is_droppe
     rig.prior(1, 1);
     no_filter(&mut rig, key);
     assert!(rig.get().is_none(), "the first may still get company");
-    // There is no place for it in the channel, and it is late, and so comes in for nobody.
+    // There is no place for it in the channel, and it is late, and so comes in for no consumer.
     rig.publish_with(2, |event| event.stop = Some(Time(1)));
     assert_eq!(rig.get().map(|got| got.numbers), Some(vec![1]));
 }

@@ -247,7 +247,7 @@ fn pacing_counts_from_the_oldest_whatever_the_order() {
     assert_eq!(rig.get().unwrap().numbers, [1, 0]);
 }
 
-/// Nobody looked when its time would be over: it waited for the next event.
+/// When its time would be over was not looked at: it waited for the next event.
 #[test]
 fn an_event_has_its_pacing_also_where_all_that_stood_before_it_were_dropped() {
     let mut rig = Rig::plain();
@@ -263,7 +263,7 @@ fn an_event_has_its_pacing_also_where_all_that_stood_before_it_were_dropped() {
     let limits = ChannelLimits { max_queue_length: NonZeroU32::new(2), ..ChannelLimits::default() };
     rig.hierarchy.set_limits(rig.channel, limits).unwrap();
     rig.route();
-    // There is no place for it in the channel, and it is late, and so comes in for nobody.
+    // There is no place for it in the channel, and it is late, and so comes in for no consumer.
     rig.publish_with(4, |event| event.stop = Some(Time(1)));
     rig.lane.resume_outbox(got.delivery.outbox, rig.now);
     assert!(rig.get().is_none());

@@ -45,7 +45,7 @@ fn clients_that_wait_are_served_in_turn() {
     let (first, second) = (rig.get().unwrap(), rig.get().unwrap());
     assert_eq!((first.numbers.clone(), second.numbers.clone()), (vec![0], vec![1]));
     assert!(rig.get().is_none());
-    // The first client is gone before it could be told; the second is none the worse for it.
+    // The first client is gone before it could be answered; the second is none the worse for it.
     rig.conclude(&first, Outcome::Unreachable);
     rig.conclude(&second, Outcome::Delivered);
     assert_eq!((rig.stats(key).failures, rig.notices()), (0, vec![]));
