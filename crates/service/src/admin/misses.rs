@@ -67,7 +67,7 @@ impl Budget {
 pub(crate) struct Misses {
     budgets: HashMap<IpAddr, Budget>,
     shared: Budget,
-    /// Requests whose answers wait, by when these go.
+    /// Requests with delayed answers, by the time at which these go.
     waiting: BTreeMap<(Time, u64), (Request, Answered)>,
     serial: u64,
 }
