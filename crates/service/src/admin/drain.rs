@@ -141,7 +141,7 @@ impl Drain {
         self.told(from, now)
     }
 
-    /// A lane has reported all, or has ended. After the first look: the deliverable events and their consumers.
+    /// A lane has reported all, or has ended. After the first look, returns the deliverable events and their consumers.
     pub(crate) fn told(&mut self, from: LaneThread, now: Instant) -> Option<(u64, u64)> {
         let waited = !self.asked.is_empty();
         self.asked.retain(|lane| *lane != from);

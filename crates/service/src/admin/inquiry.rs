@@ -13,7 +13,7 @@ use crate::overflow::Inquirer;
 /// Queries that wait for the lanes, and the lanes' reports so far.
 #[derive(Default)]
 pub(crate) struct Inquiry {
-    /// Those for whom the lanes are being asked, and those that came since.
+    /// Queries for which the lanes are being asked, and those that came since.
     asking: Vec<(Query, Waiting)>,
     next: Vec<(Query, Waiting)>,
     survey: Surveys,

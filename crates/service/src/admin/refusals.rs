@@ -14,7 +14,7 @@ const EPISODE_ENDS: Duration = Duration::from_secs(60);
 /// Episodes that are known at once. Beyond, all are forgotten, and logged again if they go on.
 const EPISODES_MAX: usize = 256;
 
-/// The episodes that are going on: what was refused to whom, and when last.
+/// The episodes that are going on, and when something was last refused in each.
 #[derive(Debug)]
 pub(crate) struct Episodes<Of> {
     episodes: BTreeMap<Of, Time>,

@@ -104,7 +104,7 @@ pub(crate) struct Withheld {
 pub(crate) struct Ending {
     pub(crate) drain: Option<Drain>,
     pub(crate) hurry: Arc<AtomicBool>,
-    /// Notified when a client that may has asked for the end.
+    /// Notified when a client that may end the service has asked for that.
     pub(crate) asked: Arc<AskedToStop>,
 }
 
@@ -326,7 +326,7 @@ impl Administration {
         }
     }
 
-    /// Serves some requests, whose effects are then published together. Returns the address that is charged for each, and how long it took.
+    /// Serves some requests; their effects are then published together. Returns the address that is charged for each, and how long it took.
     /// What may take long begins a batch of its own: answers to what takes little do not wait for it.
     fn serve_requests(&mut self, answers: &mut Answers) -> Vec<(IpAddr, Duration)> {
         let (begun, mut served) = (time::now(), Vec::new());
@@ -347,7 +347,7 @@ impl Administration {
         served
     }
 
-    /// Serves the requests that came before the service was to stop, for [`STOPPING_FOR`]; the rest are answered as not
+    /// Serves the requests that came before the service was to stop, for a limited time; the rest are answered as not
     /// done.
     fn serve_last(&mut self, answers: &mut Answers) {
         self.take_letters(self.roster.waiting(), answers);

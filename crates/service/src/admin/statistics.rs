@@ -130,8 +130,8 @@ pub fn reason_name(reason: DiscardReason) -> &'static str {
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
-/// What a consumer is doing, whether its object is connected to another proxy as well, for how long it has been out of reach if it is and, if
-/// suppliers wait for it, since when and until when at most.
+/// What a consumer is doing, whether its object is connected to another proxy as well, for how long it has been out of reach if it is and,
+/// if suppliers wait for it, since when and until when at most.
 fn standing((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
     let mut text = state_name(state).to_owned();
     if let Some(other) = client.duplicate_of {

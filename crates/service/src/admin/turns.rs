@@ -3,7 +3,7 @@
 //! and however long they take, the other has as much of the time.
 //!
 //! Every way to administration leads through here: requests of clients of all protocols, what is asked over HTTP, and what
-//! follows when a client is gone. [`Client::of`] says whom each is charged to. What is done for several together
+//! follows when a client is gone. [`Client::of`] says to which client each is charged. What is done for several together
 //! (publishing, keeping, a survey of the lanes) is [divided](Turns::charge_all) among them.
 //!
 //! Fair shares in virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996). How long a request takes is known when it is done.
