@@ -5,8 +5,8 @@
 //! only announced, is charged to the connection and its address, before it is reserved (`limits.incomplete_bytes_max`). Where that
 //! is not granted, a message may still be completed from a [`Reserve`] of all lanes', two to four times as large as the largest
 //! message, of which each gets half of what is left at most: so there is room for one of the largest, and for small ones beside
-//! it. A connection that finds no room there either is not read until there is some; and of those that have something, the one
-//! that progresses least is closed then.
+//! it. A connection that finds no room there either is not read until there is some; meanwhile those that have something, and are
+//! too slow to be complete in time, are closed, the slowest first.
 //!
 //! Small ones, up to [`UNCHARGED`], need no claim: they are bounded by the number of connections.
 
