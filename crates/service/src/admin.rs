@@ -1,12 +1,12 @@
 //! Administration: everything that is not an event.
 //!
-//! One thread at the lowest priority owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new
-//! routing snapshot per batch ([`publishing`]), and only then lets the replies go. Whose request is next is decided by [`turns`].
-//! What administration itself is asked and answers are [`values`], put together by [`statistics`] from what lanes tell
-//! ([`inquiry`]) or by the store ([`dead_letters`]); [`waiting`] knows who waits for an answer, a client or the [`program`] that the
-//! service is part of. What follows from requests are [`effects`]. What outlives the process is handed to the store before it is answered
-//! ([`keeping`]). Analyses have a thread of their own ([`analyses`]); `notices` says in the log what happened, and [`client_lines`] and
-//! [`refusals`] that it is not too much; [`misses`] has those wait who ask for very many objects that do not exist; [`drain`] ends the service.
+//! One thread at the lowest priority owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new routing
+//! snapshot per batch ([`publishing`]), and only then lets the replies go. [`turns`] decides which request is next. What administration
+//! itself is asked and answers are [`values`], put together by [`statistics`] from what lanes tell ([`inquiry`]) or by the store
+//! ([`dead_letters`]); [`waiting`] holds the receivers of answers: a client, or the [`program`] that the service is part of. What follows
+//! from requests are [`effects`]. What outlives the process is handed to the store before it is answered ([`keeping`]). Analyses have a
+//! thread of their own ([`analyses`]); `notices` logs what happened, within the bounds of [`client_lines`] and [`refusals`]; [`misses`]
+//! delays answers to addresses that ask for very many objects that do not exist; [`drain`] ends the service.
 
 pub(crate) mod analyses;
 pub(crate) mod audit;

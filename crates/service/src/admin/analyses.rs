@@ -36,7 +36,7 @@ pub(crate) struct Analyses {
 }
 
 impl Analyses {
-    /// None yet. Whoever asks for them is rung for when one is done.
+    /// No analyses yet. `bell` is rung when one is done.
     pub(crate) fn new(bell: &Arc<Bell>) -> Self {
         let (to_done, done) = channel();
         Self { waiting: Turns::default(), thread: None, is_busy: false, done, to_done, bell: Arc::clone(bell) }
@@ -68,7 +68,7 @@ impl Analyses {
         })
     }
 
-    /// One that nobody has begun with, which is not wanted any more.
+    /// Takes out an analysis that has not begun and is not wanted any more.
     pub(super) fn take_waiting(&mut self) -> Option<Request> {
         self.waiting.pop().map(|(_, wanted)| wanted.request)
     }

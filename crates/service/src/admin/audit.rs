@@ -1,8 +1,8 @@
-//! Lines about what was done, or refused, of what concerns others: so many as each who does it may cause.
+//! Audit lines: one for each act that concerns others, done or refused, with a bound for each principal.
 //!
-//! One line for each act says who did what, on what, and what came of it. Those of one principal are bounded by themselves, apart from
-//! all other lines of the log, so that nobody acts unseen because somebody else has used lines up; what was refused counts apart from what
-//! was done. What is left out is counted, and said in the principal's next line, or a second later.
+//! Each line names the principal, the act, its object and its outcome. The lines of one principal are bounded by themselves, apart from
+//! all other lines of the log, so that no principal acts unseen because another has used lines up; refused acts count apart from acts that
+//! were done. Omitted lines are counted, and their number is logged in the principal's next line, or a second later.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -20,13 +20,13 @@ use accounts::Principal;
 
 /// Lines about what a principal has done, in a second. A script that sets up a plant does that in a few.
 const DONE_LINES: u32 = 100;
-/// Lines about what it was refused: whoever has no right can ask as often as it likes.
+/// Lines about acts that a principal was refused, in a second: a principal without rights can ask as often as it likes.
 const REFUSED_LINES: u32 = 5;
 /// Principals that have an allowance of their own, among those that did something in the last second, and among those that were refused
 /// something. All others share one.
 const PRINCIPALS_MAX: usize = 64;
 
-/// Characters that are told of what somebody wants.
+/// Maximum characters of the description of an act.
 const WHAT_CHARS: usize = 400;
 
 /// See the module.
@@ -39,17 +39,17 @@ pub(crate) struct Audit {
 struct Allowances {
     per_second: u32,
     own: HashMap<Key, Entry>,
-    /// That of those who have none of their own.
+    /// Shared by principals that have none of their own.
     shared: Entry,
 }
 
-/// A principal as far as it cannot choose who it is: the address that is charged, and what was shown.
+/// The part of a principal's identity that it cannot choose: the address that is charged, and what was shown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key(Option<IpAddr>, String);
 
 struct Entry {
     lines: Allowance,
-    /// Who it is, for the line about what was left out.
+    /// The principal's name, for the line about omitted lines.
     who: String,
     left_out: u64,
 }
@@ -142,7 +142,7 @@ impl Key {
 }
 
 impl Administration {
-    /// Logs what somebody has done, or was refused, of what concerns others.
+    /// Logs an act of a principal that concerns others, done or refused.
     pub(crate) fn audit(&mut self, by: &Principal, what: &str, outcome: &ActOutcome) {
         let now = self.now();
         match self.log.audit.line(by, what, outcome, now) {
@@ -151,7 +151,7 @@ impl Administration {
         }
     }
 
-    /// What a command is called in a line about it. To be asked before it is carried out: whoever it is about may be gone then.
+    /// Describes a command for its audit line. Called before the command is carried out: its target may be gone afterwards.
     pub(crate) fn told_command(&self, command: &Command) -> String {
         match command {
             Command::Disconnect(key) => format!("disconnect on {}", self.name(*key)),
@@ -190,7 +190,7 @@ pub(crate) fn outcome_of(answer: &Answer) -> ActOutcome {
     }
 }
 
-/// Whose quality of service is set to what.
+/// Describes a change of quality of service: its target and the properties.
 fn told_on(on: Settable, properties: &[(String, Declared)]) -> String {
     let whose = match on {
         Settable::Channel(channel) => format!("channel {}", channel.0),
@@ -201,7 +201,7 @@ fn told_on(on: Settable, properties: &[(String, Declared)]) -> String {
     format!("{whose}: {}", set.collect::<Vec<_>>().join(", "))
 }
 
-/// What somebody wants, as far as it is told: it may have chosen how long that is.
+/// The description of an act, cut short: the principal may have chosen how long it is.
 fn shortened(what: &str) -> Cow<'_, str> {
     match what.char_indices().nth(WHAT_CHARS) {
         None => what.into(),
@@ -227,7 +227,7 @@ mod tests {
         ActOutcome::Denied("no access rule allows it".to_owned())
     }
 
-    /// Audit lines shared their allowance with all other lines that a client causes: whoever used that up acted unseen.
+    /// Audit lines shared their allowance with all other lines that a client causes: a client that used that up acted unseen.
     #[test]
     fn nobody_uses_up_anothers_lines_and_what_was_refused_none_of_what_is_done() {
         let accounts = Accounts::new(Ceilings::new(75));

@@ -15,7 +15,7 @@ pub(crate) struct ClientLines {
     addresses: HashMap<IpAddr, Allowance>,
 }
 
-/// Lines about what an address asks for, in a second. It is for those who look for a mistake, and they read a few.
+/// Lines about what an address asks for, in a second. They are for debugging, where a few are read.
 const ADDRESS_LINES: u32 = 10;
 /// Such lines of all.
 const ALL_CLIENTS_LINES: u32 = 50;

@@ -1,4 +1,4 @@
-//! Asking the store about events that it keeps aside, and having it do something with them, for whoever wants that.
+//! Queries and commands about dead letters, the events that the store keeps aside: passed on to the store, and answered with its reply.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ const REQUESTS_MAX: usize = 256;
 /// Events that one command names at most.
 pub(crate) const LETTERS_MAX: usize = 1_024;
 
-/// Who waits for the store to answer.
+/// Requests that wait for the store's reply.
 pub(crate) struct DeadLetterInquiry {
     /// Without a store nothing is kept aside.
     desk: Option<StoreDesk>,
     last: u64,
-    /// By the number of what was asked: who waits, and what a command is called in the line about it.
+    /// By the request's number: the receiver of the answer, and the description of a command for its audit line.
     waiting: BTreeMap<u64, (Waiting, Option<String>)>,
 }
 
@@ -31,7 +31,7 @@ impl DeadLetterInquiry {
         Self { desk, last: 0, waiting: BTreeMap::new() }
     }
 
-    /// Asks the store. Gives back who waits, with the answer, if that is clear at once.
+    /// Posts a request to the store. Gives back its receiver, with the answer, if that is clear at once.
     fn ask(
         &mut self,
         request: StoreRequest,
@@ -55,7 +55,7 @@ impl DeadLetterInquiry {
         None
     }
 
-    /// The next reply, and who waits for it.
+    /// The store's next reply, and its receiver.
     fn poll(&mut self) -> Option<(Waiting, Option<String>, StoreReply)> {
         let (number, reply) = self.desk.as_ref()?.poll()?;
         let (waiting, what) = self.waiting.remove(&number)?;
@@ -64,14 +64,14 @@ impl DeadLetterInquiry {
 }
 
 impl Administration {
-    /// Somebody wants to know which events are kept aside. It is answered when the store has looked.
+    /// Lists dead letters. The answer goes when the store has looked.
     pub(super) fn list_dead_letters(&mut self, behind: (u64, ProxyId), waiting: Waiting, answers: &mut Vec<Sending>) {
         if let Some((waiting, _, answer)) = self.dead_letters.ask(StoreRequest::List(behind), (waiting, None)) {
             answers.push(self.dead_letters_answered(waiting, None, answer));
         }
     }
 
-    /// Somebody wants something done with events that are kept aside. It is answered when that is on disk.
+    /// Replays or removes dead letters. The answer goes when that is on disk.
     pub(super) fn act_on_dead_letters(
         &mut self,
         (act, channel): (DeadLetterAct, ChannelId),

@@ -31,7 +31,7 @@ pub struct Undone {
 }
 
 impl Undone {
-    /// Whether more was lost than what suspended consumers had, who take nothing until somebody resumes them.
+    /// Whether more was lost than the events of suspended consumers, which take nothing until they are resumed.
     #[must_use]
     pub const fn is_loss(&self) -> bool {
         self.events > self.suspended
@@ -56,7 +56,7 @@ pub(crate) struct Drain {
     /// Lanes that have yet to tell, and what the others did.
     asked: Vec<LaneThread>,
     look: Look,
-    /// What all lanes told last.
+    /// The previous look, with the reports of all lanes.
     before: Option<Look>,
     next_look: Option<Instant>,
     is_over: bool,
@@ -96,7 +96,7 @@ impl Drain {
         }
     }
 
-    /// What is to be done now. With `hurry` it ends as soon as the lanes have told what is left.
+    /// The next step. With `hurry` the drain ends as soon as the lanes have reported what is left.
     pub(crate) fn next(&self, now: Instant, hurry: bool) -> Next {
         match self.next_look {
             // A look that has begun is soon over, and says what is left.
@@ -141,7 +141,7 @@ impl Drain {
         self.told(from, now)
     }
 
-    /// A lane has told all, or has ended.
+    /// A lane has reported all, or has ended. After the first look, returns the deliverable events and their consumers.
     pub(crate) fn told(&mut self, from: LaneThread, now: Instant) -> Option<(u64, u64)> {
         let waited = !self.asked.is_empty();
         self.asked.retain(|lane| *lane != from);
@@ -216,7 +216,7 @@ mod tests {
     fn it_is_over_when_two_looks_find_nothing_and_no_event_came_between_them() {
         let now = Instant::now();
         let mut drain = Drain::new(now, Duration::from_secs(10));
-        // Between the two questions of the first look, one lane hands an event to the one that has told already.
+        // Between the two questions of the first look, one lane hands an event to the one that has reported already.
         for (main, pool) in [(5, 3), (6, 3), (6, 3)] {
             assert_eq!(drain.next(now, false), Next::Ask);
             drain.begin_look(vec![MAIN, POOL]);

@@ -15,7 +15,7 @@ pub(crate) enum Effect {
     Call(u64, Call),
     /// The main lane is to know this.
     Tell(ToDoor),
-    /// A client could not be told something, as this line says.
+    /// A client could not be notified, as this line says.
     NotTold(String),
     /// A client was found dead and its proxy is gone.
     Reaped { proxy: ProxyKey, name: String, unreachable_for: Option<Duration> },
@@ -31,7 +31,7 @@ pub(crate) enum Effect {
     WithoutStore { of: String, by: Option<IpAddr>, is_first: bool },
     /// A client that may has asked for the end of the service.
     End { by: IpAddr },
-    /// A client came or went: a line for those who look for a mistake.
+    /// A client came or went: a line for debugging.
     Remark(String),
 }
 

@@ -1,5 +1,5 @@
-//! Asking the lanes how they stand, and the thread that keeps channels' past what there is, for whoever wants to know: once for all who want to at that time, since their telling takes
-//! time from the events.
+//! Queries that the lanes answer, or the thread that keeps channels' histories. One request to these serves all queries of the same time,
+//! since their reports take time from the events.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::admin::waiting::Waiting;
 use crate::lane::links::mail::{Asked, LaneThread, Survey, Surveys};
 use crate::overflow::Inquirer;
 
-/// Who waits for the lanes to tell, and what they have told so far.
+/// Queries that wait for the lanes, and the lanes' reports so far.
 #[derive(Default)]
 pub(crate) struct Inquiry {
-    /// Those for whom the lanes are being asked, and those that came since.
+    /// Queries for which the lanes are being asked, and those that came since.
     asking: Vec<(Query, Waiting)>,
     next: Vec<(Query, Waiting)>,
     survey: Surveys,
@@ -22,12 +22,11 @@ pub(crate) struct Inquiry {
 }
 
 impl Inquiry {
-    /// Somebody wants to know.
     pub(super) fn add(&mut self, query: Query, waiting: Waiting) {
         self.next.push((query, waiting));
     }
 
-    /// Begins to ask these lanes if somebody wants to know and they are not being asked; and says so, and what they are to tell.
+    /// Begins a survey of these lanes, if queries wait and none is under way. Returns the lanes to ask, and what they are to report.
     pub(super) fn begin(&mut self, lanes: impl Iterator<Item = LaneThread>) -> Option<(Vec<LaneThread>, Asked)> {
         if !self.asking.is_empty() || self.next.is_empty() {
             return None;
@@ -49,7 +48,7 @@ impl Inquiry {
         self.survey.take_in(from, piece);
     }
 
-    /// A lane has told all, or has ended. If it was the last: what all have told, and who wanted to know.
+    /// A lane has reported all, or has ended. After the last: the reports of all, and the queries that wait for them.
     pub(super) fn told(&mut self, from: LaneThread) -> Option<(Survey, Vec<(Query, Waiting)>)> {
         let before = self.untold.len();
         self.untold.retain(|lane| *lane != from);
@@ -58,7 +57,7 @@ impl Inquiry {
     }
 }
 
-/// Who waits to be told what is kept of a channel's past. The thread that keeps it is asked once for all who want to know at that time.
+/// Queries of channels' histories. The thread that keeps these is asked once for all queries of a channel at the same time.
 pub(crate) struct HistoryInquiry {
     /// Without a store nothing is kept.
     keeper: Option<Inquirer>,
@@ -70,7 +69,7 @@ impl HistoryInquiry {
         Self { keeper, waiting: BTreeMap::new() }
     }
 
-    /// Somebody wants to know. It is given back, with the answer, if that is clear at once.
+    /// Adds a query. Gives it back, with the answer, if that is clear at once.
     pub(super) fn add(&mut self, channel: ChannelId, waiting: Waiting) -> Option<(Waiting, Result<Answer, Declined>)> {
         let Some(keeper) = &mut self.keeper else { return Some((waiting, Ok(Answer::History(None)))) };
         if !self.waiting.contains_key(&channel) && keeper.questions.post(channel).is_err() {
@@ -87,7 +86,7 @@ impl HistoryInquiry {
         }
     }
 
-    /// Who is to be answered what.
+    /// The queries of the channel that was answered next, and the answer.
     pub(super) fn poll(&mut self) -> Option<(Vec<Waiting>, Option<HistoryStanding>)> {
         let (channel, standing) = self.keeper.as_mut()?.told.take()?;
         Some((self.waiting.remove(&channel).unwrap_or_default(), standing))

@@ -1,8 +1,8 @@
-//! What is done to objects is on disk before whoever asked for it is told that it is done.
+//! Changes of objects are on disk before they are reported as done.
 //!
-//! What has changed is gathered while the store writes what had changed before, so that very many changes cost few writes. Answers
-//! wait for what was gathered until they were ready; queries of operators do not, so that a service whose disk is stuck can be looked at.
-//! Answers wait for so long at most; whoever has changed something is then told that it is not on disk.
+//! What has changed is gathered while the store writes what had changed before, so that very many changes cost few writes. Answers wait
+//! for what was gathered until they were ready; queries of operators do not, so that a service with a stuck disk can be looked at.
+//! Answers wait for a limited time; then the answer to a change says that it is not on disk.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -223,7 +223,7 @@ mod tests {
         let Sending::ToProgram(_, told) = late else { panic!("{late:?}") };
         assert_eq!((told.unwrap_err(), is_change), (Declined::NotKept, true));
         assert!(keeping.poll_late(due).is_none() && keeping.next_due().is_none());
-        // It is written all the same, and who comes later waits for it.
+        // It is written all the same, and later answers wait for it.
         assert!(keeping.admit(answer(2)).is_none());
         medium.fail_after(None);
         wait_until("it to be written", || number_of(keeping.poll()) == Some(2));

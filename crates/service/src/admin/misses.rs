@@ -1,8 +1,9 @@
-//! Requests for objects that do not exist, by address: `LocateRequest`s answered `UNKNOWN_OBJECT`, and requests answered `OBJECT_NOT_EXIST`.
+//! Requests for objects that do not exist, by address: `LocateRequest`s answered `UNKNOWN_OBJECT`, and requests answered
+//! `OBJECT_NOT_EXIST`.
 //!
-//! Each address has a budget of [`AT_ONCE`] of these, which comes back at one each [`INTERVAL`]. That is far more than clients ask for that
-//! have outlived their proxies: a program with thousands of proxies, started again with its old references, or beside a service that has lost
-//! its store, asks once or twice for each. Beyond the budget an answer waits until the budget has come back as far, so that an address learns
+//! Each address has a budget of [`AT_ONCE`] of these, which comes back at one each [`INTERVAL`]. Clients that have outlived their proxies
+//! ask for far less: a program with thousands of proxies, started again with its old references, or beside a service that has lost its
+//! store, asks once or twice for each. Beyond the budget an answer waits until the budget has come back as far, so that an address learns
 //! of 50 keys a second whether they name something; its requests that find their objects are answered as ever. Where more than
 //! [`WAITING_MAX`] of an address's answers would wait, the connection is closed on which the next such request came. No program that waits
 //! for its answers has so many.
@@ -67,7 +68,7 @@ impl Budget {
 pub(crate) struct Misses {
     budgets: HashMap<IpAddr, Budget>,
     shared: Budget,
-    /// Requests whose answers wait, by when these go.
+    /// Requests with delayed answers, by the time at which these go.
     waiting: BTreeMap<(Time, u64), (Request, Answered)>,
     serial: u64,
 }

@@ -4,7 +4,7 @@ use engine::{DisconnectReason, FullOutbox, HeldBy, Notice, ProxyKey};
 
 use crate::lane::links::mail::SupplierNews;
 
-/// One line per episode: who, what, and what is being done about it.
+/// One line per episode: the client, what happened, and what is being done about it.
 pub(super) fn describe_notice(
     notice: &Notice,
     why: Option<&str>,

@@ -1,4 +1,4 @@
-//! Those who ask over HTTP: who they are, as rules of access know it, and how they get to see events.
+//! Operators that ask over HTTP: their identity for the rules of access, and their access to events.
 
 use core::fmt;
 use core::time::Duration;
@@ -27,7 +27,7 @@ pub struct Operators {
     pub(crate) administration: Arc<Mutex<Post<ToAdministration>>>,
 }
 
-/// What says who somebody is, and what it may, on whichever thread.
+/// Identities and rights of clients, for any thread.
 #[derive(Clone)]
 pub(crate) struct Known {
     pub(crate) accounts: Arc<Accounts>,
@@ -43,13 +43,13 @@ impl fmt::Debug for Operators {
 }
 
 impl Operators {
-    /// Whether there are rules of access. They may be others the next moment: who decides is administration.
+    /// Whether there are rules of access. They may change the next moment: administration decides.
     #[must_use]
     pub fn are_ruled(&self) -> bool {
         self.known.published.load().access.is_some()
     }
 
-    /// A table of those who have connections, for the one who lets them in: charged to it is what the service's limits are for.
+    /// Table of the addresses that have connections, for the thread that accepts them: charged against the service's limits.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         Addresses::new(&self.known.accounts)
@@ -61,8 +61,8 @@ impl Operators {
         self.known.tokens.load().find(shown).cloned()
     }
 
-    /// Somebody who has come from an address, and has shown a token of that name, and that certificate. An address of IPv4 in one of IPv6
-    /// counts as what it is.
+    /// Principal of an operator that comes from an address, and has shown a token of that name, and that certificate. An IPv4 address
+    /// inside an IPv6 one counts as the IPv4 address.
     #[must_use]
     pub fn principal(&self, from: IpAddr, token: Option<Arc<str>>, certified: Option<Arc<CertifiedName>>) -> Principal {
         let account = self.known.accounts.account_of(from.to_canonical());
@@ -71,15 +71,15 @@ impl Operators {
         Principal::Operator(account)
     }
 
-    /// Whether the rules give somebody any right anywhere. Nobody has one where there are no rules.
+    /// Whether the rules give the principal any right anywhere. False where there are no rules.
     #[must_use]
     pub fn has_any_right(&self, by: &Principal) -> bool {
         let Principal::Operator(account) = by else { return false };
         self.known.published.load().access.as_ref().is_some_and(|access| access.rules().knows_any(&Who::of(account)))
     }
 
-    /// Has an audit line written about something that somebody wanted to be done, and was refused without administration having been asked.
-    /// False if it is left out: as many wait as may, and half of the room is for those who wait for an answer.
+    /// Has an audit line written about an act that was refused before administration was asked. False if the line is left out: half of the
+    /// mailbox's room is for requests that wait for an answer.
     #[must_use]
     pub fn note_refused(&self, by: &Principal, what: String, why: &'static str) -> bool {
         let mut administration = self.administration.lock().unwrap_or_else(PoisonError::into_inner);
@@ -87,9 +87,8 @@ impl Operators {
         has_room && administration.post(ToAdministration::RefusedAct { by: by.clone(), what, why }).is_ok()
     }
 
-    /// A connection on which somebody who has come from `from` gets a channel's events, as [lines of JSON](crate::Json): through no port, and
-    /// as a client like any other, whose rights are those of `by`. It may only look: it holds no suppliers. It is closed if there is no room
-    /// for it.
+    /// Connects an operator at `from` to a channel's events, as [lines of JSON](crate::Json): through no port, and as a client like any
+    /// other, with the rights of `by`. It may only look: it never blocks suppliers. The connection is closed if there is no room for it.
     ///
     /// # Errors
     /// When administration has not answered within that time, or the system refuses a socket.

@@ -25,8 +25,8 @@ impl Service {
         self.asker().ask(&Principal::Service, query, None)
     }
 
-    /// Has administration do something, and waits until it is done and what follows from it is published, and clients whom it
-    /// concerns have been told or a second is over.
+    /// Has administration carry out a command, and waits until its effects are published, and until the clients that it
+    /// concerns are notified, for a second at most.
     ///
     /// # Errors
     /// When the service is about to end, or too many threads ask.
@@ -40,8 +40,8 @@ impl Service {
         Liveness(Arc::clone(&self.administration))
     }
 
-    /// The rules of access and the tokens of this configuration hold from now on, also for those who are connected. Who has shown a token that
-    /// is not there any more keeps its name until it is gone. Says what is odd about them.
+    /// Replaces the rules of access and the tokens by those of this configuration, also for connected clients. A client that has shown a
+    /// token which is gone keeps its name until it disconnects. Returns warnings about them.
     ///
     /// # Errors
     /// They make no sense, and those that held do yet; or the service is about to end.
@@ -52,20 +52,20 @@ impl Service {
         Ok(config.access_remarks())
     }
 
-    /// What knows those who ask over HTTP, and what lets them look at events.
+    /// Identification of operators over HTTP, and their access to events.
     #[must_use]
     pub fn operators(&self) -> Operators {
         Operators { known: self.known.clone(), administration: Arc::clone(&self.administration) }
     }
 
-    /// What asks administration as this does, for whomever: on any thread, also while the service ends.
+    /// Handle that asks administration as this does, on behalf of any principal: on any thread, also while the service ends.
     #[must_use]
     pub fn asker(&self) -> Asker {
         Asker(Arc::clone(&self.administration))
     }
 }
 
-/// Asks administration for somebody.
+/// Handle that asks administration on behalf of a principal.
 #[derive(Clone)]
 pub struct Asker(Arc<Mutex<Post<ToAdministration>>>);
 
@@ -178,7 +178,7 @@ impl Liveness {
             .map(|told| told.recv_timeout(within))
         {
             Ok(Ok(_) | Err(RecvTimeoutError::Disconnected)) => true,
-            // Nobody has answered, or there is no room, since what was posted long ago is not read.
+            // No answer, or no room, since what was posted long ago is not read.
             Ok(Err(RecvTimeoutError::Timeout)) | Err(_) => has_ended(),
         }
     }

@@ -1,4 +1,4 @@
-//! What lanes are told, and what is left of what they were told before.
+//! Publications to the lanes, and leftovers of earlier ones.
 //!
 //! A lane picks up what is published in its own time, and what it lets go of last it would have to free, which may take longer
 //! than an event. So administration keeps what was published until no lane uses it any more, and frees it itself, a piece at a time.
@@ -14,7 +14,7 @@ use crate::published::Published;
 /// What is published, and what was.
 pub(crate) struct Publishing {
     published: Arc<ArcSwap<Published>>,
-    /// What was published before, until no lane uses it any more: at most what each lane was told last, and one more.
+    /// Earlier publications, until no lane uses them any more: at most the last one of each lane, and one more.
     retired: Vec<Arc<Published>>,
     /// What is left of that.
     remains: VecDeque<Remains>,

@@ -1,4 +1,4 @@
-//! Who was refused what because it would have been too much: a line in the log for each episode, and not for each request.
+//! Episodes of refusals: a line in the log for each episode, and not for each request.
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use accounts::{Refused, Resource, SpentBy};
 /// An episode is over when nothing of the kind was refused for so long.
 const EPISODE_ENDS: Duration = Duration::from_secs(60);
 
-/// Episodes that are known at once. Beyond, all are forgotten, and told again if they go on.
+/// Episodes that are known at once. Beyond, all are forgotten, and logged again if they go on.
 const EPISODES_MAX: usize = 256;
 
-/// The episodes that are going on: what was refused to whom, and when last.
+/// The episodes that are going on, and when something was last refused in each.
 #[derive(Debug)]
 pub(crate) struct Episodes<Of> {
     episodes: BTreeMap<Of, Time>,
@@ -26,7 +26,7 @@ impl<Of> Default for Episodes<Of> {
     }
 }
 
-/// Those in which somebody was refused more of a resource.
+/// Episodes in which an address was refused more of a resource.
 pub(crate) type Refusals = Episodes<(Resource, SpentBy, IpAddr)>;
 
 /// Of which episode a refusal is.

@@ -1,7 +1,7 @@
 //! The administration thread.
 //!
 //! It runs at the lowest priority, owns all objects, executes requests in batches, publishes one new routing snapshot per batch,
-//! and only then lets the replies go: a client that has been told "connected" is.
+//! and only then lets the replies go: a client that receives "connected" is connected.
 
 mod answers;
 mod permissions;
@@ -54,9 +54,9 @@ const BATCH_FOR: Duration = Duration::from_millis(1);
 const SUMS_UP_IN: Duration = Duration::from_secs(1);
 /// Letters taken before requests are served.
 const LETTERS: usize = 1_024;
-/// How long requests are served yet when the service is told to stop.
+/// How long requests are still served once the service is to stop.
 const STOPPING_FOR: Duration = Duration::from_millis(100);
-/// Lines in a second about consumers that were disconnected and clients that could not be told something.
+/// Lines in a second about disconnected consumers and clients that could not be notified.
 const LINES: u32 = 100;
 
 /// The administration thread.
@@ -95,16 +95,16 @@ pub(crate) struct Withheld {
     pub(crate) done: Vec<Sending>,
     /// Until what was done is published.
     pub(crate) unpublished: Vec<(Unpublished, Sending)>,
-    /// Until clients have been told what was done.
+    /// Until clients are notified of what was done.
     pub(crate) untold: BTreeMap<Farewell, Sending>,
 }
 
-/// The service is about to end, and whether somebody is in a hurry for that.
+/// The end of the service, and whether it is to hurry.
 #[derive(Default)]
 pub(crate) struct Ending {
     pub(crate) drain: Option<Drain>,
     pub(crate) hurry: Arc<AtomicBool>,
-    /// Whoever ends it is to be told when a client that may has asked for that.
+    /// Notified when a client that may end the service has asked for that.
     pub(crate) asked: Arc<AskedToStop>,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Log {
     pub(crate) lines: Allowance,
     /// What clients may have logged by what they ask for.
     pub(crate) client_lines: ClientLines,
-    /// Who was refused what lately because it would have been too much.
+    /// Recent refusals for want of resources.
     pub(crate) refusals: Refusals,
     pub(crate) denials: Episodes<(Option<Right>, IpAddr)>,
     /// Which addresses ask for very many objects that do not exist.
@@ -137,7 +137,7 @@ impl Log {
     }
 }
 
-/// Names that are told at once.
+/// Maximum names in one answer.
 const NAMES_MAX: usize = 1_024;
 
 /// What was found when letters were taken.
@@ -153,7 +153,7 @@ enum Found {
 type Answers = Vec<Sending>;
 
 impl Administration {
-    /// Runs until told to stop, and ends the lanes then.
+    /// Runs until the service is to stop, and ends the lanes then.
     pub(crate) fn run(mut self) -> Undone {
         while self.round() {}
         self.end()
@@ -228,8 +228,8 @@ impl Administration {
         undone
     }
 
-    /// Takes the letters that are there, and waits if there is nothing to do until one comes or the objects are to be told the
-    /// time. True if the service is to stop.
+    /// Takes the letters that are there. If there is nothing to do, waits until one comes or the next timeout is due. True if
+    /// the service is to stop.
     fn receive(&mut self, answers: &mut Answers) -> bool {
         // What is posted after this rings, if it is not found here already.
         self.orders.look();
@@ -326,8 +326,8 @@ impl Administration {
         }
     }
 
-    /// Serves some requests, whose effects are then published together. The address that is charged for each, and how long it took. What may
-    /// take long begins a batch of its own: answers to what takes little do not wait for it.
+    /// Serves some requests; their effects are then published together. Returns the address that is charged for each, and how long it took.
+    /// What may take long begins a batch of its own: answers to what takes little do not wait for it.
     fn serve_requests(&mut self, answers: &mut Answers) -> Vec<(IpAddr, Duration)> {
         let (begun, mut served) = (time::now(), Vec::new());
         for _ in 0..BATCH {
@@ -347,8 +347,8 @@ impl Administration {
         served
     }
 
-    /// Serves what was asked before the service was told to stop, unless that takes long: then whoever asked is told that it
-    /// was not done.
+    /// Serves the requests that came before the service was to stop, for a limited time; the rest are answered as not
+    /// done.
     fn serve_last(&mut self, answers: &mut Answers) {
         self.take_letters(self.roster.waiting(), answers);
         let until = time::now() + STOPPING_FOR;
@@ -362,7 +362,7 @@ impl Administration {
                 ToAdministration::Surveyed(surveyed) if !in_time => {
                     answers.push(self.answered(surveyed.waiting, Err(Declined::Stopping)));
                 }
-                // Threads of the process find out for themselves that nobody answers any more.
+                // Threads of the process find out for themselves that no answer comes any more.
                 letter if in_time => self.serve(LaneThread::MAIN, letter, answers),
                 _ => {}
             }
@@ -426,7 +426,7 @@ impl Administration {
 
     // ---- queries and commands ----
 
-    /// Answers a query, at once or when the lanes have told how they stand.
+    /// Answers a query, at once or when the lanes have reported their status.
     fn answer_query(&mut self, query: Query, waiting: Waiting, answers: &mut Answers) {
         if let Some(forbidden) = self.forbids_query(&query, &waiting.principal()) {
             return answers.push(self.answered(waiting, Ok(Answer::Denied(forbidden))));
@@ -474,11 +474,11 @@ impl Administration {
         answers.push(self.answered(waiting, Ok(answer)));
     }
 
-    /// Does what somebody wants to be done.
+    /// Carries out a command, if its principal may.
     fn obey(&mut self, command: &Command, waiting: Waiting) {
         self.objects.handle_time(self.now());
         let by = waiting.principal();
-        // Whoever is disconnected has no name afterwards.
+        // A disconnected client has no name afterwards.
         let what = self.told_command(command);
         if let Some(forbidden) = self.forbids_command(command, &by) {
             self.audit(&by, &what, &ActOutcome::Denied(forbidden.rule.clone()));
@@ -508,7 +508,7 @@ impl Administration {
         self.send_when_told(answer);
     }
 
-    /// An answer of administration's as whoever waits for it gets it.
+    /// Puts an answer into the form in which its receiver gets it.
     pub(super) fn answered(&self, waiting: Waiting, answer: Result<Answer, Declined>) -> Sending {
         let has_changed = answer.as_ref().is_ok_and(Answer::tells_of_a_change);
         match waiting {
@@ -523,8 +523,8 @@ impl Administration {
         }
     }
 
-    /// What a lane is told when a request is answered: or a refusal where the answer would be larger than clients accept a message
-    /// to be. `changed` says that it has changed something, and what it has made.
+    /// The message to a lane with the reply to a request: a refusal where the reply would be larger than the messages that clients
+    /// accept. `changed` says that the request has changed something, and what it has made.
     pub(super) fn concluded(&self, request: Request, answered: Answered, changed: Option<Creations>) -> Sending {
         let Answered { mut bytes, fault } = answered;
         if let Some(fault) = fault {
@@ -534,7 +534,7 @@ impl Administration {
             self.counters.add(Counter::AnswersTooLarge, 1);
             bytes = request.decline(Declined::TooLarge).bytes;
         }
-        // Nobody reads the answer to a request that is one-way.
+        // The answer to a one-way request is not read.
         let changed = changed.filter(|_| fault.is_none() && !bytes.is_empty());
         let instead = changed.and_then(|made| {
             let why = if made.is_nothing() { Declined::NotKept } else { Declined::NotMade };
@@ -639,7 +639,7 @@ impl Administration {
         }
     }
 
-    /// Logs that somebody may not do something, unless that was said a moment ago.
+    /// Logs the denial of a right, once for each episode.
     fn say_denied(&mut self, denied: &Denied) {
         let now = self.now();
         if self.log.denials.is_news((denied.right, denied.ip), now) {
@@ -743,7 +743,7 @@ impl Administration {
         self.answer_withheld();
     }
 
-    /// Tells those who look for a mistake, unless there is too much to tell.
+    /// Logs a line for debugging, unless there are too many.
     fn remark(&mut self, text: &str) {
         let now = self.now();
         if let Some(sum) = self.log.remarks.sum_up(now) {

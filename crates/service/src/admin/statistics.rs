@@ -9,7 +9,7 @@ use crate::admin::values::{ChannelStanding, ConsumerStanding, Dropped};
 use crate::counters::Counter;
 use crate::lane::links::mail::NamedDrops;
 
-/// Consumers that are told of in one answer.
+/// Maximum consumers in one answer.
 const CONSUMERS_MAX: usize = 8_192;
 
 /// What is known of a consumer's client beside its deliveries.
@@ -21,7 +21,7 @@ pub(super) struct OfClient {
     pub(super) duplicate_of: Option<ProxyKey>,
 }
 
-/// How the consumers stand that are told of.
+/// Status of the consumers in one answer.
 pub(super) fn consumers(
     outboxes: Vec<OutboxStats>,
     now: Time,
@@ -110,7 +110,7 @@ pub(super) fn join(mut outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     outboxes
 }
 
-/// The consumers that are told of: so many at most, those with the largest backlogs, and of these the largest first.
+/// The consumers in one answer: so many at most, those with the largest backlogs, and of these the largest first.
 fn told_of(outboxes: Vec<OutboxStats>) -> Vec<OutboxStats> {
     let mut outboxes = join(outboxes);
     let by_backlog = |outbox: &OutboxStats| (Reverse(outbox.backlog_bytes), outbox.key);
@@ -130,8 +130,8 @@ pub fn reason_name(reason: DiscardReason) -> &'static str {
     counter.strip_prefix("lane_dropped_").unwrap_or(counter)
 }
 
-/// What a consumer is doing, whether its object is connected to another proxy as well, for how long it has been out of reach if it is and, if
-/// suppliers wait for it, since when and until when at most.
+/// What a consumer is doing, whether its object is connected to another proxy as well, for how long it has been out of reach if it is and,
+/// if suppliers wait for it, since when and until when at most.
 fn standing((state, client): (OutboxState, OfClient), holds: Option<Holding>, now: Time) -> String {
     let mut text = state_name(state).to_owned();
     if let Some(other) = client.duplicate_of {
@@ -179,8 +179,8 @@ mod tests {
         lane.outboxes_at(0, 1).unwrap().next().unwrap()
     }
 
-    /// A client can have many thousand consumers, and everybody who asked how consumers stand had all of them copied, put in
-    /// order and written down in one go: administration did nothing else meanwhile.
+    /// A client can have many thousand consumers, and each query of their status had all of them copied, put in order and
+    /// written down in one go: administration did nothing else meanwhile.
     #[test]
     fn of_many_consumers_those_with_the_largest_backlogs_are_told_of() {
         let (idle, number_of) = (idle(), |number: usize| u32::try_from(number).unwrap());

@@ -1,9 +1,9 @@
-//! Whose request is served next: the address whose requests have taken the least time, of an address each of its connections in turns,
-//! and of a connection its requests in the order in which they came. So one client's requests, however many, hold another's up by one of
-//! them, and however long they take, the other has as much of the time.
+//! The order of requests: next is the address that has taken the least time, of an address each of its connections in turns, and of a
+//! connection its requests in the order in which they came. So one client's requests, however many, hold another's up by one of them,
+//! and however long they take, the other has as much of the time.
 //!
 //! Every way to administration leads through here: requests of clients of all protocols, what is asked over HTTP, and what
-//! follows when a client is gone. [`Client::of`] says whom each is charged to. What is done for several together
+//! follows when a client is gone. [`Client::of`] says to which client each is charged. What is done for several together
 //! (publishing, keeping, a survey of the lanes) is [divided](Turns::charge_all) among them.
 //!
 //! Fair shares in virtual time (start-time fair queueing: Goyal, Vin and Cheng, 1996). How long a request takes is known when it is done.
@@ -26,8 +26,8 @@ use accounts::Principal;
 /// What a request is taken to take at least, in nanoseconds, and at most: a client that once had something long is not kept off for ever.
 const LEAST_NS: u64 = 1_000;
 const MOST_NS: u64 = 1_000_000_000;
-/// Of the time that an address had a claim to and did not use, so much is left to it, in nanoseconds: who asks for little goes before those
-/// that others' long requests have held up, and are owed for it, and waits for no more than what is being served.
+/// Unused claim to time that an address keeps, in nanoseconds. So an address that asks for little goes before those that others' long
+/// requests have held up, and that are owed for it; it waits for no more than what is being served.
 const SPARED_NS: u64 = 20_000_000;
 /// Addresses of which nothing waits that are remembered, beside as many as wait.
 const FORGETTING_AT: usize = 64;
@@ -39,7 +39,7 @@ type Connection = (u32, u64);
 const OVER_HTTP: Connection = (u32::MAX - 1, 0);
 const GONE: Connection = (u32::MAX - 2, 0);
 
-/// Who asks.
+/// Sender of a request: an address, and one of its connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) address: IpAddr,
@@ -64,7 +64,7 @@ impl Client {
         self.connection == OVER_HTTP
     }
 
-    /// The client whose turn a letter waits for; none of what the service itself needs, and of what costs no more than to be noted. `owner`
+    /// The client that is charged for a letter; none of what the service itself needs, and of what costs no more than to be noted. `owner`
     /// names the address that a proxy is charged to.
     pub(super) fn of(letter: &ToAdministration, owner: impl FnOnce(ProxyKey) -> Option<IpAddr>) -> Option<Self> {
         let (address, connection) = match letter {
@@ -95,8 +95,8 @@ impl Client {
     }
 }
 
-/// The address that is charged for what somebody asks. The service itself, and the program that it is part of, have one that is no
-/// client's: so has what is asked over HTTP for all who look, twice in a second at most.
+/// The address that is charged for a principal's requests. The service itself, and the program that it is part of, have one that
+/// is no client's: so has what HTTP asks for all its viewers, twice in a second at most.
 pub(super) fn charged_to(by: &Principal) -> IpAddr {
     by.ip().unwrap_or(Ipv4Addr::UNSPECIFIED.into())
 }
@@ -104,11 +104,11 @@ pub(super) fn charged_to(by: &Principal) -> IpAddr {
 /// Requests, or what is done because of them.
 pub(crate) struct Turns<T> {
     addresses: HashMap<IpAddr, Queue<T>>,
-    /// Addresses of which something waits: the one whose next request begins first in virtual time has the next turn; among equals the one
-    /// that came first.
+    /// Addresses with waiting requests, by where the next request begins in virtual time, and among equals by arrival: the first has the
+    /// next turn.
     order: BTreeSet<(u64, u64, IpAddr)>,
     /// The virtual time, in nanoseconds of service: where requests begin of an address that comes now. It goes on as much as each address
-    /// that waits would have had by now, so that those who are there are not overtaken by all who come.
+    /// that waits would have had by now, so that waiting addresses are not overtaken by all that come.
     now: u64,
     serial: u64,
 }
@@ -237,8 +237,8 @@ impl<T> Turns<T> {
         }
     }
 
-    /// What was done for all of these together has taken so long, of which each bears as much as its own things took: who only asks bears
-    /// next to nothing of what follows from others' changes.
+    /// Charges work that was done for several addresses together, to each in proportion to the time of its own requests: an address that
+    /// only queries bears next to nothing of what follows from others' changes.
     pub(super) fn charge_all(&mut self, addresses: &[(IpAddr, Duration)], took: Duration) {
         let all: u128 = addresses.iter().map(|(_, own)| own.as_nanos()).sum();
         for (address, own) in addresses {
@@ -247,8 +247,8 @@ impl<T> Turns<T> {
         }
     }
 
-    /// Virtual time goes on: by as much in all as an address is charged, or it would run ahead of those that wait, and who comes would wait
-    /// for all of them.
+    /// Advances virtual time by as much in all as an address is charged: else it would run ahead of those that wait, and a newcomer would
+    /// wait for all of them.
     fn go_on(&mut self, charged: u64) {
         // Also those count of which nothing waits at the moment and that are ahead: a client that sends its next request when it has the
         // answer to the last one is as busy as one that sends all at once.
@@ -300,7 +300,7 @@ mod tests {
         assert!(turns.is_empty());
     }
 
-    /// Turns were by number: an address whose requests took 100 ms each had a hundred times the time of one whose took 1 ms.
+    /// Turns were by number: an address with requests of 100 ms each had a hundred times the time of one with requests of 1 ms.
     #[test]
     fn addresses_have_the_same_time_however_long_their_requests_take() {
         let mut turns = Turns::default();
@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// Virtual time went on by the number of those that waited at that moment. Where clients send one request at a time it overtook what
-    /// they had used, so that all were served as they came: who asked for little waited for each of them.
+    /// they had used, so that all were served as they came: an address that asked for little waited for each of them.
     #[test]
     fn who_asks_for_little_waits_for_few_requests_of_many_that_each_send_one_at_a_time() {
         const HEAVY: u8 = 25;
@@ -366,7 +366,7 @@ mod tests {
         assert!(waited.len() > 150 && waited[waited.len() / 2] <= 5, "{waited:?}");
     }
 
-    /// However many come that are new, whoever is there has its turn.
+    /// However many new addresses come, one that waits has its turn.
     #[test]
     fn an_address_that_waits_is_not_overtaken_by_all_that_come() {
         let mut turns = Turns::default();
@@ -455,9 +455,9 @@ mod tests {
         assert!(Client::of(&restored, owner).is_none(), "nobody's");
     }
 
-    /// While a long request of one address was served, those that waited had a claim to as much before any that came: who asked for little
-    /// waited for all of that, for 31 ms in the median of an attack. And virtual time went on by a microsecond more for each part of a batch
-    /// than was charged: it ran ahead of those that always wait, by more the longer the service was busy.
+    /// While a long request of one address was served, those that waited had a claim to as much before any that came: an address that asked
+    /// for little waited for all of that, for 31 ms in the median of an attack. And virtual time went on by a microsecond more for each
+    /// part of a batch than was charged: it ran ahead of those that always wait, by more the longer the service was busy.
     #[test]
     fn who_asks_for_little_waits_for_little_beside_long_requests_and_however_long_others_keep_it_busy() {
         const BUSY: u8 = 20;
@@ -491,8 +491,8 @@ mod tests {
         assert!(median <= Duration::from_micros(100) && longest <= Duration::from_millis(21), "{median:?} {longest:?}");
     }
 
-    /// A batch is published once, whoever's its requests are: an address whose requests each cost 3 ms to publish and nothing to execute
-    /// had more of the time than one whose requests take 1 ms.
+    /// A batch is published once for all its addresses: an address with requests that each cost 3 ms to publish and nothing to execute
+    /// had more of the time than one with requests of 1 ms.
     #[test]
     fn what_follows_from_a_batch_is_charged_to_those_of_whom_it_was() {
         let mut turns = Turns::default();

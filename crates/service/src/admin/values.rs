@@ -1,9 +1,9 @@
 //! What administration is asked and what it answers: plain values in which no protocol has a part.
 //!
-//! Whoever asks on whichever way is a caller of these: the `Statistics` object and with it the command line, and the program that
-//! the service is part of ([`Service::ask`](crate::Service::ask), [`Service::command`](crate::Service::command)). A way in
-//! only reads its clients' words into a [`Query`] or a [`Command`] and puts the [`Answer`] into theirs. With each goes the
-//! [`Principal`](accounts::Principal) who asks.
+//! All ways to administration use these: the `Statistics` object and with it the command line, and the program that the service
+//! is part of ([`Service::ask`](crate::Service::ask), [`Service::command`](crate::Service::command)). A way in only reads its
+//! clients' words into a [`Query`] or a [`Command`] and puts the [`Answer`] into theirs. With each goes the
+//! [`Principal`](accounts::Principal) that asks.
 
 use crate::config::DeclaredChannel;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use crate::counters::LaneCounters;
 use crate::doors::{Declared, Forbidden, ListedChannel, RestoredStanding, Settable, SupplierStanding};
 use crate::store::requests::DeadLetter;
 
-/// What somebody wants to know. It changes nothing.
+/// Request for information. It changes nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Query {
@@ -71,20 +71,20 @@ pub enum Query {
     },
 }
 
-/// What somebody wants to be done.
+/// Request to change something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Command {
-    /// Disconnect whoever is connected to a proxy of either side. Its client is told, where it gave a reference:
+    /// Disconnect the client of a proxy of either side, and notify it, where it gave a reference:
     /// [`Answer::Disconnected`], 0 if there is no such proxy.
     Disconnect(ProxyKey),
     /// Disconnect suppliers that cannot be asked whether they exist and were not heard of for so long, 1,024 at most:
     /// [`Answer::Disconnected`].
     DisconnectIdle(Duration),
-    /// Make all that such a text of [`Answer::Topology`] has, in a service that nobody has used since it began:
+    /// Make all that a text of [`Answer::Topology`] has, in a service that was not used since it began:
     /// [`Answer::Applied`].
     ApplyTopology(String),
-    /// These rules of access hold from now on, also for those who are connected; with none, everything is allowed: [`Answer::Applied`].
+    /// Replace the rules of access, also for connected clients; with none, everything is allowed: [`Answer::Applied`].
     SetAccess(Option<access::Rules>),
     /// Make a channel that the configuration declares, or set the one that has its name, as at the start: [`Answer::Applied`].
     DeclareChannel(DeclaredChannel),
@@ -106,7 +106,7 @@ pub enum Command {
     },
     /// Set properties: [`Answer::Done`].
     SetQos {
-        /// Whose.
+        /// Channel, admin or proxy.
         on: Settable,
         /// By name, as a configuration file has them.
         properties: Vec<(String, Declared)>,
@@ -146,7 +146,7 @@ pub enum Answer {
     },
     /// Connected suppliers by channel and proxy, 1,024 at most, each with what it is called.
     Suppliers(Vec<(SupplierStanding, String)>),
-    /// Proxies whose clients were connected again when the service began, by channel and proxy, 1,024 at most.
+    /// Proxies with clients that were connected again when the service began, by channel and proxy, 1,024 at most.
     Restored(Vec<RestoredStanding>),
     /// Events that are kept aside, by number and consumer's proxy, each with what the consumer is called: 256 at most, fewer where they are
     /// large.
@@ -177,7 +177,7 @@ pub enum Answer {
     Channel(Option<String>),
     /// It is done, or why not; then nothing was changed.
     Done(Result<(), String>),
-    /// The rules of access do not allow it to whoever asked. Nothing was done.
+    /// The rules of access do not allow it to the principal. Nothing was done.
     Denied(Forbidden),
 }
 
@@ -221,7 +221,7 @@ pub struct Figures {
 
 impl Figures {
     /// Puts together what lanes say of the same consumer and of the same channel: by proxy, and by number. It takes time in proportion to
-    /// their number, which is why administration leaves it to whoever asked.
+    /// their number, which is why administration leaves it to the receiver.
     #[must_use]
     pub fn joined(self) -> Self {
         let mut channels = self.channels;

@@ -1,4 +1,4 @@
-//! Who waits for an answer of administration's, and how it gets there.
+//! Receivers of administration's answers, and the answers on their way to them.
 
 use std::sync::mpsc::SyncSender;
 
@@ -7,17 +7,16 @@ use crate::doors::{Creations, Request};
 use crate::lane::links::mail::{LaneThread, ToLane};
 use accounts::Principal;
 
-/// Somebody who has asked.
+/// Receiver of an answer.
 #[derive(Debug)]
 pub(crate) enum Waiting {
     /// A client, by this request of its.
     Client(Request),
-    /// The program that the service is part of, or somebody for whom it asks.
+    /// The program that the service is part of, or a principal on behalf of which it asks.
     Program(SyncSender<Result<Answer, Declined>>, Principal),
 }
 
 impl Waiting {
-    /// Who asks.
     pub(crate) fn principal(&self) -> Principal {
         match self {
             Self::Client(request) => Principal::Client(request.account().clone()),
@@ -36,7 +35,7 @@ pub(crate) enum Sending {
     Then(ToLane),
 }
 
-/// What a client is told instead, and what it has made, which is undone then.
+/// The reply that a client gets instead, and what its request has made, which is undone then.
 #[derive(Debug)]
 pub(crate) struct Instead {
     pub(crate) bytes: Vec<u8>,

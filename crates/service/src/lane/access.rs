@@ -1,4 +1,4 @@
-//! Who may push what: the rules of access as a lane knows them.
+//! Rights of clients: the rules of access as a lane knows them.
 //!
 //! Rules are looked through once for each connection and channel; a connection's door remembers what came out with what else it knows of
 //! its pushes, or asks again, and finds it here. Where that depends on the event type, each type is looked up once. Where there are no
@@ -24,10 +24,10 @@ const VERDICTS_MAX: usize = 16_384;
 /// Verdicts that are found without looking into the table of all.
 const RECENT: usize = 64;
 
-/// What limits somebody who may push events of some types only; nothing limits who may push all.
+/// Limit of a client that may push events of some types only; `None` if it may push all.
 pub(crate) type Permit = Option<Arc<Limited>>;
 
-/// Somebody who may push events of some types only into a channel.
+/// A client that may push events of some types only into a channel.
 #[derive(Debug)]
 pub(crate) struct Limited {
     scope: Arc<Scope>,
@@ -47,7 +47,7 @@ impl Limited {
     }
 }
 
-/// What somebody may on a channel.
+/// A client's right on a channel.
 struct Known {
     account: Arc<Account>,
     channel: ChannelId,
@@ -55,7 +55,7 @@ struct Known {
     may: Result<Permit, Arc<Scope>>,
 }
 
-/// Whether a client owns what is somebody's in a channel.
+/// Whether a client is an object's owner in a channel.
 struct Owned {
     account: Arc<Account>,
     owner: Owner,
@@ -66,7 +66,7 @@ struct Owned {
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Guard {
-    /// Nothing where everybody may everything.
+    /// Nothing where every client may do everything.
     access: Option<Access>,
     known: Vec<Option<Known>>,
     owned: Vec<Option<Owned>>,
@@ -101,7 +101,7 @@ impl Guard {
         }
     }
 
-    /// Somebody has shown who it is: what was known of it does not hold any more.
+    /// Forgets what is known of clients: one has shown an identity, and its rights may have changed.
     pub(crate) fn forget_known(&mut self) {
         self.known.iter_mut().for_each(|place| *place = None);
         self.owned.iter_mut().for_each(|place| *place = None);
@@ -193,7 +193,7 @@ impl Guard {
         Ok(Some(Arc::new(Limited { scope: Arc::clone(scope), account: Arc::clone(account), channel })))
     }
 
-    /// Whether an event is of a type that somebody may push.
+    /// Whether a limited client may push an event's type.
     fn decide(&mut self, limited: &Limited, event: &Event, lane: &Lane) -> Decision {
         let of_type = event.event_type;
         let place = (Arc::as_ptr(&limited.scope).addr(), of_type);
@@ -244,7 +244,7 @@ fn names_of<'e>(event: &'e Event, lane: &'e Lane) -> (&'e [u8], &'e [u8]) {
 }
 
 impl Core {
-    /// Whether an event may be pushed by whoever pushes it; what may not is counted and logged, and gone.
+    /// Gives back an event of a type that its client may push; any other is counted, logged and dropped.
     #[inline]
     pub(crate) fn admits_type(&mut self, submission: &mut Submission, draft: Draft) -> Option<Draft> {
         match submission.permit() {
@@ -272,7 +272,7 @@ impl Core {
         self.lane.abandon_event(draft);
     }
 
-    /// Counts and logs that somebody may not do something.
+    /// Counts and logs the denial of a right.
     #[cold]
     pub(crate) fn deny(
         &mut self,

@@ -59,7 +59,7 @@ impl Core {
         self.deliveries.undelivered = true;
     }
 
-    /// A delivery that somebody asked for, or about which remote filters are to be asked.
+    /// Hands over a delivery that was pulled, or has remote filters asked about any other.
     #[inline(never)]
     fn deliver_specially(&mut self, delivery: Delivery, mut events: Vec<Arc<Event>>) {
         if delivery.pulled {

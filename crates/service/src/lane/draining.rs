@@ -1,5 +1,5 @@
-//! A lane whose service is about to end: it takes no more events, goes on to deliver what it has, and tells administration what
-//! is left whenever it is asked, a piece in each round, so that events go on between any two.
+//! A lane of a service that is about to end: it takes no more events, goes on to deliver what it has, and reports to
+//! administration what is left whenever it is asked, a piece in each round, so that events go on between any two.
 
 use engine::Undelivered;
 
@@ -73,7 +73,7 @@ impl Worker {
         self.clients.stop_listening();
     }
 
-    /// Tells a piece, unless there is no room for what was told before.
+    /// Reports a piece, unless earlier reports still wait for room.
     pub(crate) fn go_on_draining(&mut self) {
         if self.core.office.reports.has_backlog() {
             return;

@@ -1,9 +1,9 @@
-//! Events on their way into the engine: whose turn it is, and what suppliers are owed.
+//! Events on their way into the engine: their turns, and the acknowledgements that suppliers are owed.
 //!
-//! A request with several events is answered once, when nothing speaks against it any more: not before there is room
-//! for each of its events again, and not before the remote filters on the suppliers' side have been asked about each. Until
-//! then its supplier is *owed* an answer. Whose that is, is said by a [`Claim`] of the supplier's door, which alone knows how
-//! it is answered; and why an event was not taken, is said by a [`Refused`], which the door puts into its protocol's words.
+//! A request with several events is answered once, when nothing speaks against it any more: not before there is room for each
+//! of its events again, and not before the remote filters on the suppliers' side have been asked about each. Until then its
+//! supplier is *owed* an answer. A [`Claim`] of the supplier's door identifies it; the door alone knows how it is answered. A
+//! [`Refused`] says why an event was not taken; the door puts it into its protocol's words.
 
 pub(crate) mod acknowledgements;
 pub(crate) mod admission;
@@ -35,7 +35,7 @@ pub(crate) enum Refused {
     TooManyUndecided,
     /// It is to outlive the process, and the store does not have it.
     NotKept(Unkept),
-    /// Whoever supplies it may not, as the rules of access say.
+    /// The rules of access do not allow it to its supplier.
     NotPermitted,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Ruling {
     Failed,
 }
 
-/// Who is owed something.
+/// Receiver of an acknowledgement.
 #[derive(Debug, Clone, Copy)]
 enum OwedTo {
     /// A door's client.
@@ -57,13 +57,13 @@ enum OwedTo {
     Peer(Token),
 }
 
-/// What somebody is owed when a number of things have come about.
+/// Acknowledgement that is due when a number of things have come about.
 #[derive(Debug, Clone, Copy)]
 struct Owed {
     to: OwedTo,
     /// How many.
     outstanding: u32,
-    /// What it is told instead of that it was done.
+    /// The refusal that is sent instead.
     refused: Option<Refused>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Submission {
     claim: Claim,
     owed: Option<Token>,
     refused: Option<Refused>,
-    /// The priority that their supplier told.
+    /// The priority that their supplier gave.
     pub(crate) priority: Option<i16>,
     /// What limits the event types.
     permit: Permit,
@@ -85,12 +85,11 @@ impl Submission {
         Self { source, claim, owed: None, refused: None, priority, permit: None }
     }
 
-    /// Who is to be told.
     pub(crate) const fn claim(&self) -> Claim {
         self.claim
     }
 
-    /// The same of somebody who may supply some event types only.
+    /// The same of a supplier that may supply some event types only.
     pub(crate) fn permitted(mut self, permit: Permit) -> Self {
         self.permit = permit;
         self
@@ -119,7 +118,7 @@ pub(crate) struct Intake {
     /// What is owed when the engine says so, by its ticket.
     held: HashMap<Ticket, Token>,
     owed: Slots<Owed>,
-    /// Who can be told now, and what.
+    /// Acknowledgements that can be sent now.
     released: VecDeque<(Claim, Option<Refused>)>,
     /// Events that came through a proxy while remote filters are asked about one of its events.
     pub(crate) undecided: UndecidedEvents,
@@ -134,7 +133,7 @@ impl Intake {
         Self { journal, ..Self::default() }
     }
 
-    /// One thing more is to come about before a supplier is told.
+    /// Has an acknowledgement wait for one thing more.
     pub(crate) fn owe(&mut self, submission: &mut Submission) -> Token {
         if let Some(token) = submission.owed
             && let Some(owed) = self.owed.get_mut(token)
@@ -160,7 +159,7 @@ impl Intake {
         self.held.insert(ticket, owed);
     }
 
-    /// Another lane is told that its event was taken in when the engine says that there is room.
+    /// Has another lane's event acknowledged when the engine says that there is room.
     pub(crate) fn hold_for_peer(&mut self, ticket: Ticket, held: Token) {
         let owed = self.owed.insert(Owed { to: OwedTo::Peer(held), outstanding: 1, refused: None });
         self.held.insert(ticket, owed);
@@ -171,8 +170,8 @@ impl Intake {
         self.held.remove(&ticket)
     }
 
-    /// All events of a request have been looked at. True if its supplier can be told that they were taken in, false if it
-    /// will be told later.
+    /// All events of a request have been looked at. True if its supplier can be answered that they were taken in, false
+    /// if the answer comes later.
     ///
     /// # Errors
     /// Says why not all of them were taken in.
@@ -192,8 +191,8 @@ impl Intake {
         refused.map_or(Ok(true), Err)
     }
 
-    /// One of the things has come about that somebody waits for, unless an event was refused. If it was the last, a door's
-    /// client is told soon; of another lane the event is given that was held for it.
+    /// One of the things has come about that an acknowledgement waits for, or an event was refused. After the last, a
+    /// door's client is answered soon; of another lane the event is returned that was held for it.
     pub(crate) fn pay(&mut self, token: Token, refused: Option<Refused>) -> Option<Token> {
         let owed = self.owed.get_mut(token)?;
         owed.refused = refused.or(owed.refused);
@@ -211,17 +210,17 @@ impl Intake {
         }
     }
 
-    /// Somebody can be told.
+    /// Queues an acknowledgement that can be sent.
     pub(crate) fn release(&mut self, claim: Claim, refused: Option<Refused>) {
         self.released.push_back((claim, refused));
     }
 
-    /// Who is told next, and what.
+    /// The next acknowledgement to send.
     pub(crate) fn next_released(&mut self) -> Option<(Claim, Option<Refused>)> {
         self.released.pop_front()
     }
 
-    /// Whether somebody can be told.
+    /// Whether an acknowledgement can be sent.
     pub(crate) fn has_released(&self) -> bool {
         !self.released.is_empty()
     }
@@ -274,7 +273,7 @@ mod tests {
     #[test]
     fn one_refused_event_is_what_its_supplier_is_told_whenever_it_is_refused() {
         let mut intake = Intake::default();
-        // Of the events of which one is refused at once, those that wait are nobody's any more.
+        // When one event is refused at once, no answer waits for the others any more.
         let mut early = submission();
         let owed = intake.owe(&mut early);
         early.refuse(Refused::TooManyUndecided);

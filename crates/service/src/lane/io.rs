@@ -35,7 +35,7 @@ pub(crate) struct Io {
     pub(crate) buffers: Buffers,
     /// Of connections with nothing to write.
     pub(crate) spares: Spares,
-    /// Of whom it was said that it speaks TLS where that is not spoken.
+    /// Addresses of which it was logged that they speak TLS where that is not spoken.
     pub(crate) told: Told,
     /// The connections that clients made, and which of them gives way to others.
     pub(crate) occupied: Occupied,

@@ -9,13 +9,13 @@ use crate::lane::links::post::Post;
 use crate::lane::reports::Reports;
 use crate::lane::survey::Surveying;
 
-/// What administration is told by a lane, at once or when there is room.
+/// A lane's reports to administration, sent at once or when there is room.
 pub(crate) struct Office {
-    /// For what need not be told if there is no room.
+    /// For reports that may be left out if there is no room.
     pub(crate) administration: Post<ToAdministration>,
-    /// What waits to be told.
+    /// Reports that wait for room.
     pub(crate) reports: Reports,
-    /// What it is being told of the outboxes, piece by piece.
+    /// The survey of the outboxes under way, which is reported piece by piece.
     pub(crate) surveying: Option<Surveying>,
     /// Whether the service is about to end.
     pub(crate) draining: Draining,

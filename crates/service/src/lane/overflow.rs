@@ -30,9 +30,9 @@ pub(crate) struct Backlogs {
     written: Time,
 }
 
-/// Nobody waits for what is to be kept: the thread is rung for that so often at most, and writes much at a time.
+/// Shortest interval in which the thread is rung for what is to be kept: nothing waits for that, and the thread writes much at a time.
 const RING_EVERY: Duration = Duration::from_millis(10);
-/// Octets of events that it may have yet to write until it counts as behind; and how long whoever can waits for it.
+/// Octets of events yet to be written above which it counts as behind; and how long it may write none until it is not waited for.
 const UNWRITTEN_MAX: usize = 16 << 20;
 const WRITTEN_WITHIN: Duration = Duration::from_secs(1);
 

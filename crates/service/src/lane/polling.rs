@@ -2,8 +2,8 @@
 //! Rooney) has it in section IV.A.
 //!
 //! It is released each period, serves what is pending until nothing is or its budget of processor time is spent, and sleeps until
-//! its next release. What comes in between wakes nobody and waits in the system's buffers. So to whoever analyses schedules it is
-//! a periodic thread; `campanile plan tempo` judges it beside others. What it has not used of a budget is not kept.
+//! its next release. What comes in between does not wake it, and waits in the system's buffers. So an analysis of schedules takes
+//! it as a periodic thread; `campanile plan tempo` judges it beside others. What it has not used of a budget is not kept.
 //!
 //! Releases are at multiples of the period, whatever a period took. A lane that was kept from running beyond its next release
 //! begins that one late; releases that it has missed altogether are left out.

@@ -1,7 +1,7 @@
 //! Whether a lane ever waits.
 //!
-//! A lane whose work never ends serves all of it late, and at a real-time priority it keeps less important ones from running
-//! at all; nothing else would say so.
+//! A lane with work that never ends serves all of it late, and at a real-time priority it keeps less important ones from
+//! running at all; nothing else would say so.
 
 use core::time::Duration;
 
@@ -42,7 +42,7 @@ impl Finding {
 }
 
 impl Pulse {
-    /// To be told of each round. The system is asked once a second at most.
+    /// Called in each round. The system is asked once a second at most.
     pub(crate) fn beat(&mut self, now: Time) -> Option<Finding> {
         if self.counted.is_some_and(|(time, _)| now.since(time) < SATURATED_AFTER) {
             return None;

@@ -2,7 +2,7 @@
 //! because a log can block.
 //!
 //! A lane never waits for room in administration's mail, so what finds none waits here. And what clients can cause is
-//! counted and not told line by line when there is too much of it.
+//! counted and not logged line by line when there is too much of it.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,17 +14,17 @@ use engine::{Notice, ProxyKey, Time};
 
 /// Lines about connections in a second.
 const CONNECTION_LINES: u32 = 10;
-/// Lines about consumers in a second. A host that fails can take hundreds with it, and whoever looks for one of them
-/// wants to find it.
+/// Lines about consumers in a second. A host that fails can take hundreds with it, and an operator that looks for one
+/// of them is to find it.
 const CONSUMER_LINES: u32 = 100;
-/// Lines about connections that come and go in a second, for those who look for a mistake.
+/// Lines about connections that come and go in a second, for debugging.
 const REMARKS: u32 = 100;
 /// Lines about what is not permitted, in a second. Administration leaves out those of one client that say the same.
 const DENIED_LINES: u32 = 50;
 /// Lines kept while administration has no room for them.
 const LINES_WAITING_MAX: usize = 1024;
 
-/// What waits to be told.
+/// Reports to administration that wait.
 pub(crate) struct Reports {
     /// Those that something depends on are bounded by what they speak of: a consumer, a call, a survey.
     waiting: VecDeque<ToAdministration>,
@@ -37,7 +37,7 @@ pub(crate) struct Reports {
 impl Reports {
     pub(crate) fn new() -> Self {
         Self {
-            // A few can be told without an allocation between two events.
+            // A few reports can wait without an allocation between two events.
             waiting: VecDeque::with_capacity(16),
             connections: Allowance::new("connections", CONNECTION_LINES),
             consumers: Allowance::new("consumers", CONSUMER_LINES),
@@ -60,7 +60,7 @@ impl Reports {
         may
     }
 
-    /// Has a line for those who look for a mistake logged. False when it is only counted.
+    /// Has a line for debugging logged. False when it is only counted.
     pub(crate) fn remark(&mut self, text: impl FnOnce() -> String, now: Time) -> bool {
         let may = self.remarks.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
@@ -69,7 +69,7 @@ impl Reports {
         may
     }
 
-    /// Tells that somebody may not do something. False when it is only counted.
+    /// Reports the denial of a right. False when it is only counted.
     pub(crate) fn denied(&mut self, denied: impl FnOnce() -> Denied, now: Time) -> bool {
         let may = self.denied.take(now, self.waiting.len() < LINES_WAITING_MAX);
         if may {
@@ -100,7 +100,7 @@ impl Reports {
         may
     }
 
-    /// Tells that a connection to clients at an address has ended as that of a process which dies; nothing, while very much waits to be told.
+    /// Reports that a connection to clients at an address has ended as that of a process which dies; nothing, while very many reports wait.
     pub(crate) fn died(&mut self, host: &str, port: u16) {
         if self.waiting.len() < LINES_WAITING_MAX {
             self.waiting.push_back(ToAdministration::Died(host.to_owned(), port));

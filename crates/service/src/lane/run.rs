@@ -1,8 +1,8 @@
 //! The lane's thread: wait, read, route, write; the only place where sockets are touched.
 //!
-//! One round of the duty cycle reads the clock once, picks up a new routing snapshot if there is one, serves whoever had
-//! more than its share of the last round, then the mail and each socket that is ready, then the timers. Nothing in a round
-//! waits: not for a socket, not for a consumer, not for administration.
+//! One round of the duty cycle reads the clock once, picks up a new routing snapshot if there is one, serves connections
+//! that had more than their share of the last round, then the mail and each socket that is ready, then the timers. Nothing
+//! in a round waits: not for a socket, not for a consumer, not for administration.
 
 use core::time::Duration;
 use std::io;
@@ -93,7 +93,7 @@ pub(crate) struct Common {
     pub(crate) message_completion: Duration,
     /// What one connection may have of a round.
     pub(crate) share: Share,
-    /// Whose turn it is among the topics of the main lane.
+    /// The order in which the main lane's topics have their turns.
     pub(crate) main_discipline: Discipline,
     /// Whether events' lifetimes only put them in order (`compatibility.timeout_never_expires`).
     pub(crate) keeps_expired: bool,
@@ -133,12 +133,12 @@ pub(crate) struct Core {
     pub(crate) backlogs: Backlogs,
     pub(crate) deliveries: Deliveries,
     pub(crate) office: Office,
-    /// Where connections are posted whose TLS handshakes are to be made.
+    /// Where connections are posted for their TLS handshakes to be made.
     pub(crate) unsecured: Option<Post<Unsecured>>,
     pub(crate) counters: Arc<Block>,
     pub(crate) pulse: Pulse,
     pub(crate) doors: Doors,
-    /// Who may push what.
+    /// Rights of clients.
     pub(crate) access: Guard,
 }
 
@@ -161,7 +161,7 @@ const ANSWERS_PER_SHORT_LOOK: usize = 8;
 const SERVED_FOR: Duration = Duration::from_millis(1);
 /// How long it is waited, at the start, for what there is no memory for to be written, until letters are looked at.
 const WAITS_FOR_BACKLOGS: Duration = Duration::from_millis(10);
-/// Connections taken over in one round whose TLS handshakes were made.
+/// Connections taken over in one round after their TLS handshakes.
 const SECURED_PER_ROUND: usize = 16;
 /// Mail served in one round.
 const MAIL_PER_ROUND: usize = 256;
@@ -220,7 +220,7 @@ impl Worker {
         })
     }
 
-    /// Runs until told to stop.
+    /// Runs until it is to stop.
     pub(crate) fn run(mut self) {
         while self.live() {}
         self.end();
@@ -303,8 +303,8 @@ impl Worker {
         if self.stopping || self.goes_on() { Some(Duration::ZERO) } else { self.timeout() }
     }
 
-    /// Whether there is something to do without the poll having to speak of it: for whoever has had his share of the last
-    /// round.
+    /// Whether there is something to do that the poll does not report: for connections that have had their share of the
+    /// last round, among others.
     fn goes_on(&self) -> bool {
         let Self { clients, core, .. } = self;
         core.intake.journal.is_restoring()
@@ -358,7 +358,7 @@ impl Worker {
         let began = self.core.read_clock();
         self.core.refresh();
         if self.core.intake.journal.is_restoring() && !self.restore_events() {
-            // Nobody is served before.
+            // No client is served before.
             if !self.core.keeps_up_with_backlogs() {
                 self.mail.bell.wait(Some(WAITS_FOR_BACKLOGS));
             }
@@ -388,8 +388,8 @@ impl Worker {
         self.end_retired();
     }
 
-    /// Answers whoever can be answered. Who is may go on, and what he sends may release others: where there is no end of that,
-    /// the sockets are looked at before it goes on.
+    /// Sends the answers that can be sent. A client that has one goes on, and what it sends may release others: where there is
+    /// no end of that, the sockets are looked at before it goes on.
     pub(crate) fn answer_all(&mut self) {
         let mut until = None;
         while self.core.has_to_answer() {
@@ -435,7 +435,7 @@ impl Worker {
             }
             return;
         }
-        // Whoever sends much is to have his answers first, or they would be put off for ever.
+        // A client that sends much is to have its answers first, or they would be put off for ever.
         self.write_due();
         for index in 0..found {
             match self.core.io.poll.get(index) {
@@ -456,7 +456,7 @@ impl Worker {
         }
     }
 
-    /// Gives each address its slice, where somebody is to give way, and otherwise serves all that was put off.
+    /// Gives each address its slice, where one is to give way, and otherwise serves all that was put off.
     fn serve_put_off(&mut self) {
         if self.core.io.slices.is_idle() {
             return;
@@ -610,7 +610,7 @@ impl Worker {
 const READY_EVENTS: usize = 64;
 const READY_BYTES: [usize; 4] = [128, 256, 512, 1024];
 
-/// The engine's part of a lane. A pool's lanes are told by the routing whose turn it is.
+/// The engine's part of a lane. A pool's lanes have their order of turns from the routing.
 fn ready_lane(id: LaneId, common: &Common, may_overflow: bool) -> Lane {
     let mut lane = Lane::with_id(id, Time(0));
     if may_overflow {
@@ -653,7 +653,7 @@ impl Core {
         let published = self.published.load();
         if !Arc::ptr_eq(&published.routing, self.lane.snapshot()) {
             let routing = Arc::clone(&published.routing);
-            // Whom it speaks of was introduced before it was published.
+            // The lanes that it names were introduced before it was published.
             self.links.meet_introduced();
             self.doors.handle_published(published);
             self.access.handle_access(published.access.as_ref());
@@ -701,7 +701,7 @@ impl Core {
         self.office.reports.hand_over(&mut self.office.administration, self.clock.now);
     }
 
-    /// Whether somebody can be answered who had to wait.
+    /// Whether an answer that had to wait can be sent.
     fn has_to_answer(&self) -> bool {
         self.intake.has_released() || self.doors.has_to_answer()
     }

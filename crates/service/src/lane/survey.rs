@@ -1,7 +1,7 @@
 //! Telling administration how the outboxes stand, for `get_consumers` and `get_drops`: a piece in each round, so that
 //! events go on between any two, however many consumers there are.
 //!
-//! An outbox that is there all the time is told of once, as it stands when its turn comes; of one that comes or goes
+//! An outbox that is there all the time is reported once, as it stands when its turn comes; of one that comes or goes
 //! meanwhile it depends on when.
 
 use engine::{Lane, TypeDrops};
@@ -15,13 +15,13 @@ const DROPS_PER_ROUND: usize = 32;
 
 /// How far the telling has come.
 pub(crate) struct Surveying {
-    /// The place of the outbox that is next, if they are to be told of.
+    /// The place of the next outbox, if they are to be reported.
     next: Option<u32>,
-    /// The place of the channel that is next, if they are to be told of.
+    /// The place of the next channel, if they are to be reported.
     next_channel: Option<u32>,
     /// What is left of what was dropped: 1,024 entries at most, so that they are copied in one go.
     drops: Vec<TypeDrops>,
-    /// Told with the last piece.
+    /// Reported with the last piece.
     drops_beyond: u64,
 }
 
@@ -42,7 +42,7 @@ impl Core {
         self.office.surveying.is_some() && !self.office.reports.has_backlog()
     }
 
-    /// Tells a piece, unless there is no room for what was told before.
+    /// Reports a piece, unless earlier reports still wait for room.
     pub(crate) fn go_on_surveying(&mut self) {
         if !self.has_to_survey() {
             return;

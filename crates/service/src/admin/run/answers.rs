@@ -1,4 +1,4 @@
-//! When an answer goes: at once, or when what it speaks of is published, is on disk, or has been told to those whom it concerns.
+//! When an answer goes: at once, or when what it speaks of is published, is on disk, or was announced to the clients that it concerns.
 
 use crate::admin::run::{Administration, Withheld};
 use crate::admin::waiting::{Late, Sending};
@@ -10,7 +10,7 @@ impl Administration {
     pub(crate) fn send(&mut self, answer: Sending) {
         match answer {
             Sending::ToClient(lane, letter, _) => _ = self.roster.post(lane, letter),
-            // Nobody waits any more if it cannot be sent.
+            // No thread waits any more if it cannot be sent.
             Sending::ToProgram(to, answer) => _ = to.try_send(answer),
             Sending::Then(letter) => _ = self.roster.post(LaneThread::MAIN, letter),
         }
@@ -59,7 +59,8 @@ impl Administration {
         }
     }
 
-    /// An answer goes when what it speaks of is published, or when clients have been told of it, too. What follows from it goes behind it.
+    /// Sends an answer when what it speaks of is published, and the clients that are to know of it are notified. What follows from it goes
+    /// behind it.
     pub(super) fn send_when_told(&mut self, answer: Sending) {
         match (self.objects.take_farewell(), self.objects.take_unpublished()) {
             (Some(farewell), _) => _ = self.answers.untold.insert(farewell, answer),
@@ -84,7 +85,7 @@ impl Administration {
         Some(Sending::Then(ToLane::Call { call, what }))
     }
 
-    /// Lets the answers go whose requests' changes are published. Those stay that wait for one that concerns very many.
+    /// Sends the answers to requests with published changes. Those stay that wait for a change that concerns very many.
     pub(super) fn answer_published(&mut self) {
         let Self { answers: Withheld { unpublished, .. }, objects, .. } = self;
         let published: Vec<Sending> = unpublished

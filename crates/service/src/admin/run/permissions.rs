@@ -1,5 +1,5 @@
-//! What those who ask administration may: the rules of access say so, as of clients. Where there are none, HTTP has asked for its token
-//! before. By the object `Statistics` every command first needs the right to administer the service.
+//! Permissions of principals that ask administration: the rules of access decide, as they do for clients. Where there are none, HTTP
+//! has asked for its token before. By the object `Statistics` every command first needs the right to administer the service.
 
 use engine::ChannelId;
 
@@ -12,13 +12,13 @@ use access::Right;
 use accounts::Principal;
 
 impl Administration {
-    /// Why somebody may not be told something, if so. What is only counted or listed is told to whoever HTTP lets look.
+    /// Why a query is denied to a principal, if it is. What is only counted or listed is answered to every principal that HTTP admits.
     pub(super) fn forbids_query(&mut self, query: &Query, by: &Principal) -> Option<Forbidden> {
         let (right, channel, what) = match query {
             Query::DeadLetters { .. } => (Some(Right::Administer), None, "a look at dead letters"),
             Query::Topology => (Some(Right::Administer), None, "a look at all that is configured"),
             Query::Channel { channel, .. } => (None, Some(*channel), "a look at what is configured"),
-            // Whoever may ask anything may know these: doors find out who that is.
+            // Open to every principal that may ask at all: doors find that out.
             Query::Counters
             | Query::Lanes
             | Query::Consumers
@@ -35,7 +35,7 @@ impl Administration {
         self.forbids(by, right, channel, what)
     }
 
-    /// Why somebody may not have something done, if so.
+    /// Why a command is denied to a principal, if it is.
     pub(super) fn forbids_command(&mut self, command: &Command, by: &Principal) -> Option<Forbidden> {
         let (channel, what) = match command {
             Command::Disconnect(key) => (Some(key.channel), "disconnect"),
@@ -61,7 +61,7 @@ impl Administration {
         })
     }
 
-    /// Lets somebody in who looks at a channel's events, if it may.
+    /// Admits an operator to a channel's events, if it may look at them.
     pub(super) fn receive_visit(&mut self, visit: Visit, answers: &mut Answers) {
         let Visit { visitor, channel, to } = visit;
         let by = Principal::Operator(visitor.account.clone());

@@ -24,7 +24,7 @@ impl Administration {
         }
     }
 
-    /// Asks the lanes how they stand, if somebody wants to know, unless they are being asked already.
+    /// Asks the lanes for their status, if queries wait for it, unless they are being asked already.
     pub(super) fn survey(&mut self) {
         let Some((lanes, asked)) = self.inquiry.begin(self.roster.threads()) else { return };
         for lane in lanes {
@@ -32,7 +32,7 @@ impl Administration {
         }
     }
 
-    /// A lane has told how it stands, or has ended. Answers everybody who asked when all have.
+    /// A lane has reported its status, or has ended. After the last, answers all queries that waited.
     pub(super) fn surveyed(&mut self, from: LaneThread, answers: &mut Answers) {
         let Some((survey, waiting)) = self.inquiry.told(from) else { return };
         // Each as much as another.
@@ -44,7 +44,7 @@ impl Administration {
         self.survey();
     }
 
-    /// Answers those who asked how the lanes stand.
+    /// Answers the queries that waited for the lanes' status.
     fn answer_surveyed(&mut self, mut survey: Survey, mut waiting: Vec<(Query, Waiting)>, answers: &mut Answers) {
         let of_figures: Vec<_> = waiting.extract_if(.., |(query, _)| *query == Query::Figures).collect();
         self.tell_figures(&mut survey, of_figures, waiting.is_empty(), answers);
@@ -81,7 +81,7 @@ impl Administration {
         }
     }
 
-    /// Answers one of those who asked: very many may ask at the same time, and each answer is written for itself.
+    /// Answers one of these queries: there may be very many at the same time, and each answer is written for itself.
     pub(super) fn answer_one_surveyed(&self, surveyed: Surveyed, answers: &mut Answers) {
         let Surveyed { query, waiting, standing } = surveyed;
         let answer = match query {
@@ -92,7 +92,7 @@ impl Administration {
         answers.push(self.answered(waiting, Ok(answer)));
     }
 
-    /// Passes on what the lanes have told, without looking at it.
+    /// Passes on the lanes' reports, without looking at them.
     fn tell_figures(
         &mut self,
         survey: &mut Survey,
@@ -120,7 +120,7 @@ impl Administration {
         answers.push(self.answered(last, Ok(Answer::Figures(figures))));
     }
 
-    /// Answers somebody who wants to know how channels stand.
+    /// Answers a query of channels' status.
     fn tell_of_channels(
         &mut self,
         channels: &[ChannelId],

@@ -1,8 +1,8 @@
 //! Answers that wait until all consumers have the event (`AcknowledgeAfter` `Delivered`), and no longer than their suppliers said.
 //!
 //! Such an event has a number, by which the engine tells [when it is settled](engine::Settled). Of one that is to outlive the process it is
-//! the store's, and the store tells when all have it; of any other it says on which lane somebody waits, and other lanes that take the
-//! event over tell that lane.
+//! the store's, and the store tells when all have it; of any other it names the lane where the answer waits, and other lanes that take the
+//! event over notify that lane.
 
 use core::num::NonZeroU64;
 use std::collections::BTreeSet;
@@ -26,7 +26,7 @@ pub(crate) struct Acknowledgements {
     /// When each has waited for long enough.
     due: BTreeSet<(Time, u64)>,
     last: u64,
-    /// What other lanes are yet to be told: the lane, and the event.
+    /// Notifications due to other lanes: the lane, and the event.
     to_tell: Vec<(LaneThread, NonZeroU64)>,
 }
 
@@ -51,7 +51,7 @@ const fn home_of(watch: NonZeroU64) -> LaneThread {
 }
 
 impl Acknowledgements {
-    /// Whether anybody waits.
+    /// Whether no answer waits, and no notification is due.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty() && self.to_tell.is_empty()
     }
@@ -71,7 +71,7 @@ impl Acknowledgements {
         self.due.insert((until, watch.get()));
     }
 
-    /// Something was told of an event by the engine of this lane. What is owed, if nothing more is waited for.
+    /// Takes in what the engine of this lane reports of an event. Returns what is owed, if nothing more is waited for.
     pub(crate) fn note(&mut self, settled: Settled, here: LaneThread) -> Option<Token> {
         let (Settled::TakenOver { watch, .. } | Settled::ForAll { watch }) = settled else { return None };
         let is_elsewhere = is_of_lanes(watch) && home_of(watch) != here;
@@ -116,14 +116,14 @@ impl Acknowledgements {
         loop {
             let (until, watch) = *self.due.first().filter(|(until, _)| *until <= now)?;
             self.due.remove(&(until, watch));
-            // One that waits for nobody any more is passed over: there may be others behind it.
+            // An event without a waiting answer is passed over: there may be others behind it.
             if let Some(awaited) = self.waiting.remove(&watch) {
                 return Some(awaited.owed);
             }
         }
     }
 
-    /// What another lane is to be told. It is gone if `tell` does that.
+    /// Passes on the notifications that are due to other lanes. Each is gone if `tell` returns true.
     pub(crate) fn tell(&mut self, mut tell: impl FnMut(LaneThread, NonZeroU64) -> bool) {
         self.to_tell.retain(|(lane, watch)| !tell(*lane, *watch));
     }

@@ -12,8 +12,8 @@ use crate::lane::io::slots::Token;
 use crate::lane::run::Core;
 
 impl Core {
-    /// Hands an event to the engine, or has it wait: until it is kept, for its turn, or behind those of its proxy about which remote filters
-    /// are asked.
+    /// Hands an event to the engine, or has it wait: until it is kept, for its turn, or behind those of its proxy about which remote
+    /// filters are asked.
     pub(crate) fn admit(&mut self, submission: &mut Submission, draft: Draft) {
         let Some(draft) = self.admits_type(submission, draft) else { return };
         let (source, octets) = (submission.source, draft.bytes.len() as u64);
@@ -85,7 +85,7 @@ impl Core {
         }
     }
 
-    /// Answers that have waited for long enough go, and other lanes are told of their events.
+    /// Sends the answers that have waited for long enough, and notifies other lanes of their events.
     pub(crate) fn sweep_acknowledgements(&mut self) {
         while let Some(owed) = self.intake.acknowledgements.pop_overdue(self.clock.now) {
             self.counters.add(Counter::AcknowledgedEarly, 1);
@@ -94,7 +94,7 @@ impl Core {
         self.tell_of_done();
     }
 
-    /// Other lanes are told that their events are done with here, as far as there is room. The rest is told in the next sweep.
+    /// Notifies other lanes that their events are done with here, as far as there is room. The rest follow in the next sweep.
     pub(crate) fn tell_of_done(&mut self) {
         let Self { intake, links, clock, .. } = self;
         if !intake.acknowledgements.is_empty() {
@@ -103,8 +103,8 @@ impl Core {
         intake.acknowledgements.tell(|lane, watch| links.lanes.tell_settled(lane, watch));
     }
 
-    /// All events of a request have been looked at. True if its supplier can be told that they were taken in, false if it
-    /// will be told later.
+    /// All events of a request have been looked at. True if its supplier can be answered that they were taken in, false
+    /// if the answer comes later.
     ///
     /// # Errors
     /// Says why not all of them were taken in.
@@ -112,7 +112,7 @@ impl Core {
         self.intake.finish(submission)
     }
 
-    /// Something has come about for which a supplier's reply was withheld. What it is told instead, if an event was refused.
+    /// Something has come about for which a supplier's reply was withheld. `refused` is sent instead, if an event was refused.
     pub(crate) fn pay(&mut self, owed: Token, refused: Option<Refused>) {
         if let Some(held) = self.intake.pay(owed, refused) {
             self.pay_peer(held);
@@ -141,8 +141,8 @@ impl Core {
         }
     }
 
-    /// Looks at the events of a proxy that wait until filters have to be asked about one of them: about the others nobody has to be
-    /// asked, and they follow at once, as long as there is time for it.
+    /// Looks at the events of a proxy that wait until filters have to be asked about one of them: the others need no filter, and
+    /// follow at once, as long as there is time for it.
     #[inline(never)]
     fn look_at_undecided(&mut self, source: ProxyKey, until: Time) {
         while let Some(Undecided { draft, owed }) = self.intake.undecided.next(source) {

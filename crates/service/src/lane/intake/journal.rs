@@ -135,7 +135,7 @@ impl Journal {
         }
     }
 
-    /// Whether the store can be told what became of an event. Places for as many events as may be posted are left.
+    /// Whether there is room to report an event's outcome to the store. Places for as many events as may be posted are left.
     fn has_room_for_news(&self) -> bool {
         self.link.as_ref().is_none_or(|link| link.letters.room() > EVENTS_MAX)
     }
@@ -156,7 +156,7 @@ impl Journal {
         link.letters.post_quietly(letter).is_ok()
     }
 
-    /// Has the store look now, if somebody waits for that or it has much to look at.
+    /// Has the store look now, if an answer waits for that or it has much to look at.
     fn ring(&mut self, is_awaited: bool) {
         if let Some(link) = self.link.as_mut().filter(|link| is_awaited || link.letters.room() <= EVENTS_MAX) {
             link.letters.ring();
@@ -172,7 +172,7 @@ impl Journal {
             FromStore::Settled(watch) => return Some(Received::Settled(watch)),
             FromStore::Again(again) => return Some(Received::Again(again)),
         };
-        // Answers come in the order of the questions, and who has one goes on: so it is the first, as a rule.
+        // Answers come in the order of the questions, and an event that has one goes on: so it is the first, as a rule.
         let of_it =
             |waiting: &&mut Waiting| matches!(waiting.state, State::Posted { posting: of, .. } if of == posting);
         if let Some(waiting) = self.waiting.iter_mut().find(of_it)
@@ -306,7 +306,7 @@ impl Core {
         self.tell_of_done();
         if has_some {
             self.intake.journal.ring(!self.intake.acknowledgements.is_empty());
-            // What is left is told before long, whatever else happens.
+            // The rest is reported before long, whatever else happens.
             self.clock.plan_sweep();
         }
     }
@@ -350,7 +350,7 @@ impl Core {
             return;
         };
         let clock = UtcClock::new(self.clock.now, self.clock.since_1970);
-        // Whether it was delivered before, nobody knows.
+        // Whether it was delivered before is not known.
         let mut draft = self.event_of(&record, (&clock, record.arrived()), true);
         (draft.watch, draft.watch_each, draft.only) = (Some(watch), true, consumers);
         let admitted = self.lane.restore_event(record.source, draft, &self.doors, self.clock.now);

@@ -1,9 +1,9 @@
-//! Whose turn it is: where a lane has several topics, events that were read wait until the engine says that it is theirs.
+//! Turns: where a lane has several topics, events that were read wait until the engine gives them theirs.
 //!
 //! Their suppliers' replies are owed meanwhile, one-way ones too, so that a connection is not read any further when it has
-//! as many requests waiting as it may have unanswered: a supplier that floods fills its own socket and nobody else's.
-//! Between turns the lane looks at its sockets again, so that an event with an earlier deadline is served before the flood
-//! that came before it.
+//! as many requests waiting as it may have unanswered: a supplier that floods fills its own socket and no other. Between
+//! turns the lane looks at its sockets again, so that an event with an earlier deadline is served before the flood that
+//! came before it.
 
 use core::time::Duration;
 
@@ -20,7 +20,7 @@ const TURNS_PER_ROUND: usize = 8;
 const LOOK_AROUND_AFTER: Duration = Duration::from_micros(20);
 
 impl Worker {
-    /// Serves those whose turn it is, as many as may be before the sockets are looked at again.
+    /// Serves turns, as many as may be before the sockets are looked at again.
     pub(crate) fn serve_turns(&mut self) {
         if self.core.lane.turns_waiting() == 0 {
             return;
@@ -40,7 +40,7 @@ impl Worker {
 }
 
 impl Core {
-    /// Hands the event in whose turn it is. False if none waits.
+    /// Hands in the event that has its turn. False if none waits.
     #[inline(never)]
     fn serve_turn(&mut self) -> bool {
         let Some(Turn { source, draft, token }) = self.lane.poll_turn(self.clock.now) else { return false };

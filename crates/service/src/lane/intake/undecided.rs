@@ -22,7 +22,7 @@ pub(crate) struct Undecided {
 #[derive(Default)]
 pub(crate) struct UndecidedEvents {
     queues: HashMap<ProxyKey, Queue>,
-    /// Proxies whose events wait for nobody but for the next round.
+    /// Proxies with events that wait for no filter but for the next round.
     again: VecDeque<ProxyKey>,
 }
 
@@ -49,19 +49,19 @@ impl UndecidedEvents {
         queue.events.push_back(Undecided { draft, owed });
     }
 
-    /// There may be more of a proxy's events about which nobody has to be asked.
+    /// There may be more of a proxy's events that need no filter.
     pub(crate) fn look_again(&mut self, source: ProxyKey) {
         if self.is_waiting(source) {
             self.again.push_back(source);
         }
     }
 
-    /// The next proxy whose events wait for nobody.
+    /// The next proxy with events that wait for no filter.
     pub(crate) fn next_again(&mut self) -> Option<ProxyKey> {
         self.again.pop_front()
     }
 
-    /// Whether there are events that wait for nobody.
+    /// Whether there are events that wait for no filter.
     pub(crate) fn has_to_go_on(&self) -> bool {
         !self.again.is_empty()
     }

@@ -11,7 +11,7 @@ pub(crate) const READ_BYTES: usize = 128 << 10;
 /// Buffers that may be out beside the one in use, and so the most that a lane keeps.
 const OUT_MAX: usize = 16;
 
-/// Whoever reads a connection into a buffer that may be lent to it.
+/// Reader of a connection, into a buffer that may be lent to it.
 pub(crate) trait Borrower {
     /// Whether a buffer was lent and is being used.
     fn is_lent(&self) -> bool;

@@ -42,7 +42,7 @@ impl Datagrams {
     pub(crate) fn new(socket: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
         if socket.local_addr()?.is_ipv4() {
-            // Nobody asks how each datagram was marked on its way.
+            // How each datagram was marked on its way is not used.
             sockopt::set_ip_recvtos(&socket, false)?;
         }
         // The system gives what it may.

@@ -32,13 +32,13 @@ pub(crate) struct Entrance {
     deaf: bool,
 }
 
-/// Somebody who has connected and may stay.
+/// A client that has connected and may stay.
 pub(crate) struct Arrival {
     pub(crate) stream: Stream,
     pub(crate) address: SocketAddr,
-    /// Its place among the connections, and with that who it is.
+    /// Its place among the connections, and with that its account.
     pub(crate) place: Charge,
-    /// Whom what is done for it is charged to: its address, among those of the lane.
+    /// The address that is charged for what is done for it, among those of the lane.
     pub(crate) slice: Token,
     /// It only looks at events.
     pub(crate) looks_on: bool,
@@ -46,7 +46,7 @@ pub(crate) struct Arrival {
     pub(crate) at: Time,
 }
 
-/// Somebody who looks at events over HTTP: a connection for lines of JSON that came through no port.
+/// An operator that looks at events over HTTP: a connection for lines of JSON that came through no port.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub(crate) tcp: TcpStream,
@@ -62,14 +62,14 @@ impl Entrance {
         Self { listener, refusing: false, deaf: false }
     }
 
-    /// Closes it: whoever connects from now on is refused by the system.
+    /// Closes it: the system refuses connections from now on.
     pub(crate) fn close(&mut self) {
         self.listener = None;
         self.deaf = false;
     }
 }
 
-/// Who is at the other end of a connection, for the log.
+/// The peer of a connection, for the log.
 pub(crate) struct Named<'a>(pub(crate) SocketAddr, pub(crate) &'a Account);
 
 impl fmt::Display for Named<'_> {
@@ -100,7 +100,7 @@ impl Core {
 }
 
 impl Worker {
-    /// Lets in who has connected to a door.
+    /// Accepts connections to a door.
     #[cold]
     pub(crate) fn accept(&mut self, door: Tag, layer: Layer) {
         let mut began = self.core.clock.time();
@@ -164,7 +164,7 @@ impl Worker {
         Some(open)
     }
 
-    /// Has a handshake made with a client that has connected. Who finds no place among those that are made is closed.
+    /// Has a handshake made with a client that has connected. The connection is closed if there is no place among the handshakes under way.
     fn begin_handshake(&mut self, door: Tag, tcp: Tcp, address: SocketAddr, place: Charge) {
         let account = Arc::clone(place.account());
         let charge = match account.charge(Resource::Handshakes, 1) {
@@ -208,7 +208,7 @@ impl Worker {
         }
     }
 
-    /// Lets somebody in who looks at events over HTTP, as whoever it is there. Its connection counts as one from its address.
+    /// Admits an operator that looks at events over HTTP, with its identity there. Its connection counts as one from its address.
     #[cold]
     pub(crate) fn let_in_visitor(&mut self, visitor: Visitor) {
         let Visitor { tcp, address, account } = visitor;

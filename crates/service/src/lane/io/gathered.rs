@@ -11,8 +11,8 @@ use crate::lane::io::slots::Token;
 /// What is gathered is written when this long has passed, and as long as writing took the last time: then a lane that has
 /// ever more to write spends no more than about half of its time in system calls, and what waits does not wait twice as long.
 const GATHERED_FOR: Duration = Duration::from_micros(50);
-/// What nobody is to answer is gathered twice as long, and three times as long as writing took: no consumer's next push waits for
-/// it, and one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
+/// One-way pushes are gathered twice as long, and three times as long as writing took: no consumer's next push waits for it, and
+/// one to each of a hundred consumers costs up to a quarter less. Where pushes are answered, queues were longer with that.
 const GATHERED_ONE_WAY_FOR: Duration = Duration::from_micros(100);
 const GATHERED_ONE_WAY_TIMES: u32 = 3;
 /// Pushes between two looks at the clock.

@@ -10,13 +10,13 @@ use crate::lane::io::slots::Token;
 
 /// Connections, of each address and of all, in the order in which they were found to be in use.
 ///
-/// What a connection is used for does not change its rank, so that using it costs nothing: whoever looks for the longest idle one finds
+/// What a connection is used for does not change its rank, so that using it costs nothing: the search for the longest idle one finds
 /// out, and ranks it anew. A connection is never idle for longer than its rank says.
 #[derive(Default)]
 pub(crate) struct LongestIdle {
     of_all: BTreeSet<(Time, Token)>,
     of_each: BTreeSet<(IpAddr, Time, Token)>,
-    /// Whose each is, and its rank.
+    /// The address of each, and its rank.
     ranks: HashMap<Token, (IpAddr, Time)>,
 }
 
@@ -31,7 +31,7 @@ impl LongestIdle {
         self.ranks.insert(token, (ip, now));
     }
 
-    /// It is gone. Says whose it was, if it was there.
+    /// Removes a connection. Returns its address, if it was there.
     pub(crate) fn remove(&mut self, token: Token) -> Option<IpAddr> {
         let (ip, rank) = self.ranks.remove(&token)?;
         self.of_all.remove(&(rank, token));
@@ -125,8 +125,8 @@ mod tests {
         assert!(idle.of_all.is_empty() && idle.of_each.is_empty() && idle.ranks.is_empty());
     }
 
-    /// A client whose share of connections was spent had all connections to all clients, 65,536 of them, looked through and put in order
-    /// for each that it wanted.
+    /// A client that had spent its share of connections had all connections to all clients, 65,536 of them, looked through and put in
+    /// order for each that it wanted.
     #[test]
     fn who_has_a_few_has_only_those_looked_at() {
         let mut idle = LongestIdle::default();

@@ -1,8 +1,8 @@
 //! Which connection gives way where there is no place for another.
 //!
 //! Every address may have a few connections whatever its share, so that a few hundred addresses together can have all. At the limit the
-//! connection that has been idle for longest and carries no proxy gives way, of the address that has most. Whether a connection is idle, its
-//! door says.
+//! connection that has been idle for longest and carries no proxy gives way, of the address that has most. Its door says whether a
+//! connection is idle.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -13,8 +13,8 @@ use crate::doors::Tag;
 use crate::lane::io::longest_idle::LongestIdle;
 use crate::lane::io::slots::Token;
 
-/// Places beside the limit, for doors with a reserve (`Tag::has_reserve`) where none gives way: proxies are not made from there, so that such a connection is idle
-/// when what it was for is done.
+/// Places beside the limit, for doors with a reserve (`Tag::has_reserve`) where none gives way: proxies are not made from there, so that
+/// such a connection is idle when what it was for is done.
 pub(crate) const RESERVED: u64 = 8;
 /// Addresses that are looked through for a connection that is to give way: those that have most.
 const ADDRESSES_TRIED_MAX: usize = 8;
@@ -124,7 +124,7 @@ mod tests {
         assert!(occupied.counts.is_empty());
     }
 
-    /// Eight addresses with most connections, all in use, kept it from being seen that others hold idle ones: whoever came was refused.
+    /// Eight addresses with most connections, all in use, kept it from being seen that others hold idle ones: newcomers were refused.
     #[test]
     fn where_the_addresses_that_have_most_use_all_of_theirs_an_idle_one_of_another_address_gives_way() {
         let mut occupied = Occupied::default();

@@ -3,7 +3,7 @@
 //! Messages are gathered and written together, with one system call for all that are due at the end of a round. Headers,
 //! replies and small bodies are copied one behind the other into one buffer; a body of more than a few kilobytes is not
 //! copied but held until the socket has taken it. Nothing here ever waits: what the socket does not take now stays, and
-//! the caller asks to be told when there is room.
+//! the caller has the poll report when there is room.
 //!
 //! The buffer is the lane's ([`Spares`]): a connection has one only while something is due on it.
 
@@ -184,7 +184,7 @@ impl Output {
         }
     }
 
-    /// The buffer to whose end a message is appended, or the head of one whose body follows with [`Output::push_event`].
+    /// The buffer at the end of which a message is appended, or only its head if its body follows with [`Output::push_event`].
     pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.buffer
     }
@@ -237,7 +237,7 @@ impl Output {
                     #[cfg(test)]
                     let written = if goes_wrong(Break::LostRest) { offered } else { written };
                     self.consume(written, spares);
-                    // A short write says that the socket is full: asking again would only be told so.
+                    // A short write says that the socket is full: another would find the same.
                     if written < offered {
                         return Ok(Flushed::Full);
                     }

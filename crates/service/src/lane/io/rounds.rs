@@ -4,9 +4,9 @@ use crate::lane::io::shares::Portion;
 use crate::lane::io::slots::Token;
 use crate::lane::io::system::Interest;
 
-/// Of a connection: whose turn is its own, what it has had of the latest round, and what is still to come.
+/// A connection's part in its lane's rounds: its address, what it has had of the latest round, and what is still to come.
 pub(crate) struct Rounds {
-    /// Whom what is done for it is charged to, among the addresses of the lane.
+    /// The address that is charged for what is done for it, among those of the lane.
     pub(crate) slice: Token,
     /// Its socket is ready, and waits for the turn of that address.
     pub(crate) is_put_off: bool,
@@ -16,12 +16,12 @@ pub(crate) struct Rounds {
     pub(crate) portion: Portion,
     /// It is among those that are written to when the round ends.
     pub(crate) is_due: bool,
-    /// What the poll was last told.
+    /// What the poll was last asked to report.
     pub(crate) interest: Interest,
 }
 
 impl Rounds {
-    /// Of one that has had nothing yet, and of which the poll was told this.
+    /// Of a connection that has had nothing yet, and of which the poll is to report this.
     pub(crate) fn new(slice: Token, interest: Interest) -> Self {
         Self { slice, is_put_off: false, is_hungry: false, portion: Portion::default(), is_due: false, interest }
     }

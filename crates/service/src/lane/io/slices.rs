@@ -3,8 +3,8 @@
 //!
 //! What is done for a connection (its socket is read, it is closed, its answers are written) is charged to its address by the
 //! time that it takes. An address that has had its slice of a round is put off to the next, which begins at once. What is put off
-//! waits in a queue of its address, and the addresses take turns: so everything is served, and whoever has become ready in
-//! between is served between two slices. Where all connections are from one address there is nobody to give way to, and
+//! waits in a queue of its address, and the addresses take turns: so everything is served, and connections that become ready in
+//! between are served between two slices. Where all connections are from one address there is no other to give way to, and
 //! nothing is measured or put off.
 
 use core::time::Duration;
@@ -32,7 +32,7 @@ struct Address {
     ip: IpAddr,
     connections: u32,
     put_off: VecDeque<Work>,
-    /// It is among those whose turn comes.
+    /// It is queued for a turn.
     has_turn: bool,
     /// What it has had of a round, and of which.
     spent: Duration,
@@ -170,7 +170,7 @@ impl Slices {
         self.turns.len()
     }
 
-    /// The address whose turn it is, and how many things are put off for it.
+    /// The address that has its turn, and how many things are put off for it.
     pub(crate) fn next_turn(&mut self) -> Option<(Token, usize)> {
         loop {
             let token = self.turns.pop_front()?;
@@ -228,8 +228,8 @@ impl Slices {
         address.is_some_and(|address| address.spent >= self.share.time)
     }
 
-    /// Whether something may be written for an address: once in each round in any case, or whoever sends much would never
-    /// have his answers.
+    /// Whether something may be written for an address: once in each round in any case, or an address that sends much
+    /// would never have its answers.
     pub(crate) fn may_write(&mut self, token: Token) -> bool {
         let is_spent = self.is_spent(token);
         let round = self.round;
@@ -364,7 +364,7 @@ mod tests {
         assert!(!slices.begin_round(true), "a lone thing is not measured");
     }
 
-    /// One event of 60 KB for twenty consumers that do not read kept everybody else's events waiting until all twenty had been written.
+    /// One event of 60 KB for twenty consumers that do not read kept all other events waiting until all twenty had been written.
     #[test]
     fn an_address_is_sent_so_much_in_a_round_where_there_are_others() {
         let mut slices = slices();

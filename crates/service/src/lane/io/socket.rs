@@ -3,7 +3,7 @@
 use crate::doors::Tag;
 use crate::lane::io::slots::Token;
 
-/// Whose socket it is, and what for. The poll keeps it as a number, the datum.
+/// Owner and purpose of a socket. The poll keeps it as a number, the datum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Socket {
     /// Not a socket: the bell with which other threads wake the lane.

@@ -51,7 +51,7 @@ pub(crate) struct Secure {
     surplus: Vec<u8>,
     /// What is to be sent and the socket has not taken: records, of which the first may have gone in part.
     unsent: Vec<u8>,
-    /// Octets of plaintext that are in `unsent`, and are yet to be told of as written.
+    /// Octets of plaintext in `unsent` that are not reported as written yet.
     sealed: usize,
 }
 
@@ -128,7 +128,7 @@ impl Stream {
 }
 
 impl Secure {
-    /// One whose handshake is to begin.
+    /// A connection before its handshake.
     pub(crate) const fn new(tcp: Tcp, session: Session) -> Self {
         Self { tcp, session, surplus: Vec::new(), unsent: Vec::new(), sealed: 0 }
     }
@@ -146,8 +146,8 @@ impl Secure {
         !self.unsent.is_empty()
     }
 
-    /// Goes on with the handshake as far as what has arrived allows. `first` is shown the first octets that have ever arrived. True when the
-    /// handshake is over.
+    /// Goes on with the handshake as far as what has arrived allows. `first` is shown the first octets that have ever arrived. True when
+    /// the handshake is over.
     ///
     /// # Errors
     /// Why there is no TLS.
@@ -189,7 +189,7 @@ impl Secure {
         }
         let before = buffer.len();
         let opened = self.open(buffer, room.clamp(READ_MIN, AT_ONCE), &mut |_| ());
-        // An answer, or what the peer is told of its mistake; if there is no room for it, it goes with what is written next.
+        // An answer, or an alert about the peer's mistake; if there is no room for it, it goes with what is written next.
         let _ = self.send();
         let arrived = opened.map_err(io::Error::from)?;
         let count = buffer.len() - before;
@@ -255,7 +255,8 @@ impl Secure {
         if taken == 0 && offered > 0 { Err(ErrorKind::WouldBlock.into()) } else { Ok(taken) }
     }
 
-    /// Seals some of what is offered, from an octet on, and has the socket take as much of that as it will. Says how many octets were sealed.
+    /// Seals some of what is offered, from an octet on, and has the socket take as much of that as it will. Returns how many octets were
+    /// sealed.
     fn write_some(&mut self, slices: &[IoSlice<'_>], from: usize) -> io::Result<usize> {
         let Self { tcp, session, unsent, .. } = self;
         SCRATCH.with_borrow_mut(|Scratch { plain, sealed, .. }| {
@@ -287,7 +288,7 @@ impl Secure {
 }
 
 impl Drop for Secure {
-    /// The peer is told that this is the end, if its socket takes that now.
+    /// Announces the end to the peer, if its socket takes that now.
     fn drop(&mut self) {
         if self.unsent.is_empty() {
             self.session.close(&mut self.unsent);

@@ -44,8 +44,8 @@ pub(crate) fn processor_time() -> Duration {
 
 /// A lane's time 0 on the clock of [`sleep_until`]. Neither reading is a system call.
 pub(crate) fn system_time_of(clock: &Clock) -> Duration {
-    // In this order, so that nobody who sleeps until some time of the lane's wakes before; and several times, since the thread may be
-    // displaced in between.
+    // In this order, so that a thread that sleeps until some time of the lane's does not wake before; and several times, since the
+    // thread may be displaced in between.
     let difference = |_| {
         let since_zero_of_lane = Duration::from_nanos(clock.time().0);
         since_zero(ClockId::Monotonic).saturating_sub(since_zero_of_lane)
@@ -68,7 +68,7 @@ fn since_zero(clock: ClockId) -> Duration {
     Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
-/// What the poll is asked to tell of a descriptor. That it is broken is told whether one asks or not.
+/// What the poll is to report of a descriptor. A broken one is reported in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Interest {
     /// That there is something to read, or nothing more to come.
@@ -109,7 +109,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// There is something to read, of which no poll has told.
+    /// Readiness to read, of which no poll has reported.
     pub(crate) const fn to_read(socket: Socket) -> Self {
         Self { socket, readable: true, writable: false, ended: false, broken: false }
     }
@@ -267,7 +267,7 @@ pub(crate) fn prepare_listener(listener: &TcpListener) -> io::Result<()> {
 }
 
 /// What the system keeps of a client's answers until they are read, in octets; it doubles that for its own needs. Pushes are answered
-/// with a few; who answers a pull with megabytes has them read in pieces, between which others have their turn.
+/// with a few; a client that answers a pull with megabytes has them read in pieces, between which others have their turn.
 const ANSWER_BYTES_AT_ONCE: usize = 64 << 10;
 
 /// Begins a connection without waiting for it.
@@ -286,7 +286,7 @@ pub(crate) fn begin_connect(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Messages leave at once, and a peer whose host vanished without a word is noticed after about two minutes.
+/// Messages leave at once, and a host that vanished without a word is noticed after about two minutes.
 fn prepare(socket: impl AsFd) -> io::Result<()> {
     let socket = socket.as_fd();
     sockopt::set_tcp_nodelay(socket, true)?;

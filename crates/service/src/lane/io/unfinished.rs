@@ -1,12 +1,12 @@
 //! What messages that have begun and are not complete may take together.
 //!
 //! Each takes memory until the rest of it has come, and a client that stalls keeps it for `limits.message_completion_ms`:
-//! thousands of them could keep as many messages of the largest size. So the memory that holds what has arrived, and never
-//! what is only announced, is charged to the connection and its address, before it is reserved
-//! (`limits.incomplete_bytes_max`). Where that is not granted, a message may still be completed from a [`Reserve`] of all lanes',
-//! two to four times as large as the largest message, of which each gets half of what is left at most: so there is room for one of
-//! the largest, and for small ones beside it. A connection that finds no room there either is not read until there is
-//! some; and whoever progresses least, of those that have something, is let go then.
+//! thousands of them could keep as many messages of the largest size. So the memory that holds what has arrived, and never what is
+//! only announced, is charged to the connection and its address, before it is reserved (`limits.incomplete_bytes_max`). Where that
+//! is not granted, a message may still be completed from a [`Reserve`] of all lanes', two to four times as large as the largest
+//! message, of which each gets half of what is left at most: so there is room for one of the largest, and for small ones beside
+//! it. A connection that finds no room there either is not read until there is some; meanwhile those that have something, and are
+//! too slow to be complete in time, are closed, the slowest first.
 //!
 //! Small ones, up to [`UNCHARGED`], need no claim: they are bounded by the number of connections.
 
@@ -20,7 +20,7 @@ use engine::Time;
 use crate::lane::io::slots::Token;
 use accounts::{Account, Resource, Spent};
 
-/// Octets of a connection that nobody is charged for.
+/// Octets of a connection that are not charged.
 const UNCHARGED: u64 = 16 << 10;
 /// How long a message is looked at before it is said how fast it progresses.
 const LOOKED_AT_FOR: Duration = Duration::from_secs(1);
@@ -54,7 +54,7 @@ impl Reserve {
     }
 }
 
-/// Who waits on a lane. See the module.
+/// Connections of a lane that wait for memory. See the module.
 #[derive(Debug)]
 pub(crate) struct Unfinished {
     reserve: Arc<Reserve>,
@@ -100,7 +100,6 @@ pub(crate) enum Claimed {
 }
 
 impl Unfinished {
-    /// Nobody waits yet.
     pub(crate) const fn new(reserve: Arc<Reserve>) -> Self {
         Self { reserve, waiting: VecDeque::new() }
     }
@@ -124,7 +123,7 @@ impl Unfinished {
         Claimed::Refused(spent)
     }
 
-    /// Whether somebody waits.
+    /// Whether a connection waits.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
@@ -134,7 +133,7 @@ impl Unfinished {
         self.waiting.len()
     }
 
-    /// Who has waited, or was tried, longest ago: [`Self::admit`] it, or it is forgotten.
+    /// The connection that has waited, or was tried, longest ago: [`Self::admit`] it, or it is forgotten.
     pub(crate) fn next_waiting(&mut self) -> Option<Token> {
         self.waiting.pop_front()
     }

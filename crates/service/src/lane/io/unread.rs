@@ -3,7 +3,8 @@
 //! Where a socket takes everything at once, which is the usual case, nothing is charged. What it leaves is: to the connection's
 //! client and its address (`limits.unread_reply_bytes_max`). What cannot be charged is there all the same; but then nothing more
 //! is written for the connection until all that was written is read. What it would have got stays in its outboxes, which the
-//! channel's budget has, and its requests in its socket. So nobody who has nothing unread is kept waiting by those who have.
+//! channel's budget has, and its requests in its socket. So a peer with nothing unread is not kept waiting by those that have
+//! some.
 
 use std::sync::Arc;
 
@@ -34,10 +35,10 @@ impl Unread {
         self.charge.is_some() && self.read_at <= time
     }
 
-    /// So many octets are kept for the peer, whose socket has taken so many in all.
+    /// So many octets are kept for the peer, and its socket has taken so many in all.
     ///
     /// # Errors
-    /// When it has to wait from now on. An episode is told of once.
+    /// When it has to wait from now on. An episode is reported once.
     #[inline]
     pub(crate) fn note(&mut self, account: &Arc<Account>, octets: usize, taken: u64, now: Time) -> Result<(), Spent> {
         if octets == 0 && self.charge.is_none() {

@@ -29,7 +29,7 @@ pub(crate) enum ToPeer {
     Foreign(Foreign),
     /// It is answered, or is not for that lane after all.
     ForeignDone(Foreign),
-    /// An event of that lane's, for which somebody waits there, is done with here.
+    /// An event of that lane's, for which an answer waits there, is done with here.
     Settled(NonZeroU64),
     /// A connection that is to be served there.
     Connection(Moving),
@@ -214,7 +214,7 @@ impl LaneLinks {
         }
     }
 
-    /// Tells a lane that an event of its is done with. True if there is nothing more to do: that is told, or the lane is gone.
+    /// Notifies a lane that an event of its is done with. True if there is nothing more to do: that is posted, or the lane is gone.
     pub(crate) fn tell_settled(&mut self, thread: LaneThread, watch: NonZeroU64) -> bool {
         let Some(link) = self.of(thread) else { return true };
         // The room of answers is not taken.
@@ -309,7 +309,7 @@ impl Core {
     pub(crate) fn post_handovers(&mut self) {
         while let Some(Handover { to, outbox, serial, event, .. }) = self.lane.poll_handover(self.clock.now) {
             let Some(link) = self.links.lanes.find(to) else {
-                // Its lane has just ended, and with it all who would have got the event there.
+                // Its lane has just ended, and with it all consumers that would have got the event there.
                 self.lane.handle_outcome(outbox, serial, Outcome::Rejected, self.clock.now);
                 self.lane.release(event);
                 continue;
@@ -430,7 +430,7 @@ mod tests {
     fn there_is_room_for_every_answer_whatever_else_was_posted() {
         for (to_first, to_second) in [(1, 1), (3, 7), (100_000, 2)] {
             let [mut first, mut second] = link(to_first, to_second);
-            // As many connections as may move, and as many questions as may be asked, both ways, before anybody reads.
+            // As many connections as may move, and as many questions as may be asked, both ways, before either side reads.
             let moves = core::iter::repeat_with(|| first.has_room_for_moves().then(|| first.tell(answer())).is_some());
             assert_eq!(moves.take_while(|moved| *moved).count(), MOVES_MAX);
             while first.ask(question()).is_ok() {}

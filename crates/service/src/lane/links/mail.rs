@@ -33,12 +33,12 @@ impl LaneThread {
 pub(crate) enum ToAdministration {
     /// A request or locate request.
     Request(Request),
-    /// The program that the service is part of asks something, or wants something done, for whomever, and waits to be told.
+    /// A query or a command of the program that the service is part of, on behalf of a principal. It waits for the answer.
     Query(Query, SyncSender<Result<Answer, Declined>>, Principal),
     Command(Command, SyncSender<Result<Answer, Declined>>, Principal),
-    /// Somebody who is known by HTTP wants to look at a channel's events, and waits to be told whether it may.
+    /// An operator that is known by HTTP wants to look at a channel's events, and waits for whether it may.
     Visit(Box<Visit>),
-    /// Somebody has asked over HTTP for something to be done, and was refused there for this reason.
+    /// A command over HTTP that was refused there for this reason.
     RefusedAct {
         by: Principal,
         what: String,
@@ -64,7 +64,7 @@ pub(crate) enum ToAdministration {
     Pulse(Arc<str>, Finding),
     /// Something to log, which a lane does not do itself because a log can block.
     Log(log::Level, String),
-    /// Somebody may not do what it tried.
+    /// A client was denied what it tried.
     Denied(Denied),
     /// A piece of the answer to [`ToLane::Survey`], which may be the last.
     Survey {
@@ -76,7 +76,7 @@ pub(crate) enum ToAdministration {
         piece: Vec<Undelivered>,
         last: Option<LookedAt>,
     },
-    /// The lane was to end and has: nobody posts to it any more, and it has nothing left. Its last letter.
+    /// The lane was to end and has: no thread posts to it any more, and it has nothing left. Its last letter.
     Ended,
     /// The service is to stop: when what it took is delivered, or this time is over; at once if there is none.
     Stop(Option<Duration>),
@@ -98,7 +98,7 @@ pub(crate) struct Surveyed {
     pub(crate) standing: Arc<Standing>,
 }
 
-/// What consumers and drops the lanes have named, for all who asked at the same time.
+/// Consumers and drops that the lanes have reported, for all queries of the same time.
 #[derive(Debug)]
 pub(crate) struct Standing {
     pub(crate) consumers: Vec<ConsumerStanding>,
@@ -119,7 +119,7 @@ pub(crate) struct Survey {
     pub(crate) drops_beyond: u64,
 }
 
-/// What the lanes have told so far.
+/// Reports of the lanes so far.
 #[derive(Debug, Default)]
 pub(crate) struct Surveys {
     lanes: Vec<(LaneThread, Survey)>,
@@ -146,8 +146,8 @@ impl Surveys {
 }
 
 impl Survey {
-    /// Keeps of each consumer what was told of it last: one that left and came again while the lane was telling may have
-    /// been told of twice.
+    /// Keeps the last report of each consumer and channel: one that left and came again during the survey may have been
+    /// reported twice.
     fn keep_latest(&mut self) {
         self.outboxes.reverse();
         self.outboxes.sort_by_key(|outbox| outbox.key);
@@ -205,7 +205,7 @@ pub(crate) enum ToLane {
     Door(ToDoor),
     /// Call a client, and tell how that ended.
     Call { call: u64, what: Call },
-    /// Somebody comes in who is known by HTTP.
+    /// An operator that is known by HTTP comes in.
     Visitor(Box<Visitor>),
     /// Tell what is asked.
     Survey(Asked),
@@ -225,7 +225,7 @@ pub(crate) struct Lookup {
     pub(crate) connection: Token,
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// Nobody waits for the answer after this.
+    /// The answer is of no use after this.
     pub(crate) until: Instant,
     /// What its client is charged while it waits.
     pub(crate) charge: Charge,

@@ -1,9 +1,9 @@
 //! Letters between two threads that never wait for each other.
 //!
-//! There is one ring for each pair of threads and direction. With one queue for all who write to a thread, a lane at a real-time
+//! There is one ring for each pair of threads and direction. With one queue for all writers to a thread, a lane at a real-time
 //! priority could stand behind administration, at a lower one, that was displaced in the middle of posting, and on a single
-//! processor it would stand there for good; and so could a lane behind a less important one. With a ring of its own each
-//! posts, and is read, whatever the others are doing.
+//! processor it would stand there for good; and so could a lane behind a less important one. With a ring of its own each posts,
+//! and is read, whatever the others are doing.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::collections::VecDeque;
@@ -81,13 +81,13 @@ impl<T> Post<T> {
         }
     }
 
-    /// Whether nobody reads any more.
+    /// Whether the reader is gone.
     pub(crate) fn is_abandoned(&self) -> bool {
         self.ring.is_abandoned()
     }
 
-    /// Posts a letter, and waits for room if there is none. For those who may wait, which lanes may not; `rest` is how.
-    /// False if nobody reads any more.
+    /// Posts a letter, and waits for room if there is none: for threads that may wait, which lanes may not; `rest` is
+    /// how. False if the reader is gone.
     pub(crate) fn post_in_time(&mut self, mut letter: T, mut rest: impl FnMut()) -> bool {
         while let Err(back) = self.post(letter) {
             if self.ring.is_abandoned() {
@@ -143,7 +143,7 @@ impl<T> PatientPost<T> {
 }
 
 impl<T> Drop for Post<T> {
-    /// Whoever reads is to notice.
+    /// Has the reader notice.
     fn drop(&mut self) {
         self.bell.ring();
     }
@@ -172,7 +172,7 @@ impl<T> Inbox<T> {
         self.ring.slots()
     }
 
-    /// Whether nobody posts here any more and everything was read.
+    /// Whether the writer is gone and everything was read.
     pub(crate) fn has_ended(&self) -> bool {
         // In this order: what was posted before the end is seen after it.
         self.ring.is_abandoned() && self.ring.is_empty()

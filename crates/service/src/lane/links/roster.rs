@@ -57,10 +57,10 @@ pub(crate) struct Roster {
     desks: Vec<Desk>,
     /// Lanes that were started so far.
     begun: u32,
-    /// Whose letter is taken next.
+    /// The desk from which the next letter is taken.
     turn: usize,
     counters: Arc<Block>,
-    /// What the main lane waits for before it serves anybody.
+    /// What the main lane waits for before it serves clients.
     gate: Option<Gate>,
     /// Real-time priorities were refused, and that has been said.
     ordinary: bool,
@@ -359,7 +359,7 @@ impl Roster {
             // A thread that panicked has said so on standard error already.
             let _ = desk.handle.join();
         }
-        // Nobody is introduced any more.
+        // No lane is introduced any more.
         self.options.store = None;
         self.options.handshakes = None;
         if let Some(overflow) = self.options.overflow.take() {
@@ -397,7 +397,7 @@ impl Starter {
     fn new(processors: Vec<u16>) -> io::Result<Self> {
         let (orders, orders_in) = sync_channel(1);
         Builder::new().name("starter".into()).spawn(move || {
-            // Whoever gave an order waits to be told.
+            // The thread that gave an order waits for the result.
             while let Ok(order) = orders_in.recv() {
                 match order {
                     Order::Start { name, options, gate, started } => {
@@ -466,7 +466,7 @@ fn start_lane(
             Ok(worker) => worker,
             Err(error) => return drop(ready.send(Err(error))),
         };
-        // Somebody waits to be told.
+        // The thread that ordered the start waits for this.
         let _ = ready.send(Ok(rustix::thread::gettid()));
         // Nothing is ever sent: it is let go of.
         gate.map(|gate| gate.recv());
