@@ -88,7 +88,7 @@ fn incomplete_bytes_max(config: &Config, memory: Memory) -> u64 {
     config.limits.incomplete_bytes_max.min(part)
 }
 
-/// Channels that clients make. The default one is nobody's.
+/// Maximum channels that clients make. The default one is no client's.
 fn channels_max() -> u64 {
     u64::from(HierarchyLimits::default().channels_max) - 1
 }
