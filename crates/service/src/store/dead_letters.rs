@@ -1,7 +1,7 @@
 //! Events that are kept aside: each was undeliverable for a consumer, and its channel names none to which such events go.
 //!
-//! An event of which that is so stays where it is on the medium; that it is kept aside is written beside those who are yet to confirm it.
-//! Of each channel so many are kept as may be, by number and by octets: at either bound the one goes that was kept aside first.
+//! Such an event stays where it is on the medium; that it is kept aside is written beside the list of its consumers. Of each channel so
+//! many are kept as may be, by number and by octets: at either bound the one goes that was kept aside first.
 
 use std::collections::{BTreeMap, BTreeSet};
 

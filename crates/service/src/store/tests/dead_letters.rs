@@ -80,7 +80,7 @@ fn an_undeliverable_event_outlives_the_process_beside_those_who_are_yet_to_confi
     let both = [(alone.get(), 7, 5), (shared.get(), 7, 6)];
     assert_eq!(lane.letters(), both);
     lane.end();
-    // Of the first nobody hears any more; the second goes to the one who has yet to confirm it, and to nobody else.
+    // The first is delivered to no consumer any more; the second goes to the consumer that has yet to confirm it, and to no other.
     let mut lane = medium.lane(1 << 30);
     let restored: Vec<_> = lane.restored.iter().map(|event| (event.number, event.consumers.as_deref())).collect();
     assert_eq!(restored, [(shared.get(), Some(&[OTHER.proxy][..]))]);
@@ -168,7 +168,7 @@ fn an_event_that_is_delivered_once_more_is_aside_under_a_new_number_until_its_la
     assert_eq!(Disk::on(move || medium.clone()).unwrap().events().unwrap().0, 0);
 }
 
-/// The disk failed, and an operator was told that it was done.
+/// The disk failed, and an operator got the answer that it was done.
 #[test]
 fn what_is_done_while_the_medium_fails_is_said_to_be_unwritten_and_is_written_later() {
     let medium = Medium::default();
