@@ -100,7 +100,7 @@ impl fmt::Display for Who<'_> {
 /// One entry of a rule's `who`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhoPattern {
-    /// `*`: everybody.
+    /// `*`: every client.
     Everybody,
     /// `anonymous`: a client that has shown neither a certificate nor a token, and is no door.
     Anonymous,
@@ -183,7 +183,7 @@ impl WhoPattern {
         }
     }
 
-    /// Whether everybody whom the other means is meant by it too.
+    /// Whether each client that the other means is meant by it too.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everybody, _) | (Self::Anonymous, Self::Anonymous) => true,

@@ -248,11 +248,11 @@ pub struct Account {
 pub struct Spent {
     /// What was claimed.
     pub resource: Resource,
-    /// Limit that is spent: the service's or the client's.
+    /// Limit that the claim exceeds: the service's or the client's.
     pub by: SpentBy,
 }
 
-/// Limit of a resource that is spent.
+/// Limit of a resource that a claim exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpentBy {
     /// That of the whole service: its limit is reached.

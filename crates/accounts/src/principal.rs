@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use crate::Account;
 
-/// Asker of something. It goes with everything that administration is asked, and with each connection from when it is accepted.
+/// The principal of a request. It goes with everything that administration is asked, and with each connection from when it is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Principal {
-    /// None outside: the service itself, or the program that it is part of. Nothing is charged.
+    /// No client: the service itself, or the program that it is part of. Nothing is charged.
     Service,
     /// An operator that asks over HTTP: an account of its own, which has the address and what was shown, and is charged for nothing.
     Operator(Arc<Account>),

@@ -112,9 +112,9 @@ impl Access {
         if asking.has_token || asking.has_right.is_some() { Ok(()) } else { Err(Forbidden::Token) }
     }
 
-    /// Whether a page of another site has a browser ask, as far as that says so.
+    /// Refuses what a page of another site has a browser send, as far as the request shows that.
     pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
-        // Of several fields each is looked at, and there is one page that asks: two origins are no one's.
+        // Each of several fields is looked at. One page asks: a request with two origins is refused.
         let texts = |name: &str| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or("?"));
         let of_own_page = |origin: &str| {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -126,7 +126,7 @@ impl Access {
     }
 }
 
-/// The token that a request shows. A request with two shows none that could be known.
+/// The token that a request shows. Of two neither counts: an empty one is returned, which is never known.
 pub(crate) fn shown_token(headers: &HeaderMap) -> Option<&[u8]> {
     let mut fields = headers.get_all(AUTHORIZATION).into_iter();
     let (field, other) = (fields.next()?, fields.next());

@@ -24,7 +24,7 @@ const KIND: &str = "text/event-stream";
 const EVERY: Duration = Duration::from_secs(1);
 /// Streams that may be open at once.
 const STREAMS_MAX: u32 = 32;
-/// Messages that wait for a client to read. None is made while they are all full: the next one has the state of then.
+/// Messages that wait for a client to read. None is made while all are full: the next then shows the current state.
 const WAITING_MAX: usize = 2;
 /// Browsers that may watch events at once, and events that wait for each to read; what is beyond is left out, and counted in the next.
 const WATCHERS_MAX: u32 = 4;

@@ -81,7 +81,7 @@ pub(crate) struct Channel {
     pub(crate) oldest: Option<Time>,
 }
 
-/// What is asked for whom, and how.
+/// Queries to administration on behalf of a principal.
 #[derive(Clone)]
 pub(crate) struct Asks {
     asker: Asker,

@@ -82,7 +82,7 @@ pub struct Config {
     pub tempo: Tempo,
     /// Channels that are joined to DDS.
     pub dds: Dds,
-    /// TLS: for clients, and to those whom the service calls.
+    /// TLS: for clients, and to the peers that the service calls.
     pub tls: Tls,
     /// What outlives the process.
     pub store: StoreConfig,

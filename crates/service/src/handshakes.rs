@@ -30,7 +30,7 @@ use accounts::{CertifiedName, Charge};
 
 pub use reports::{HandshakeFailure, HandshakeReports};
 
-/// Handshakes that may be under way, of all clients and of all whom the service calls.
+/// Handshakes that may be under way, of all clients and of all peers that the service calls.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
 /// Steps of handshakes before other connections that can go on are looked for.
 const STEPS_PER_LOOK: usize = 16;

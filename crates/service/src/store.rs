@@ -300,7 +300,7 @@ impl Gathering {
 
 impl Writer {
     /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it
-    /// is tried again, as long as there is anybody to have them: the lane takes nothing else in before.
+    /// is tried again, as long as there is a receiver for them: the lane takes nothing else in before.
     fn restore(&mut self, to: &SyncSender<Piece>) {
         let mut from = 0;
         while let Err(error) = self.read_events(&mut from, to) {
@@ -371,7 +371,7 @@ impl Writer {
                 && let Some((missing, left)) =
                     self.gathering.as_ref().and_then(|gathering| gathering.waits(awaited, before))
             {
-                // Woken for each of them it would take the processor from those whom it waits for.
+                // Woken for each of them it would take the processor from the threads that it waits for.
                 self.journal.wait_for(missing);
                 self.bell.wait(Some(left));
                 continue;

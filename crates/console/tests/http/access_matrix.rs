@@ -121,7 +121,7 @@ fn watch((rig, certified): Clients<'_>, operator: &Operator, (title, book): (&st
             let watched = watched.map_err(|answer| assert_eq!(answer.status, 403, "{answer:?}: {cell}")).ok();
             all.push((cell, who, watched));
         }
-        // Only events of one type come in their order; but the first ones of all have gone to everybody before the second ones come.
+        // Only events of one type come in their order; but the first ones of all have gone to all clients before the second ones come.
         for time in [1, 2] {
             for (mark, (domain, name)) in marks(time, channel) {
                 operator.suppliers[channel as usize].publish(&StructuredEvent::new(domain, name, &mark)).unwrap();

@@ -1,4 +1,4 @@
-//! `[tls]`: which certificates the service shows, whom it trusts, and where it speaks TLS.
+//! `[tls]`: which certificates the service shows, which authorities it trusts, and where it speaks TLS.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;

@@ -172,7 +172,7 @@ impl Writing {
     fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
         let endpoints = self.participant.endpoints()?;
         let is_known = |endpoint: &&::dds::Endpoint| endpoint.topic == name && endpoint.type_id.is_some();
-        // Readers first: they are whom it is written for.
+        // Readers first: it is written for them.
         let readers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Reader);
         let writers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Writer);
         if let Some(endpoint) = readers.chain(writers).find(is_known)

@@ -391,12 +391,12 @@ fn take_from(left: &mut HashMap<ProxyId, u64>, consumer: ProxyId) {
     }
 }
 
-/// Appends an event's record with its head, and those whom it is for.
+/// Appends an event's record with its head, and the consumers that it is for.
 fn append(event: &Event, out: &mut Vec<u8>, encode: Encode) {
     append_with(event.away(), out, |out| encode(event, out));
 }
 
-/// The same with what `encode` appends; those whom it is for come by rising number.
+/// The same with what `encode` appends; the consumers that it is for come by rising number.
 fn append_with(for_whom: &[Away], out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) {
     records::append(out, |out| {
         // There are at most as many as proxies, far below 2^32.
@@ -409,7 +409,7 @@ fn append_with(for_whom: &[Away], out: &mut Vec<u8>, encode: impl FnOnce(&mut Ve
     });
 }
 
-/// Those whom a record is for, one after the other, and what is behind.
+/// The consumers that a record is for, one after the other, and what is behind.
 fn parts(body: &[u8]) -> Option<(&[[u8; 5]], &[u8])> {
     let (count, rest) = body.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(5)?;

@@ -143,7 +143,7 @@ mod tests {
     use crate::config::Limits;
 
     /// As connections came, the lane stood still for up to 50 ms when there were 64, 128, 256 and so on: a client that opened a thousand
-    /// delayed everybody's events by that.
+    /// delayed all clients' events by that.
     #[test]
     fn the_table_of_descriptors_has_room_for_all_connections_from_the_start() {
         let max = ConnectionsMax { from_clients: 3_000, to_clients: 2_000, http: 64 };

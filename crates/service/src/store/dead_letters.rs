@@ -115,7 +115,7 @@ impl DeadLetters {
         self.of_event(number).any(|(kept, _)| kept == consumer)
     }
 
-    /// The consumers for whom an event is kept aside, and since when.
+    /// The consumers for which an event is kept aside, and since when.
     pub(crate) fn of_event(&self, number: u64) -> impl Iterator<Item = (ProxyKey, u64)> {
         let letters = self.by_event.get(&number).into_iter().flatten();
         letters.map(|letter| (letter.consumer, letter.since))

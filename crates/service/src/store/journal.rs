@@ -184,7 +184,7 @@ struct Open {
     /// Consumers yet to confirm it: a proxy's number alone may be that of one in each channel.
     first: Option<ProxyKey>,
     others: Vec<ProxyKey>,
-    /// Lanes that have said for whom it is, that there are beside its first, that have taken it over, and that have done with it.
+    /// Lanes that have named its consumers, that there are beside its first, that have taken it over, and that have done with it.
     begun: u16,
     bridges: u16,
     taken_over: u16,
@@ -223,7 +223,7 @@ impl Open {
         self.first.iter().chain(&self.others).map(|consumer| consumer.proxy)
     }
 
-    /// Whether it is known for whom it is, altogether.
+    /// Whether all its consumers are known.
     fn is_complete(&self) -> bool {
         self.begun > self.bridges
     }
@@ -560,7 +560,7 @@ impl Journal {
                 if open.is_complete() {
                     open.is_listed = true;
                 } else {
-                    // It is written when it is known for whom it is, even if for those of whom it was before.
+                    // It is written when its consumers are known, even if they are the same as before.
                     open.listed_before = 0;
                 }
                 open.is_changed = false;

@@ -267,7 +267,7 @@ fn a_thousand_are_listed_and_delivered_once_more_in_parts() {
 /// Whatever a process leaves behind when it is killed has the event once: to be delivered or aside, and to no consumer that has it.
 #[test]
 fn at_each_moment_at_which_a_process_is_killed_an_event_is_there_for_its_consumer_alone() {
-    /// Whether it is aside, and for whom it is to be delivered, if that is known.
+    /// Whether it is aside, and the consumers to which it is to be delivered, if they are known.
     fn found(medium: &Medium) -> (usize, Vec<Option<Vec<ProxyId>>>) {
         let lane = medium.kept().lane(1 << 30);
         let restored = lane.restored.iter().map(|event| event.consumers.as_deref().map(<[_]>::to_vec)).collect();
@@ -280,7 +280,7 @@ fn at_each_moment_at_which_a_process_is_killed_an_event_is_there_for_its_consume
     let mut lane = medium.lane(1 << 30);
     lane.post(b"event".to_vec());
     let watch = lane.answer().unwrap();
-    // It is not known yet for whom it is.
+    // Its consumers are not known yet.
     assert_eq!(found(&medium), (0, vec![None]));
     [CONSUMER, OTHER].iter().for_each(|consumer| lane.tell(Settled::Begins { watch, consumer: *consumer }));
     lane.tell(Settled::Begun { watch, bridges: 0 });

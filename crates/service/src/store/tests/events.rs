@@ -89,7 +89,7 @@ fn who_is_yet_to_confirm_an_event_is_kept_when_it_is_known_for_whom_it_is() {
     let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
     for (watch, bridges) in numbers.iter().copied().zip([0, 0, 1]) {
         [9, 7, 8].into_iter().for_each(|proxy| lane.tell(Settled::Begins { watch, consumer: consumer(proxy) }));
-        // Another lane has yet to say for whom the third is there.
+        // Another lane has yet to name the third's consumers.
         lane.tell(Settled::Begun { watch, bridges });
     }
     let how = engine::Settlement::Delivered;
