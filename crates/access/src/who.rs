@@ -97,7 +97,7 @@ impl fmt::Display for Who<'_> {
     }
 }
 
-/// One entry of a rule's `who`.
+/// Pattern of clients in an access rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhoPattern {
     /// `*`: every client.

@@ -2,8 +2,8 @@
 //!
 //! One thread keeps the books: which names are asked for, which is next, and what was found ([`names`]). For each name that the system has
 //! to be asked for it starts a thread, which ends with the answer; there are never more than [`THREADS_MAX`] of them, and of these each
-//! client has a share. So a client's names that no server answers for keep waiting that client's other names, and no other client's. What
-//! an address or `localhost` stands for is known without asking, and what the file `/etc/hosts` has is answered at once ([`hosts`]).
+//! client has a share. So names that no server answers for delay only their own client's other names. What an address or `localhost` stands
+//! for is known without asking, and what the file `/etc/hosts` has is answered at once ([`hosts`]).
 
 mod hosts;
 mod names;
