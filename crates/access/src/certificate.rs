@@ -17,7 +17,7 @@ const EQUALS: char = '\u{3}';
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificatePattern {
     kind: NameKind,
-    /// As it is compared: a subject with its separators marked, a name whose case means nothing in small letters.
+    /// As it is compared: a subject with its separators marked, a name without significant case in small letters.
     pattern: String,
     written: String,
 }

@@ -1,4 +1,4 @@
-//! What rules say of somebody, a right and a channel, once and for all event types.
+//! What rules say of a client, a right and a channel, once and for all event types.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use engine::{EventType, Permitted};
 
 use crate::{Decision, RuleNumber};
 
-/// What somebody may on a channel, with the rules that say so.
+/// What a client may do on a channel, with the rules that say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Grant {
     /// Whatever the event type.
@@ -106,7 +106,7 @@ impl Scope {
     }
 }
 
-/// Rules that speak of somebody, put together in their order.
+/// Rules that speak of a client, put together in their order.
 #[derive(Debug, Default)]
 pub(crate) struct Building {
     parts: Vec<(Arc<[EventType]>, bool)>,

@@ -1,7 +1,7 @@
-//! Who may do what on which channels and event types.
+//! Rights of clients on channels and event types.
 //!
-//! An operator writes [`Rules`] in the configuration. The first rule that speaks of somebody, a right, a channel and an event type decides;
-//! where there are rules and none speaks, the answer is no. Where there are no rules nobody asks this crate. Rules are looked through once
+//! An operator writes [`Rules`] in the configuration. The first rule that speaks of a client, a right, a channel and an event type decides;
+//! where there are rules and none speaks, the answer is no. Where there are no rules this crate is not asked. Rules are looked through once
 //! for each client, right and channel: what comes out is a [`Grant`], which says all that there is to know of event types, so that nothing
 //! but that is looked at for an event.
 //!
@@ -27,7 +27,7 @@ pub use who::{BadWho, Who, WhoPattern};
 
 use engine::ChannelId;
 
-/// What somebody may do.
+/// Right that rules grant to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Right {
     /// Supply events to a channel.

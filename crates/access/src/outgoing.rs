@@ -1,7 +1,7 @@
 //! Which addresses the service may call.
 //!
-//! Whoever connects a consumer gives a reference, and with that the service an address to connect to: from where the service is, and
-//! perhaps not from where the client is. So that nobody has it talk to what trusts this host, some addresses are never called.
+//! A client that connects a consumer gives a reference, and with that the service an address to connect to: from where the service is, and
+//! perhaps not from where the client is. So that no client has it talk to what trusts this host, some addresses are never called.
 
 use core::net::{IpAddr, SocketAddr};
 
@@ -32,15 +32,15 @@ impl OutgoingPolicy {
         Self { allow, own: Vec::new() }
     }
 
-    /// Nobody is called where the service listens for others than CORBA's clients.
+    /// Excludes addresses at which the service listens for others than CORBA's clients.
     #[must_use]
     pub fn but(mut self, own: impl IntoIterator<Item = SocketAddr>) -> Self {
         self.own.extend(own);
         self
     }
 
-    /// Why nobody is called at an address, if that is so. `is_here` says whether an address is this host's, and is asked only where that
-    /// matters.
+    /// Reason for which the service does not call an address, if there is one. `is_here` says whether an address is this host's, and is
+    /// asked only where that matters.
     #[must_use]
     pub fn refuses(
         &self,
@@ -49,7 +49,7 @@ impl OutgoingPolicy {
         is_here: impl Fn(IpAddr) -> bool,
     ) -> Option<&'static str> {
         let ip = address.ip().to_canonical();
-        // Another program may have the same port at another address of this host. No address is the loopback one to who connects.
+        // Another program may have the same port at another address of this host. A connection to no address goes to the loopback one.
         let is_of_machine = || ip.is_loopback() || ip.is_unspecified() || is_here(ip);
         let leads_to = |own: IpAddr| match own {
             own if own.is_unspecified() => is_of_machine(),
@@ -110,7 +110,7 @@ mod tests {
             "10.0.0.6:2810",
             "[2001:db8::1]:8080",
             "169.253.0.1:80",
-            // Somebody else's, at other addresses of this host.
+            // Another program's, at other addresses of this host.
             "10.0.0.9:2810",
             "127.0.0.1:2810",
             "127.0.0.2:2811",

@@ -1,8 +1,8 @@
 //! Rules that can never decide: others before them speak of all that they speak of.
 //!
-//! A rule is taken apart into its entries: each `who` with each right, channel and event type. If an earlier rule covers each of these
-//! combinations, the rule is never reached. Where what covers it says the opposite, that is said too: somebody wanted something else. A
-//! rule with very many combinations is only held against one earlier rule at a time.
+//! A rule is taken apart into its entries: each client pattern with each right, channel and event type. If an earlier rule covers each of
+//! these combinations, the rule is never reached. Where what covers it says the opposite, that is said too: the operator wanted something
+//! else. A rule with very many combinations is only held against one earlier rule at a time.
 
 use engine::EventType;
 

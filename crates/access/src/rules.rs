@@ -194,7 +194,7 @@ impl Rules {
         Ok((!rules.is_empty()).then_some(Self(rules)))
     }
 
-    /// What they say of somebody, a right and a channel.
+    /// What the rules say of a client, a right and a channel.
     #[must_use]
     pub fn grant(&self, who: &Who<'_>, right: Right, channel: Channel<'_>) -> Grant {
         let mut building = Building::default();
@@ -210,8 +210,8 @@ impl Rules {
         building.finish(RuleNumber::NONE, false)
     }
 
-    /// The entries of `who` that let somebody use a right on a channel, for some event type at least: the number of each rule, and the
-    /// first of its entries that means this client. Two clients that the same entries admit are one to the operator.
+    /// The entries that let a client use a right on a channel, for some event type at least: the number of each rule, and the first of its
+    /// entries that means this client. Two clients that the same entries admit are one to the operator.
     #[must_use]
     pub fn admitted_by(&self, who: &Who<'_>, right: Right, channel: Channel<'_>) -> Vec<(RuleNumber, usize)> {
         let mut admitting = Vec::new();
@@ -226,19 +226,19 @@ impl Rules {
         admitting
     }
 
-    /// What they say of somebody, a right, a channel and an event type.
+    /// What the rules say of a client, a right, a channel and an event type.
     #[must_use]
     pub fn decide(&self, who: &Who<'_>, right: Right, channel: Channel<'_>, of: (&[u8], &[u8])) -> Decision {
         self.grant(who, right, channel).decide(of.0, of.1)
     }
 
-    /// Whether somebody may do anything on a channel: then it may know that the channel is there.
+    /// Whether a client may do anything on a channel: then it may know that the channel is there.
     #[must_use]
     pub fn knows(&self, who: &Who<'_>, channel: Channel<'_>) -> bool {
         Right::ALL.into_iter().any(|right| self.grant(who, right, channel).is_any())
     }
 
-    /// Whether somebody may do anything anywhere, as far as one rule tells: then it may look names up.
+    /// Whether a client may do anything anywhere, as far as one rule alone shows: then it may look names up.
     #[must_use]
     pub fn knows_any(&self, who: &Who<'_>) -> bool {
         self.0.iter().any(|rule| rule.allow && rule.who.iter().any(|pattern| pattern.matches(who)))

@@ -135,9 +135,9 @@ fn nobody_writes_another_name_into_its_own() {
     }
 }
 
-/// A rule for `certificate:CN=console,*` let in whoever had a certificate with the alternative name `URI:CN=console,O=x`: a pattern was
-/// held against each name of whatever kind, with its kind and without. And a star reached over an escaped comma, so that the common name
-/// `x,O=Example` passed for an organisation.
+/// A rule for `certificate:CN=console,*` let in any client that had a certificate with the alternative name `URI:CN=console,O=x`: a pattern
+/// was held against each name of whatever kind, with its kind and without. And a star reached over an escaped comma, so that the common
+/// name `x,O=Example` passed for an organisation.
 #[test]
 fn a_name_of_one_kind_does_not_pass_for_one_of_another() {
     let matches = |pattern: &str, (subject, sans): (&str, &[&str])| {

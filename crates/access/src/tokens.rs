@@ -1,4 +1,4 @@
-//! Tokens: secrets by which clients of JSON and HTTP show who they are. Only their hashes are kept.
+//! Tokens: secrets by which clients of JSON and HTTP authenticate themselves. Only their hashes are kept.
 
 use core::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub fn digest_of(token: &[u8]) -> [u8; 32] {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tokens(Vec<(Arc<str>, [u8; 32])>);
 
-/// A token that makes no sense. What it is is not told.
+/// A token that makes no sense. Its text is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadToken {
     /// Its name.
@@ -68,7 +68,7 @@ impl Tokens {
         Ok(())
     }
 
-    /// The name of the token that somebody shows. It takes as long whichever it is, and whether it is one.
+    /// The name of the token that a client shows. It takes as long whichever it is, and whether it is one.
     #[must_use]
     pub fn find(&self, token: &[u8]) -> Option<&Arc<str>> {
         let shown = digest_of(token.get(..*TOKEN_BYTES.end()).unwrap_or(token));

@@ -1,4 +1,4 @@
-//! Whom a rule is about.
+//! Clients that a rule is about.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -8,7 +8,7 @@ use engine::wildcard;
 
 use crate::{AddressRange, CertificatePattern};
 
-/// Who asks, as rules know it: the one place where what is known of a client becomes what rules look at.
+/// Client as rules know it: the one place where what is known of a client becomes what rules look at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Who<'a> {
     /// The address that its connection, or its datagrams, come from.
@@ -40,9 +40,9 @@ impl<'a> Who<'a> {
         self.certified.is_none() && self.token.is_none() && self.door.is_none()
     }
 
-    /// Reads who an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME` (a subject, or an
-    /// alternative name with its kind), or several of them with commas between, a certificate last, whose subject may have commas;
-    /// `anonymous` has nothing. A certificate is made of the name, and kept in `name`.
+    /// Reads the client that an operator means, in the words of rules: an address, `token:NAME`, `door:NAME` or `certificate:NAME` (a
+    /// subject, or an alternative name with its kind), or several of them with commas between, a certificate last, since its subject may
+    /// have commas; `anonymous` has nothing. A certificate is made of the name, and kept in `name`.
     ///
     /// # Errors
     /// Says which part makes no sense.
@@ -97,12 +97,12 @@ impl fmt::Display for Who<'_> {
     }
 }
 
-/// One entry of a rule's `who`.
+/// Pattern of clients in an access rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WhoPattern {
-    /// `*`: everybody.
+    /// `*`: every client.
     Everybody,
-    /// `anonymous`: who has shown neither a certificate nor a token, and is no door.
+    /// `anonymous`: a client that has shown neither a certificate nor a token, and is no door.
     Anonymous,
     /// An address or a range of them.
     Address(AddressRange),
@@ -114,7 +114,7 @@ pub enum WhoPattern {
     Door(String),
 }
 
-/// An entry of `who` that makes no sense.
+/// Error: an entry of `who` makes no sense.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadWho(pub String);
 
@@ -183,7 +183,7 @@ impl WhoPattern {
         }
     }
 
-    /// Whether everybody whom the other means is meant by it too.
+    /// Whether each client that the other means is meant by it too.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everybody, _) | (Self::Anonymous, Self::Anonymous) => true,

@@ -1,8 +1,8 @@
-//! Who somebody is by the certificate that was shown.
+//! Name of a client or peer by the certificate that was shown.
 
 use core::fmt;
 
-/// Who somebody is by the certificate that was shown and verified.
+/// Name of a client or peer by the certificate that was shown and verified.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CertifiedName {
     /// The subject's distinguished name by RFC 4514, the most specific part first: `CN=plant 7,O=Example`. Empty if it has none.

@@ -1,11 +1,11 @@
-//! What a client shows of who it is, beside the address that it comes from.
+//! What a client shows to identify itself, beside the address that it comes from.
 
 use std::sync::{Arc, OnceLock};
 
 use crate::CertifiedName;
 
-/// What a client has shown on its connection. Each of these is shown once, on the thread that has the connection, and stays; whoever is asked
-/// for something later looks at it.
+/// What a client has shown on its connection. Each of these is shown once, on the thread that has the connection, and stays; later requests
+/// are judged by it.
 #[derive(Debug, Default)]
 pub struct Identity {
     certified: OnceLock<Arc<CertifiedName>>,

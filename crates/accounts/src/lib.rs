@@ -1,13 +1,12 @@
 //! What each client has of what the service has to give: every [`Resource`] has a limit, and no client can have all of it.
 //!
-//! A client is charged by its connection ([`Account`]) and by the address that the connection came from; IPv6 addresses are
-//! taken together by their first 64 bits, since a host has all of those. A claim is granted if the limit of the whole
-//! process allows it, and if what the address has then is no more than a fixed multiple of what is left for everybody
-//! (the dynamic thresholds by which switches share their buffers: Choudhury and Hahne, 1998). The multiple follows from
-//! `limits.client_share`, the percentage that one address may have while nobody else has anything: with 75 it is three
-//! times what is left, so that two addresses that want all can have three sevenths each, and a seventh is left for others. The
-//! same rule, applied to what is left of the address's share, divides that among its connections. A small amount of each
-//! resource is granted to every address, whatever its share, as long as the limit allows it.
+//! A client is charged by its connection ([`Account`]) and by the address that the connection came from; IPv6 addresses are taken together
+//! by their first 64 bits, since a host has all of those. A claim is granted if the limit of the whole process allows it, and if what the
+//! address has then is no more than a fixed multiple of what is left for everybody (the dynamic thresholds by which switches share their
+//! buffers: Choudhury and Hahne, 1998). The multiple follows from `limits.client_share_percent`, the percentage that one address may have
+//! while no other has anything: with 75 it is three times what is left, so that two addresses that want all can have three sevenths each,
+//! and a seventh is left for others. The same rule, applied to what is left of the address's share, divides that among its connections. A
+//! small amount of each resource is granted to every address, whatever its share, as long as the limit allows it.
 //!
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
@@ -82,7 +81,7 @@ resources! {
     Lookups = "lookups of host names", "";
     /// Threads that are looking a host name up.
     LookupThreads = "threads that look host names up", "";
-    /// TLS handshakes under way, with those who connect and with those who are called.
+    /// TLS handshakes under way, of accepted connections and of outgoing ones.
     Handshakes = "TLS handshakes", "";
     /// Connections to HTTP that are open.
     HttpConnections = "connections to HTTP", "http.connections_max";
@@ -171,7 +170,7 @@ impl Ceilings {
         self.limits[resource as usize]
     }
 
-    /// Whether somebody may have so much, where so much is left besides.
+    /// Whether a claimant may have so much, where so much is left besides.
     fn is_fair(&self, has: u64, left: u64) -> bool {
         let percent = u128::from(self.share_percent);
         u128::from(has) * (100_u128.saturating_sub(percent)) <= percent * u128::from(left)
@@ -193,7 +192,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Nobody has anything yet.
+    /// Creates accounts with nothing in use.
     #[must_use]
     pub fn new(ceilings: Ceilings) -> Arc<Self> {
         Arc::new(Self { ceilings, used: Amounts::default() })
@@ -249,11 +248,11 @@ pub struct Account {
 pub struct Spent {
     /// What was claimed.
     pub resource: Resource,
-    /// Whose part of it is spent.
+    /// Limit that the claim exceeds: the service's or the client's.
     pub by: SpentBy,
 }
 
-/// Whose part of a resource is spent.
+/// Limit of a resource that a claim exceeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SpentBy {
     /// That of the whole service: its limit is reached.
@@ -317,7 +316,7 @@ impl Account {
         self.is_reserved.load(Ordering::Relaxed)
     }
 
-    /// What its client has shown of who it is.
+    /// What the client has shown to identify itself.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
@@ -363,7 +362,7 @@ impl Account {
         Charge { account: Arc::clone(self), resource, amount }
     }
 
-    /// The same as [`Account::charge`] for those who keep the amount themselves: each such claim needs its [`Account::give`].
+    /// The same as [`Account::charge`] for callers that keep the amount themselves: each such claim needs its [`Account::give`].
     ///
     /// Of two claims of one address at the same time on two threads, one may be refused that would have been granted a moment
     /// later. The limit holds always.
@@ -428,7 +427,7 @@ impl Charge {
         self.amount
     }
 
-    /// Who has it.
+    /// The account that has it.
     #[must_use]
     pub const fn account(&self) -> &Arc<Account> {
         &self.account
@@ -478,7 +477,7 @@ pub struct Addresses {
 const LOOKED_AT: usize = 4;
 
 impl Addresses {
-    /// Knows nobody yet.
+    /// Creates an empty table.
     #[must_use]
     pub fn new(accounts: &Arc<Accounts>) -> Self {
         Self { accounts: Arc::clone(accounts), known: HashMap::new(), order: VecDeque::new() }
@@ -502,7 +501,7 @@ impl Addresses {
     fn forget_some(&mut self) {
         for _ in 0..LOOKED_AT {
             let Some(ip) = self.order.pop_front() else { return };
-            // Whoever else has it cannot get it anew: only this table gives it out.
+            // With a count of 1 it cannot come into use meanwhile: only this table gives it out.
             if self.known.get(&ip).is_some_and(|address| Arc::strong_count(address) > 1) {
                 self.order.push_back(ip);
             } else {

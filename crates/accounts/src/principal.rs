@@ -1,17 +1,17 @@
-//! Who asks.
+//! The principal that asks.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::Account;
 
-/// Who asks for something. It goes with everything that administration is asked, and with each connection from when it is accepted.
+/// The principal of a request. It goes with everything that administration is asked, and with each connection from when it is accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Principal {
-    /// Nobody outside: the service itself, or the program that it is part of. Nothing is charged.
+    /// No client: the service itself, or the program that it is part of. Nothing is charged.
     Service,
-    /// Somebody who asks over HTTP: an account of its own, which has the address and what was shown, and is charged for nothing.
+    /// An operator that asks over HTTP: an account of its own, which has the address and what was shown, and is charged for nothing.
     Operator(Arc<Account>),
     /// A client, known by the account of the connection on which it asks: that has the address that the connection came from,
     /// and is charged.
@@ -29,7 +29,7 @@ impl Principal {
         }
     }
 
-    /// The address among those whose turns are equal, if it is outside: of IPv6 the first half stands for all that begin so.
+    /// The address by which turns are shared, if it is outside: of IPv6 the first half stands for all that begin so.
     #[must_use]
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
@@ -38,7 +38,7 @@ impl Principal {
         }
     }
 
-    /// Who is charged for what it asks for; nobody if it is not outside, or an operator.
+    /// Account that is charged for what it asks for; none if it is not outside, or an operator.
     #[must_use]
     pub const fn account(&self) -> Option<&Arc<Account>> {
         match self {

@@ -1,4 +1,4 @@
-//! What is told of a claim that was not granted.
+//! Report of a claim that was not granted.
 
 use core::fmt;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use crate::{Account, Spent, SpentBy};
 /// A claim of a client that was not granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// What was claimed, and whose part of it is spent.
+    /// What was claimed, and the limit that is spent.
     pub spent: Spent,
     /// The client's address.
     pub ip: IpAddr,
@@ -21,7 +21,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// What is told of a claim of an account that was not granted.
+    /// Makes the report of an account's claim that was not granted.
     #[must_use]
     pub fn new(spent: Spent, account: &Account) -> Self {
         let (accounts, resource) = (account.accounts(), spent.resource);

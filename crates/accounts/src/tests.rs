@@ -40,7 +40,7 @@ fn an_address_that_is_alone_gets_its_percentage_and_the_next_still_finds_room() 
 
 #[test]
 fn two_that_want_all_end_with_the_same() {
-    // Whoever came first gives back as it ends what it began, and cannot take it again while the other is below its share.
+    // The first one gives back as it ends what it began, and cannot take it again while the other is below its share.
     let accounts = accounts(50, 900, 0);
     let mut addresses = Addresses::new(&accounts);
     let (first, second) = (addresses.open(ip(1)), addresses.open(ip(2)));

@@ -1,4 +1,4 @@
-//! Who may ask what: by which name this host is called, whether the token was shown, and from whose page.
+//! Checks of a request: the name by which it calls this host, the token that it shows, and the site of the page that sends it.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -24,7 +24,7 @@ pub(crate) struct Access {
 /// HTTP's own token, if there is one.
 pub(crate) type Token = ArcSwapOption<String>;
 
-/// Who asks.
+/// Client that asks.
 #[derive(Debug, Clone)]
 pub(crate) struct Asking {
     pub(crate) by: Principal,
@@ -43,7 +43,7 @@ pub(crate) enum Forbidden {
     CrossSite,
     /// The token is missing or wrong.
     Token,
-    /// A token was shown that nobody has.
+    /// An unknown token was shown.
     NoSuchToken,
     /// There is no token that would allow it.
     ReadOnly,
@@ -96,7 +96,7 @@ impl Access {
         self.token.load().as_ref().is_some_and(|token| is_same(token.as_bytes(), shown))
     }
 
-    /// Whether something may be told; `is_closed` where others than programs of this host can connect.
+    /// Whether something may be read; `is_closed` where others than programs of this host can connect.
     pub(crate) fn check_reading(asking: &Asking, is_closed: bool) -> Result<(), Forbidden> {
         let may = !is_closed || asking.has_right.unwrap_or(asking.has_token);
         if may { Ok(()) } else { Err(Forbidden::Token) }
@@ -112,9 +112,9 @@ impl Access {
         if asking.has_token || asking.has_right.is_some() { Ok(()) } else { Err(Forbidden::Token) }
     }
 
-    /// Whether a page of another site has a browser ask, as far as that says so.
+    /// Refuses what a page of another site has a browser send, as far as the request shows that.
     pub(crate) fn check_site(&self, headers: &HeaderMap) -> Result<(), Forbidden> {
-        // Of several fields each is looked at, and there is one page that asks: two origins are no one's.
+        // Each of several fields is looked at. One page asks: a request with two origins is refused.
         let texts = |name: &str| headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or("?"));
         let of_own_page = |origin: &str| {
             let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
@@ -126,7 +126,7 @@ impl Access {
     }
 }
 
-/// The token that a request shows. Of two none is meant, which is a token that nobody has.
+/// The token that a request shows. Of two neither counts: an empty one is returned, which is never known.
 pub(crate) fn shown_token(headers: &HeaderMap) -> Option<&[u8]> {
     let mut fields = headers.get_all(AUTHORIZATION).into_iter();
     let (field, other) = (fields.next()?, fields.next());
@@ -176,7 +176,7 @@ mod tests {
         Access::new(&http, [address.parse().unwrap()].into_iter(), token)
     }
 
-    /// Who asks with these headers, where there are no rules.
+    /// Client that asks with these headers, where there are no rules.
     fn asking(access: &Access, headers: &HeaderMap) -> Asking {
         let has_token = shown_token(headers).is_some_and(|shown| access.is_token(shown));
         Asking { by: Principal::Service, has_token, has_right: None }

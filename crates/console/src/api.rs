@@ -364,7 +364,7 @@ async fn drops(shared: &Shared, by: Principal) -> Result<Answer, Failure> {
     Ok(http::json(&json!({ "entries": entries, "others": beyond })))
 }
 
-/// Whose quality of service is set, and to what.
+/// Channel, admin or proxy that gets a quality of service, and its properties.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SetQos {

@@ -24,21 +24,21 @@ pub(crate) enum Body {
     Live(Live),
 }
 
-/// What comes, until whoever sends it ends, or the client does.
+/// What comes, until its sender ends, or the client does.
 pub(crate) struct Live {
     from: mpsc::Receiver<Bytes>,
     watch: Rc<Watch>,
     open: Rc<Open>,
 }
 
-/// How many live streams are open, for whoever counts them.
+/// Open live streams, counted.
 pub(crate) struct Open {
     streams: Cell<u32>,
     watchers: Cell<u32>,
     tally: HttpTally,
 }
 
-/// That of one who watches events.
+/// Place of a client that watches events.
 pub(crate) struct Watcher(Rc<Open>);
 
 impl Drop for Watcher {
@@ -111,7 +111,7 @@ impl hyper::body::Body for Body {
 
 pub(crate) type Answer = Response<Body>;
 
-/// What browsers are told with every answer: nothing of another site, nothing inline, in no frame, kept nowhere.
+/// Headers for browsers in every answer: nothing of another site, nothing inline, in no frame, kept nowhere.
 const FOR_BROWSERS: [(&str, &str); 5] = [
     (
         "content-security-policy",
@@ -148,7 +148,7 @@ pub(crate) fn json(value: &serde_json::Value) -> Answer {
     whole(JSON, value.to_string())
 }
 
-/// Why something is not told or done: `{"error": "…"}`.
+/// Answer to a refused request: `{"error": "…"}`.
 pub(crate) fn refused(status: StatusCode, why: &str) -> Answer {
     let text = serde_json::json!({ "error": why }).to_string();
     answer(status, JSON, Body::Whole(Some(text.into())))

@@ -2,7 +2,7 @@
 //!
 //! [`Console::start`] gives it a port and a thread of its own, at ordinary scheduling, on which tokio's runtime lives: nothing of it is
 //! near an event. It is one more caller of what administration answers ([`service::Query`], [`service::Command`]), each with the
-//! [`service::Principal`] who asks. What many ask for is asked once ([`shared`]): a scrape, or ten at the same time, costs the lanes a
+//! [`service::Principal`] that asks. What many ask for is asked once ([`shared`]): a scrape, or ten at the same time, costs the lanes a
 //! piece in each of some rounds, and administration next to nothing.
 //!
 //! It listens in the clear, over TLS, or both (`http.listen`, `tls.http_listen`): what [`server`] gives to hyper is either stream. Handshakes are
@@ -132,7 +132,7 @@ impl Console {
         let server = Plan::new(config, access, service.operators(), shared, service.counters().of_http(), reports);
         let serve = move || {
             tokio::task::LocalSet::new().block_on(&runtime, server.run(listening, ended));
-            // Whoever asks administration yet is not waited for.
+            // Threads that still ask administration are not waited for.
             runtime.shutdown_background();
         };
         let thread = Builder::new().name("http".into()).spawn(serve).map_err(ConsoleError::Resources)?;
@@ -181,7 +181,7 @@ const ASKING_AT_ONCE: usize = 4;
 
 impl Drop for Console {
     fn drop(&mut self) {
-        // Nobody listens any more if it has ended.
+        // Sending fails if the server's thread has ended.
         let _ = self.ends.send(true);
         if let Some(thread) = self.thread.take() {
             // One that panicked has said so.

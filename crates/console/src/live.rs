@@ -1,4 +1,4 @@
-//! What a browser is told without asking again: how everything stands, once in each second, as server-sent events.
+//! State of the service for browsers without polling: once in each second, as server-sent events.
 
 use core::time::Duration;
 use std::rc::Rc;
@@ -20,11 +20,11 @@ use crate::watching::Watching;
 
 /// What the text is.
 const KIND: &str = "text/event-stream";
-/// How often it is told how everything stands.
+/// Interval between two messages.
 const EVERY: Duration = Duration::from_secs(1);
 /// Streams that may be open at once.
 const STREAMS_MAX: u32 = 32;
-/// Messages that wait for a client to read. It is told nothing while they are all full: what it gets is as things stand then.
+/// Messages that wait for a client to read. None is made while all are full: the next then shows the current state.
 const WAITING_MAX: usize = 2;
 /// Browsers that may watch events at once, and events that wait for each to read; what is beyond is left out, and counted in the next.
 const WATCHERS_MAX: u32 = 4;

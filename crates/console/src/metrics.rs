@@ -1,9 +1,9 @@
-//! `/metrics`: what the service has counted, in the words of those who scrape.
+//! `/metrics`: what the service has counted, in the words of Prometheus and OpenMetrics.
 //!
-//! Nothing is counted here. Totals are the counters of [`service::Counter`], renamed by rule ([`name_of`]); channels, consumers and
-//! lanes are told of as the lanes told of themselves. How many series there are is bounded by `http.consumers_max` and
-//! `http.channels_max`; what they leave out is summed up in gauges, since a sum over those that are left out falls when one of them is
-//! not left out any more.
+//! Nothing is counted here. Totals are the counters of [`service::Counter`], renamed by rule ([`name_of`]); the series of channels,
+//! consumers and lanes come from the lanes' own reports. How many series there are is bounded by `http.consumers_max` and
+//! `http.channels_max`; what they leave out is summed up in gauges, since a sum over those that are left out falls when one of them is not
+//! left out any more.
 
 use core::time::Duration;
 
@@ -18,8 +18,8 @@ const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// and in the former format.
 const FORMER_KIND: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Whether somebody who takes these kinds of text is told in the former format, and what kind that is. As exporters do: who does not ask for
-/// the other gets that, so that what `curl` prints can be read by whatever people have.
+/// Whether a client with this `Accept` header gets the former format, and its content type. As exporters do: a client that does not ask for
+/// the other gets that, so that any tool can read what `curl` prints.
 pub(crate) fn format(accepts: &str) -> (bool, &'static str) {
     let is_former = !accepts.contains("application/openmetrics-text");
     (is_former, if is_former { FORMER_KIND } else { KIND })
@@ -244,7 +244,7 @@ fn age(since: Option<Time>, now: Time) -> u64 {
     since.map_or(0, |since| u64::try_from(now.since(since).as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// States of a consumer, in the words of those who look.
+/// States of a consumer, as metrics and the console name them.
 pub(crate) const STATES: [&str; 7] =
     ["keeping_up", "behind", "socket_full", "retrying", "suspended", "holding", "disconnected"];
 

@@ -107,7 +107,7 @@ fn escape(text: &mut String, of: &str) {
             '\\' => text.push_str("\\\\"),
             '"' => text.push_str("\\\""),
             '\n' => text.push_str("\\n"),
-            // Names are clients' own, and this is read in terminals: other control characters are told by their names, as in log lines.
+            // Names are clients' own, and this is read in terminals: other control characters are escaped, as in log lines.
             c if c.is_control() => text.extend(['\\'].into_iter().chain(c.escape_default())),
             c => text.push(c),
         }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(text.end(), expected);
     }
 
-    /// A name that its client gave carried ESC, CR and BEL into the terminal of whoever looked at the metrics.
+    /// A name that its client gave carried ESC, CR and BEL into the terminal of an operator that looked at the metrics.
     #[test]
     fn a_label_has_no_control_characters() {
         let mut text = Text::new(true);

@@ -16,7 +16,7 @@ use crate::stream::Watch;
 /// Places beside the limit, for requests about health and for those that change something.
 pub(crate) const RESERVED: usize = 4;
 
-/// A connection that is open, or whose handshake is under way.
+/// A connection that is open, or in its handshake.
 struct Held {
     /// Its place below the limit; none in the reserve.
     place: Option<Charge>,

@@ -19,7 +19,7 @@ use crate::pages;
 use crate::shared::Shared;
 use crate::stream::Watch;
 
-/// Who asks.
+/// Client, as its connection shows it.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) from: SocketAddr,
@@ -27,7 +27,7 @@ pub(crate) struct Client {
     pub(crate) is_outside: bool,
     /// By the certificate that it has shown.
     pub(crate) certified: Option<Arc<CertifiedName>>,
-    /// Its connection is beyond the limit, where only health is told and something is changed.
+    /// Its connection is beyond the limit, where only health is answered and something is changed.
     pub(crate) is_reserved: bool,
     pub(crate) watch: Rc<Watch>,
 }
@@ -153,7 +153,7 @@ impl Routes {
         Ok(answer)
     }
 
-    /// Who asks. Where there are rules, whoever shows a token that nobody has is told so, whatever it asks for.
+    /// Identifies the client that asks. Where there are rules, an unknown token is refused whatever is asked for.
     fn recognize(&self, headers: &HeaderMap, client: &Client) -> Result<Asking, Forbidden> {
         let shown = shown_token(headers);
         let has_token = shown.is_some_and(|shown| self.access.is_token(shown));
@@ -176,7 +176,7 @@ impl Routes {
         }
     }
 
-    /// Whether administration and all lanes go on; and, for whoever wants to send events, whether the store writes.
+    /// Answers whether administration and all lanes go on; for readiness, also whether the store writes.
     async fn tell_health(&self, is_readiness: bool) -> Answer {
         let health = api::health(&self.shared, is_readiness).await;
         let status = if health.is_ok() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };

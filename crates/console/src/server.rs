@@ -34,20 +34,20 @@ const HEAD_FIELDS_MAX: usize = 64;
 const SEND_BUFFER_BYTES: usize = 128 << 10;
 /// How long a connection may stay on which nothing is asked.
 const IDLE: Duration = Duration::from_secs(60);
-/// How often it is looked at who takes too long.
+/// Interval between two checks for overdue connections.
 const LOOKS_EVERY: Duration = Duration::from_millis(200);
-/// How long the end of a connection is waited for when there is no descriptor for another one: some are freed elsewhere, which nobody tells.
+/// How long the end of a connection is waited for when there is no descriptor for another one: some are freed elsewhere, without notice.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What log lines call it.
 const HTTP: &str = "HTTP";
-/// What somebody is told who speaks HTTP in the clear where TLS is spoken.
+/// Answer to a client that speaks HTTP in the clear where TLS is spoken.
 const SPEAKS_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Type: text/plain\r\n\r\n\
     this port speaks TLS: write https:// and not http://\n";
 
-/// A stream whose handshake is over.
+/// A stream after its handshake.
 type Secured = TlsStream<TcpStream>;
-/// Who is at its other end, by the certificate that was shown.
+/// Name of the peer by the certificate that was shown.
 type Certified = Option<Arc<CertifiedName>>;
 
 /// Where it is listened.
@@ -87,7 +87,7 @@ struct Server {
     patience: Patience,
     /// How long a handshake may take.
     handshake_within: Duration,
-    /// Who has how many connections.
+    /// Connections of each address.
     places: RefCell<Places>,
     /// A connection has ended.
     freed: Notify,
@@ -124,7 +124,7 @@ impl Plan {
         Self { access, operators, shared, tally, patience, handshake_within, reports }
     }
 
-    /// Serves until it is told to end.
+    /// Serves until `ended` is true.
     pub(crate) async fn run(self, listening: Vec<Listening>, mut ended: watch::Receiver<bool>) {
         let Self { access, operators, shared, tally, patience, handshake_within, reports } = self;
         let places = RefCell::new(Places::new(operators.addresses()));
@@ -137,12 +137,12 @@ impl Plan {
         for listening in listening {
             tokio::task::spawn_local(accept(Rc::clone(&server), listening));
         }
-        // If it fails, whoever could say so is gone, too. What was spawned ends with the runtime.
+        // If it fails, the sender is gone, too. What was spawned ends with the runtime.
         let _ = ended.wait_for(|ended| *ended).await;
     }
 }
 
-/// Lets in who connects.
+/// Accepts connections.
 async fn accept(server: Rc<Server>, listening: Listening) {
     let Listening { listener, at, secure } = listening;
     let listener = match tokio::net::TcpListener::from_std(listener) {
@@ -217,7 +217,7 @@ impl Server {
         self.routes.tally.set(Counter::HttpConnectionsOpen, self.places.borrow().open() as u64);
     }
 
-    /// Makes a handshake: then there is a stream, and who is at its other end, if that was shown.
+    /// Makes a handshake. Returns the stream, and the name in the peer's certificate, if one was shown.
     async fn secure(&self, socket: TcpStream, from: SocketAddr, with: &TlsServer) -> Option<(Secured, Certified)> {
         self.count_handshakes(1);
         let made = tokio::time::timeout(self.handshake_within, self.shake(socket, from, with)).await;
@@ -312,7 +312,7 @@ impl Server {
     }
 }
 
-/// Tells somebody that TLS is spoken here: whoever sits there does not read the log. It is not waited for anything.
+/// Answers that TLS is spoken here: the client's user does not read the log. It is not waited for anything.
 fn answer_plain(socket: &TcpStream) {
     let _ = socket.try_write(SPEAKS_TLS);
     // What is closed with something unread is reset, answer and all.

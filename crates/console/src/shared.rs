@@ -1,7 +1,7 @@
-//! What administration has said lately, for all who want to know at that time.
+//! What administration has answered lately, for all that ask at that time.
 //!
-//! The lanes are asked how they stand twice a second at most, however many scrape and look. Administration only passes on what they tell;
-//! it is put together, sorted and summed up on a thread of HTTP's.
+//! The lanes are asked for their state twice a second at most, however many clients scrape and look. Administration only passes on what
+//! they answer; it is put together, sorted and summed up on a thread of HTTP's.
 
 use core::cell::Cell;
 use core::cmp::Reverse;
@@ -26,7 +26,7 @@ const FAILS_FOR: Duration = Duration::from_secs(3);
 pub(crate) const ANSWERS_WITHIN: Duration = Duration::from_secs(10);
 /// Consumers that are named at once.
 pub(crate) const NAMED_AT_ONCE: usize = 1_024;
-/// Channels that are told of at all.
+/// Channels that are reported at all.
 const CHANNELS_MAX: usize = 16_384;
 
 /// How everything stands at one moment.
@@ -81,7 +81,7 @@ pub(crate) struct Channel {
     pub(crate) oldest: Option<Time>,
 }
 
-/// What is asked for whom, and how.
+/// Queries to administration on behalf of a principal.
 #[derive(Clone)]
 pub(crate) struct Asks {
     asker: Asker,
@@ -144,8 +144,8 @@ impl Shared {
         until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// How everything stands: as it was half a second ago at most, and asked for once for all who ask meanwhile. So it is asked for
-    /// nobody's account: whoever waits for it would wait for the turns of whoever came first.
+    /// State of the service: half a second old at most, and asked for once for all that ask meanwhile. So no client's account asks for it:
+    /// the others would wait for the turns of the first one.
     pub(crate) async fn standing(&self) -> Result<Arc<Standing>, Declined> {
         let mut standing = self.standing.lock().await;
         if let Some(known) = standing.as_ref().filter(|known| known.taken.elapsed() < FRESH_FOR) {

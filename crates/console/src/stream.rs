@@ -40,7 +40,7 @@ pub(crate) struct Patience {
     pub(crate) idle: Duration,
 }
 
-/// What is known of a connection, shared by its stream and whoever ends it.
+/// What is known of a connection, shared by its stream and by what may end it.
 #[derive(Debug)]
 pub(crate) struct Watch {
     phase: Cell<Phase>,

@@ -1,8 +1,7 @@
-//! A channel's events as they come, for people who look: a consumer like any other, which takes what it has room for and never holds
-//! suppliers.
+//! A channel's events as they come, for browsers: a consumer like any other, which takes what it has room for and never holds suppliers.
 //!
-//! It is connected through no port, as a client that speaks lines of JSON and is whoever asked over HTTP: so its constraint is evaluated where
-//! everybody's is, rules of access hold for it as for everybody, it is seen in the hierarchy, and it is gone when the browser is.
+//! It is connected through no port, as a client that speaks lines of JSON, with the principal that asked over HTTP: so its constraint is
+//! evaluated as any consumer's, rules of access hold for it, it is seen in the hierarchy, and it is gone when the browser is.
 
 use core::time::Duration;
 use std::io;
@@ -23,11 +22,11 @@ const SHOWN_BYTES_MAX: usize = 16 << 10;
 const READ_BYTES: usize = 64 << 10;
 /// How long the service may take to make a consumer.
 const WITHIN: Duration = Duration::from_secs(5);
-/// What is around what is told of an event.
+/// What is around the members of an event in its line.
 const BEFORE: &[u8] = b"{\"event\":{";
 const BEHIND: &[u8] = b"}}";
 
-/// Somebody who looks. It ends when this is dropped.
+/// Consumer of a browser that watches a channel. It ends when this is dropped.
 pub(crate) struct Watching {
     stream: tokio::net::UnixStream,
     lines: Lines,
@@ -162,7 +161,7 @@ impl Watching {
     }
 }
 
-/// What a line is told as.
+/// Message that a line becomes.
 enum Told {
     Event(Bytes),
     /// There are no more.

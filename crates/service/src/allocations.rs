@@ -20,7 +20,7 @@ pub fn of_this_thread() -> u64 {
 }
 
 fn count_one() {
-    // A thread that is ending has no counter any more; what it allocates then is nobody's event path.
+    // A thread that is ending has no counter any more; its last allocations belong to no event path.
     let _ = COUNT.try_with(|count| count.set(count.get() + 1));
 }
 

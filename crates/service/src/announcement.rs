@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
-/// Told when the moment has come.
+/// Called when the moment has come.
 type Tell = Box<dyn FnOnce() + Send>;
 
 /// What is done when the moment comes, and whether it has come.
 pub(crate) struct Announcement {
     file: Option<PathBuf>,
-    /// Nothing when it has been made. Locked by whoever starts the service and by administration, for a moment.
+    /// Nothing when it has been made. Locked by the thread that starts the service and by administration, for a moment.
     waiting: Mutex<Option<Vec<Tell>>>,
 }
 
@@ -41,7 +41,7 @@ impl Announcement {
         }
     }
 
-    /// Writes the file, and tells everybody who wants to know. The file is not written a second time.
+    /// Writes the file, and notifies every waiting caller. The file is not written a second time.
     pub(crate) fn make(&self, reference: &str) -> io::Result<()> {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(waiting) = waiting else { return Ok(()) };
@@ -50,7 +50,7 @@ impl Announcement {
         written
     }
 
-    /// Has somebody told when it is made; at once if it has been.
+    /// Calls `tell` when it is made; at once if it has been.
     pub(crate) fn when_made(&self, tell: impl FnOnce() + Send + 'static) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &mut *waiting {

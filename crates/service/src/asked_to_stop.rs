@@ -1,13 +1,13 @@
-//! That a client has asked for the end of the service, which clients may where that is configured: whoever ends it is told.
+//! Notification that a client has asked for the end of the service, which clients may where that is configured.
 
 use std::sync::{Mutex, PoisonError};
 
-/// Told when somebody has asked.
+/// Called when a client has asked.
 type Tell = Box<dyn FnOnce() + Send>;
 
-/// Who is to be told, and whether somebody has asked.
+/// Callers to notify, and whether a client has asked.
 pub(crate) struct AskedToStop {
-    /// Nothing when somebody has asked. Locked by whoever starts the service and by administration, for a moment.
+    /// Nothing when a client has asked. Locked by the thread that starts the service and by administration, for a moment.
     waiting: Mutex<Option<Vec<Tell>>>,
 }
 
@@ -18,13 +18,13 @@ impl Default for AskedToStop {
 }
 
 impl AskedToStop {
-    /// Somebody has asked.
+    /// Notifies every waiting caller that a client has asked.
     pub(crate) fn tell(&self) {
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
         waiting.into_iter().flatten().for_each(|tell| tell());
     }
 
-    /// Has somebody told when it is asked for; at once if it has been.
+    /// Calls `tell` when a client asks; at once if one has.
     pub(crate) fn when_asked(&self, tell: impl FnOnce() + Send + 'static) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &mut *waiting {

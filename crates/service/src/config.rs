@@ -82,7 +82,7 @@ pub struct Config {
     pub tempo: Tempo,
     /// Channels that are joined to DDS.
     pub dds: Dds,
-    /// TLS: for clients, and to those whom the service calls.
+    /// TLS: for clients, and to the peers that the service calls.
     pub tls: Tls,
     /// What outlives the process.
     pub store: StoreConfig,
@@ -91,7 +91,7 @@ pub struct Config {
     pub channels: Vec<DeclaredChannel>,
     /// What is done as old servers do it instead of the standard.
     pub compatibility: Compatibility,
-    /// Who may do what. Default: no rules, and whoever reaches the service may do everything.
+    /// Access rules. Default: none, and any client that reaches the service may do everything.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub access: Vec<AccessRule>,
     /// Tokens that clients of JSON and HTTP may show, by the names that rules have for them: `sha256:HASH`, or `file:PATH` of a file that has the
@@ -105,8 +105,8 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compatibility {
-    /// Whether properties that are unknown are stored, told, and have no effect, as by TAO, whose clients set properties of their own; else
-    /// they are `UnsupportedQoS` or `UnsupportedAdmin`. Default false.
+    /// Whether unknown properties are stored and reported without effect, as by TAO, whose clients set properties of their own; else they
+    /// are `UnsupportedQoS` or `UnsupportedAdmin`. Default false.
     pub ignore_unknown_properties: bool,
     /// Whether `Timeout` and `StopTime` only put events in order (`DeadlineOrder`) and never have them expire, as by TAO: some of its clients
     /// set lifetimes that no event could keep to. Default false.
@@ -119,8 +119,8 @@ pub struct Compatibility {
     /// Whether, under an admin that combines by OR, an admin or a proxy without filters lets everything pass, as with TAO, so that the filters
     /// of the other keep nothing away; else one without filters does not count, and the other's decide. Default false.
     pub or_passes_without_filters: bool,
-    /// Whether `shutdown`, `shutdown_event_channel` and `remove_…` of TAO's monitor and control object are done, for whoever reaches the
-    /// service; else they are `NO_PERMISSION`. Default false.
+    /// Whether `shutdown`, `shutdown_event_channel` and `remove_…` of TAO's monitor and control object are done, for any client that
+    /// reaches the service; else they are `NO_PERMISSION`. Default false.
     pub monitor_control: bool,
     /// Whether a client that disconnects its proxy has the object with which it connected called by `disconnect_…`, as the Event Service says
     /// and omniEvents and JacORB do; TAO's Notification Service does not. Default true.
@@ -136,8 +136,8 @@ pub struct Compatibility {
     pub persistent_without_store: bool,
     /// Whether `get_filter` of a filter factory with a number that is not its own is `INTERNAL`, as with TAO; else it gives nil. Default false.
     pub unknown_filter_internal: bool,
-    /// Whether `subscription_change` and `offer_change` change lists of event types, and clients are told of them, as with TAO: everything is no
-    /// type beside others and is never told. Default false.
+    /// Whether `subscription_change` and `offer_change` change lists of event types, and clients are notified of them, as with TAO:
+    /// everything is no type beside others, and no client is notified of it. Default false.
     pub tao_event_types: bool,
     /// What the factory is called: in naming services, as a bootstrap key, and in the names of statistics (`-Factory` of TAO's server). 1 to
     /// 255 octets. Default `NotifyEventChannelFactory`.
@@ -187,7 +187,7 @@ pub struct DeclaredLane {
     /// The processor on which a plan has it. Nothing is done with it: `lanes.cpus` says where lanes run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu: Option<u16>,
-    /// What it carries, for whoever reads the file.
+    /// Description of what it carries, for readers of the file.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activities: Vec<String>,
 }
@@ -292,7 +292,7 @@ impl Config {
     /// Checks every range.
     ///
     /// # Errors
-    /// Names the first key whose value is out of range.
+    /// Names the first key that has a value out of range.
     pub fn check(&self) -> Result<(), ConfigError> {
         let limits = &self.limits;
         let delivery = &self.delivery;
@@ -481,7 +481,7 @@ mod tests {
         }
     }
 
-    /// The second of two entries of a name was taken for a change of the first: which properties counted was told nowhere.
+    /// The second of two entries of a name was taken for a change of the first, and nothing reported which properties counted.
     #[test]
     fn two_channels_of_one_name_are_refused_with_both_entries() {
         let text = "[[channels]]\nname = \"A\"\n[[channels]]\nname = \"Plant\"\n[[channels]]\nname = \"plant\"\n[[channels]]\nname = \"Plant\"";

@@ -1,7 +1,7 @@
 //! The threads between the main lane and DDS: for each join of a channel to a partition one that reads and one that writes.
 //!
-//! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::doors::dds`]). Joins share nothing but the participant
-//! of their domain: readers in DDS that are slow have their own join wait, and nobody else, and [not for ever](::dds::LetGo).
+//! They know Cyclone, topics and types, and may wait; the lane does not (see [`crate::doors::dds`]). Joins share nothing but the
+//! participant of their domain: slow readers in DDS have only their own join wait, and [not for ever](::dds::LetGo).
 
 mod events;
 mod reading;
@@ -43,7 +43,7 @@ impl Drop for Bridge {
     }
 }
 
-/// A join whose threads are about to begin.
+/// A join with threads that are about to begin.
 pub(crate) struct Begun {
     pub(crate) bridge: Bridge,
     /// Where each join's threads wait for their ends, in the order of the configuration.

@@ -30,14 +30,14 @@ use accounts::{CertifiedName, Charge};
 
 pub use reports::{HandshakeFailure, HandshakeReports};
 
-/// Handshakes that may be under way, of all clients and of all whom the service calls.
+/// Handshakes that may be under way, of all clients and of all peers that the service calls.
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
-/// Steps of handshakes between two looks at who else can go on.
+/// Steps of handshakes before other connections that can go on are looked for.
 const STEPS_PER_LOOK: usize = 16;
 /// How long it is waited until a lane is tried again that had no room.
 const ROOM: Duration = Duration::from_millis(2);
 
-/// A connection whose handshake is to be made.
+/// A connection that needs a handshake.
 pub(crate) struct Unsecured {
     pub(crate) tcp: Tcp,
     pub(crate) address: SocketAddr,
@@ -46,15 +46,15 @@ pub(crate) struct Unsecured {
     pub(crate) charge: Charge,
 }
 
-/// Who is at the other end.
+/// The peer.
 pub(crate) enum Whose {
     /// A client that has connected to a door, with its place among the connections.
     Client(Tag, Charge),
-    /// Somebody who is called: the lane's connection, and the host that its reference names.
+    /// A called peer: the lane's connection, and the host that its reference names.
     Called(Token, String),
 }
 
-/// A connection whose handshake is over, or why there is none: to somebody who is called.
+/// A connection with its handshake over; for a called peer also the reason for which there is none.
 pub(crate) struct Secured {
     pub(crate) stream: Result<Stream, String>,
     pub(crate) address: SocketAddr,
@@ -295,20 +295,20 @@ impl Handshakes {
         self.fail(lane, address, whose, failure, is_plain);
     }
 
-    /// Says that there is no TLS with somebody, and why.
+    /// Reports that there is no TLS with a peer, and why.
     fn fail(&mut self, lane: u64, address: SocketAddr, whose: Whose, failure: &HandshakeFailure, is_plain: bool) {
         self.reports.count_failure(failure);
         match &whose {
             Whose::Client(door, _) if is_plain => self.reports.tell_plain(address, door),
             Whose::Client(door, _) => self.reports.tell_failure(address, door, failure),
-            // Whoever is called is told of by its consumer's name.
+            // A failed call is logged by its consumer's name.
             Whose::Called(..) => {
                 self.post(lane, Secured { stream: Err(failure.to_string()), address, whose, name: None })
             }
         }
     }
 
-    /// Ends those whose time is over.
+    /// Ends overdue handshakes.
     fn end_overdue(&mut self) {
         let now = time::now();
         let late: Vec<Token> =
@@ -321,7 +321,7 @@ impl Handshakes {
     fn take(&mut self, token: Token) -> Option<Pending> {
         let pending = self.pending.remove(token)?;
         self.note_under_way(-1);
-        // Should that fail, the descriptor's end would be told to a token that is nobody's.
+        // Should that fail, the descriptor's end would be reported for a token that belongs to no handshake.
         let _ = self.poll.remove(pending.secure.tcp());
         Some(pending)
     }

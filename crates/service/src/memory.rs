@@ -1,4 +1,4 @@
-//! How much memory the process may take, and what of it is for whom.
+//! How much memory the process may take, and how it is divided.
 //!
 //! The budget is `limits.memory_bytes`; where that is not set it is half of what there is: the machine's memory, or that of the
 //! control group in which the process is, whichever is less. Half of the budget is for the events that wait in channels, a

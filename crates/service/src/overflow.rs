@@ -51,7 +51,7 @@ const LOOK_IN: Duration = Duration::from_millis(20);
 const LETTERS: usize = 4_096;
 /// Channels of which administration may want to know at a time.
 const QUESTIONS: usize = 256;
-/// Lanes that it may have to be told of before it looks.
+/// Lanes that may wait to be introduced to the thread before it looks.
 const INTRODUCTIONS: usize = 256;
 /// The folder, in that of the store. Whatever is in it goes at the start.
 const FOLDER: &str = "overflow";
@@ -123,7 +123,7 @@ pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> 
     (Link { letters: to_thread, answers, histories: core::mem::take(&mut to.histories) }, seat)
 }
 
-/// What administration is told of a channel's past.
+/// Answer to administration about a channel's past.
 pub(crate) type Told = (ChannelId, Option<HistoryStanding>);
 
 /// Administration's end of its link: it asks what is kept of channels' past.
@@ -146,14 +146,14 @@ impl Reception {
     pub(crate) fn end(self) {
         let Self { introductions, thread, bell, .. } = self;
         drop(introductions);
-        // Whoever drops a link rings before it is gone.
+        // Lanes ring before their links are gone, so the thread needs another ring to see that.
         bell.ring();
         // One that panicked has said so on standard error already.
         let _ = thread.join();
     }
 }
 
-/// What the thread is told at its start.
+/// What the thread starts with.
 pub(crate) struct Options<'o> {
     /// The folder of the store.
     pub(crate) directory: &'o Path,
@@ -163,7 +163,7 @@ pub(crate) struct Options<'o> {
     pub(crate) channels: &'o [ChannelId],
     /// When lanes' clocks began.
     pub(crate) origin: Instant,
-    /// The types of topics of Tempo, of whose messages channels' past may be asked for the last with each value of a field.
+    /// Declared types of Tempo's topics, by which channels' past is searched for the last message with each value of a field.
     pub(crate) types: Arc<DeclaredTypes>,
     pub(crate) counters: Arc<Block>,
     /// Administration's.
@@ -399,8 +399,8 @@ impl Keeper {
         self.logs.values().any(|(log, _)| log.is_pending()) || self.past.is_pending()
     }
 
-    /// Makes the folders anew that somebody has removed, but only beside the store's own file: where its disk was unmounted, there may be an
-    /// empty folder of the same name, in which nothing would be found again.
+    /// Makes removed folders anew, but only beside the store's own file: where its disk was unmounted, there may be an empty folder of the
+    /// same name, in which nothing would be found again.
     fn make_folders(&self) {
         if store::is_in(&self.home) {
             for folder in [FOLDER, PAST] {
@@ -467,7 +467,8 @@ impl Keeper {
         UtcClock::new(now, time::since_1970())
     }
 
-    /// Tells lanes what their logs have no more of: what all have read and, while nothing can be written, what nobody is yet to read.
+    /// Reports to lanes what their logs no longer have: what all consumers have read and, while nothing can be written, what no consumer is
+    /// yet to read.
     fn free(&mut self) {
         let Self { logs, seats, kept, again_at, .. } = self;
         logs.retain(|(thread, channel), (log, _)| {
@@ -505,7 +506,7 @@ impl Keeper {
     }
 }
 
-/// The record of an event: its number for whoever watches it, that in its channel's past, and what it takes to make it again in this process.
+/// The record of an event: its watch number, its number in its channel's past, and what it takes to make it again in this process.
 fn encode(event: &Event, out: &mut Vec<u8>) {
     out.extend(event.watch.map_or(0, NonZeroU64::get).to_le_bytes());
     out.extend(event.number().map_or(0, NonZeroU64::get).to_le_bytes());

@@ -10,11 +10,11 @@ use engine::Snapshot;
 /// The routing, and how each door's clients are named in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
-    /// Who supplies and who consumes.
+    /// The suppliers and consumers of each channel.
     pub(crate) routing: Arc<Snapshot>,
     /// For the CORBA door: which object keys name proxies, and where the clients are that are called.
     pub(crate) giop: corba::Directory,
-    /// Who may what; nothing if everybody may everything.
+    /// The access rules; nothing if every client may do everything.
     pub(crate) access: Option<corba::Access>,
 }
 
@@ -26,7 +26,7 @@ impl From<corba::Published> for Published {
 
 #[cfg(test)]
 impl Published {
-    /// What is published where nobody is called.
+    /// Publishes routing alone, without peers to call.
     pub(crate) fn of(routing: Arc<Snapshot>) -> Self {
         Self {
             routing,

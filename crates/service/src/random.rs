@@ -1,5 +1,5 @@
-//! Numbers that no client can foresee: everything in this crate that needs some asks here. (`fastrand` is quick, and whoever sees some of its
-//! numbers can work out the others.)
+//! Numbers that no client can foresee: everything in this crate that needs some asks here. (`fastrand` is quick, and an observer of some of
+//! its numbers can work out the others.)
 
 use std::hash::{BuildHasher, RandomState};
 

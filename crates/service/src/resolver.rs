@@ -1,10 +1,9 @@
 //! Looks host names up, because the system's way of doing so blocks.
 //!
-//! One thread keeps the books: which names are asked for, whose turn it is, and what was found ([`names`]). For each name that
-//! the system has to be asked for it starts a thread, which ends with the answer; there are never more than [`THREADS_MAX`] of
-//! them, and of these each client has a share. So a client's names that no server answers for keep that client's other names
-//! waiting and nobody else's. What an address or `localhost` stands for is known without asking, and what the file
-//! `/etc/hosts` has is answered at once ([`hosts`]).
+//! One thread keeps the books: which names are asked for, which is next, and what was found ([`names`]). For each name that the system has
+//! to be asked for it starts a thread, which ends with the answer; there are never more than [`THREADS_MAX`] of them, and of these each
+//! client has a share. So names that no server answers for delay only their own client's other names. What an address or `localhost` stands
+//! for is known without asking, and what the file `/etc/hosts` has is answered at once ([`hosts`]).
 
 mod hosts;
 mod names;
@@ -44,7 +43,7 @@ pub(crate) struct Asking {
     pub(crate) answers: Post<Resolved>,
 }
 
-/// The addresses of a host for which nobody has to be asked: it is an address itself, or this host (RFC 6761, 6.3).
+/// The addresses of a host that are known without a lookup: it is an address itself, or this host (RFC 6761, 6.3).
 pub(crate) fn known_without_asking(host: &str) -> Option<Vec<IpAddr>> {
     if let Ok(ip) = host.parse() {
         return Some(vec![ip]);
@@ -89,7 +88,7 @@ pub(crate) struct Resolver {
 }
 
 impl Resolver {
-    /// Serves lanes of which it is told by introductions, which ring the bell as their questions do.
+    /// Serves lanes that register by introductions, which ring the bell as their questions do.
     pub(crate) fn new(
         bell: Arc<Bell>,
         introductions: Inbox<Asking>,
@@ -175,7 +174,7 @@ impl Resolver {
         any
     }
 
-    /// Begins to look up the names whose turn it is. True if there were some.
+    /// Begins to look up the names that are next. True if there were some.
     fn begin(&mut self) -> bool {
         let mut any = false;
         while let Some(host) = self.names.poll(time::now()) {
@@ -185,7 +184,7 @@ impl Resolver {
             let (finders, bell) = (self.finders.clone(), Arc::clone(&self.bell));
             let begun = Builder::new().name("look-up".into()).spawn(move || {
                 let found = look_up(&name);
-                // If nobody hears it, the service has ended.
+                // If there is no receiver, the service has ended.
                 let _ = finders.send((name, found));
                 bell.ring();
             });

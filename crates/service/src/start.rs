@@ -94,7 +94,7 @@ pub struct Service {
     counters: Counters,
     remarks: Vec<String>,
     announcement: Arc<Announcement>,
-    /// For what the program asks, and for whoever stops the service.
+    /// For what the program asks, and for the thread that stops the service.
     pub(crate) administration: Arc<Mutex<Post<ToAdministration>>>,
     administration_thread: Option<JoinHandle<Undone>>,
     /// Ends when the lanes have.
@@ -104,7 +104,7 @@ pub struct Service {
     pub(crate) known: Known,
 }
 
-/// What handshakes with those who connect are made with, as the files of `[tls]` say it. Clones share it.
+/// What handshakes with clients are made with, as the files of `[tls]` say it. Clones share it.
 #[derive(Debug, Clone)]
 pub struct TlsServer(Arc<ArcSwap<Ends>>);
 
@@ -176,8 +176,8 @@ impl Service {
         furnish(&mut door, config, &accounts, None).map(|_| ())
     }
 
-    /// The same on sockets that somebody has opened, and keeps open when the service ends: who connects before it begins again waits.
-    /// Of a socket that there is, what the configuration says of an address to listen on does not count.
+    /// The same on sockets that another process has opened, and keeps open when the service ends: clients that connect before it begins
+    /// again wait. For a given socket, the configured address to listen on does not count.
     ///
     /// # Errors
     /// As [`start`](Self::start).
@@ -265,7 +265,7 @@ fn begin(administrator: Administration) -> io::Result<JoinHandle<Undone>> {
     })
 }
 
-/// A service whose lanes run, and whose administration has yet to begin.
+/// A service with running lanes, and administration that has yet to begin.
 pub(crate) struct Assembled {
     pub(crate) administrator: Administration,
     /// For what the service itself wants of it.
@@ -434,7 +434,7 @@ pub(crate) fn simulated(config: &Config, listeners: Listeners, address: SocketAd
     assemble(config, (listeners, Ports::default()), place, None, connections_max)
 }
 
-/// Lanes that the resolver may have to be told of before it looks.
+/// Lanes that may wait to be introduced to the resolver before it looks.
 const INTRODUCTIONS: usize = 256;
 
 /// Starts the resolver and the main lane.
@@ -462,8 +462,8 @@ fn roster(
     Roster::new(options, listeners)
 }
 
-/// Starts the resolver, to which lanes are introduced. Nobody waits for its end, since a look-up can take a minute; it ends when
-/// the lanes have.
+/// Starts the resolver, to which lanes are introduced. Its end is not waited for, since a look-up can take a minute; it ends when the lanes
+/// have.
 fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> {
     let bell = Arc::new(Bell::new()?);
     let (post, introductions) = post_to(&bell, INTRODUCTIONS);
@@ -475,7 +475,7 @@ fn start_resolver(counters: &Counters) -> io::Result<(Arc<Bell>, Post<Asking>)> 
     Ok((bell, post))
 }
 
-/// Starts the thread that makes TLS handshakes, to which lanes are introduced. It ends when the lanes have, and nobody waits for that.
+/// Starts the thread that makes TLS handshakes, to which lanes are introduced. It ends when the lanes have, and is not waited for.
 fn start_handshakes(
     config: &Config,
     ends: &Arc<ArcSwap<Ends>>,
@@ -509,7 +509,7 @@ fn open_doors(
 ) -> Result<(Option<Bound>, [Option<Bound>; 3]), StartError> {
     let mut bind = |address| ports.bind(address);
     let [giop_tls, json_tls, tempo_tls] = config.tls_listen_addresses()?;
-    // Where nothing is in the clear, whoever opened a socket meant that for TLS.
+    // Where nothing is in the clear, a socket that was handed over is meant for TLS.
     let (given, given_for_tls) = if config.tls.required { (None, given) } else { (given, None) };
     let giop = match given {
         Some(socket) => Some(taken_over(socket)?),
@@ -553,7 +553,7 @@ fn taken_over(listener: TcpListener) -> Result<(TcpListener, SocketAddr), StartE
     Ok((listener, address))
 }
 
-/// What has no security is for programs of this host: where others can connect, everybody who reads the log is to know.
+/// Makes the warning for a port without security that other hosts can reach. Such ports are meant for programs of this host.
 fn remark_on_door(setting: &str, address: SocketAddr) -> Option<String> {
     let remark = format!(
         "{setting}: whoever can reach {address} can publish and read events there; nothing is encrypted, and nobody is asked who \
@@ -565,7 +565,7 @@ fn remark_on_door(setting: &str, address: SocketAddr) -> Option<String> {
     })
 }
 
-/// Has the door know who may do what, and whom it is not to call; what is odd about that is said.
+/// Gives the door the access rules and the addresses not to be called; adds what is odd about them to `remarks`.
 fn guard(
     door: &mut Door,
     config: &Config,

@@ -1,9 +1,9 @@
 //! What outlives the process: the image of the topology, and events that were promised to, on disk.
 //!
-//! A thread of its own writes it, so that neither lanes nor administration wait for a disk. What is handed to it while it writes is
-//! written together with the next: each such batch is on the medium, whole, or not at all. While the disk fails, what was configured is
-//! kept to be written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are
-//! given back, and their suppliers told. Where the disk is full only events are: of the room that is reserved all else goes on.
+//! A thread of its own writes it, so that neither lanes nor administration wait for a disk. What is handed to it while it writes is written
+//! together with the next: each such batch is on the medium, whole, or not at all. While the disk fails, what was configured is kept to be
+//! written and tried again each second, so that nothing is lost but time; events that are handed over meanwhile are given back, and their
+//! suppliers get an error. Where the disk is full only events are: of the room that is reserved all else goes on.
 
 pub(crate) mod dead_letters;
 mod disk;
@@ -61,7 +61,7 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 const UNLOOKED_MAX: u64 = 1 << 20;
 /// Pieces of the events that there are at the start which the main lane has yet to take in.
 const PIECES: usize = 2;
-/// Lanes that the store may have to be told of before it looks.
+/// Lanes that may wait to be introduced to the store before it looks.
 const INTRODUCTIONS: usize = 256;
 
 /// A batch, and its number.
@@ -108,7 +108,7 @@ pub(crate) fn is_in(directory: &Path) -> bool {
 
 /// What a store is started with, beside its disk.
 pub(crate) struct StoreOptions<'o> {
-    /// Of whoever waits for changes to be written.
+    /// Of the thread that waits for changes to be written.
     pub(crate) bell: &'o Arc<Bell>,
     pub(crate) counters: Arc<Block>,
     /// What lanes take for time 0.
@@ -140,7 +140,7 @@ pub(crate) struct Store {
     written: Arc<AtomicU64>,
     handed: u64,
     thread: JoinHandle<()>,
-    /// Whoever waits, and the thread's own.
+    /// Of the waiting thread, and the store thread's own.
     waiting: Arc<Bell>,
     bell: Arc<Bell>,
 }
@@ -259,8 +259,8 @@ struct Writer {
     again_at: Option<Instant>,
     failures: u64,
     fullness: Fullness,
-    /// When what nobody waits for was written last: who is yet to confirm events, and which go. Writing that with each batch of events
-    /// takes twice the pages.
+    /// When bookkeeping was written last that no thread waits for: lists of consumers that are yet to confirm events, and removals of
+    /// events. Writing it with each batch of events takes twice the pages.
     tidied_at: Instant,
     /// When it was last synchronised.
     written_at: Instant,
@@ -274,8 +274,8 @@ struct Writer {
     counters: Arc<Block>,
 }
 
-/// After a batch of events: those who have their answers push their next ones before long, and what is written together with what
-/// has come meanwhile costs hardly more than that alone.
+/// Wait after a batch of events. Suppliers with answers push their next events before long, and what is written together with what has come
+/// meanwhile costs hardly more than that alone.
 struct Gathering {
     /// Events that were answered.
     answered: usize,
@@ -283,7 +283,7 @@ struct Gathering {
     until: Instant,
 }
 
-/// With so many events at hand nobody is waited for: what a batch takes whatever is in it is little of what these take.
+/// Number of events at hand from which a batch no longer waits for more: the fixed cost of a batch is then small against theirs.
 const ENOUGH: usize = 128;
 
 impl Gathering {
@@ -300,7 +300,7 @@ impl Gathering {
 
 impl Writer {
     /// Hands the events that there are to the main lane, a piece at a time, before anything else is written. Where they cannot be read it
-    /// is tried again, as long as there is anybody to have them: the lane takes nothing else in before.
+    /// is tried again, as long as there is a receiver for them: the lane takes nothing else in before.
     fn restore(&mut self, to: &SyncSender<Piece>) {
         let mut from = 0;
         while let Err(error) = self.read_events(&mut from, to) {
@@ -335,7 +335,7 @@ impl Writer {
             let is_taken = piece.is_empty() || to.send(piece).is_ok();
             journal.look();
             journal.receive();
-            // Nobody takes it who is gone.
+            // The receiver is gone if it does not take the piece.
             if is_taken { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         };
         let told = disk.each_event(*from, |number, consumers, record| {
@@ -371,7 +371,7 @@ impl Writer {
                 && let Some((missing, left)) =
                     self.gathering.as_ref().and_then(|gathering| gathering.waits(awaited, before))
             {
-                // Woken for each of them it would take the processor from those whom it waits for.
+                // Woken for each of them it would take the processor from the threads that it waits for.
                 self.journal.wait_for(missing);
                 self.bell.wait(Some(left));
                 continue;
@@ -486,7 +486,7 @@ impl Writer {
         self.again_at.is_some_and(|again| time::now() < again)
     }
 
-    /// Whether what nobody waits for has waited long enough.
+    /// Whether bookkeeping that no thread waits for has waited long enough.
     fn is_late(&self, has_ended: bool) -> bool {
         // While the disk is full little is removed at a time, and the next follows at once.
         has_ended
@@ -512,7 +512,7 @@ impl Writer {
         again.or_else(|| self.journal.look_again_in()).into_iter().chain(room).chain(looks).min()
     }
 
-    /// Tries to write what there is, and tells whoever waits for it what became of that.
+    /// Tries to write what there is, and reports the outcome to the waiting threads.
     fn write(&mut self, has_ended: bool) {
         self.refuse_what_has_no_room();
         let tidies = self.journal.has_some() && (!self.journal.is_awaited() || self.is_late(has_ended));

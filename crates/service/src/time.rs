@@ -1,6 +1,6 @@
 //! What time it is: everything in this crate that asks the system for it asks here.
 //!
-//! In the crate's own tests a thread may have [a simulation](crate::simulation), whose clock is told then.
+//! In the crate's own tests a thread may have [a simulation](crate::simulation), which has the clock that is read then.
 
 use core::time::Duration;
 use std::time::{Instant, SystemTime};

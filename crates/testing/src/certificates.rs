@@ -13,7 +13,7 @@ pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// The files of somebody with a certificate.
+/// The files of a holder of a certificate.
 #[derive(Debug, Clone)]
 pub struct Certified {
     /// The certificate.
@@ -32,7 +32,7 @@ pub struct Wanted<'a> {
     pub hosts: &'a [&'a str],
     /// Whether it has expired.
     pub expired: bool,
-    /// Whether it has signed itself, and nobody else.
+    /// Whether it is signed by itself only.
     pub by_itself: bool,
 }
 
@@ -71,7 +71,7 @@ impl Authority {
         &self.folder
     }
 
-    /// A certificate for somebody with that common name, for this host.
+    /// A certificate with that common name, for this host.
     #[must_use]
     pub fn certify(&self, name: &str) -> Certified {
         self.certify_as(&Wanted { name, ..Wanted::default() })

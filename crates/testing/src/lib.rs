@@ -1,8 +1,8 @@
 //! How tests wait: for a condition, an event, a thread, a connection or a program, each for [`PATIENCE`] at most.
 //!
-//! No test measures time, and none may hang: a minute is far beyond what anything here takes on the busiest machine, so whoever
-//! waits longer waits for something that does not come, and fails saying what that was. What waits without these
-//! functions is ended by `.cargo/watched`, which every test program is run by.
+//! No test measures time, and none may hang: a minute is far beyond what anything here takes on the busiest machine, so a longer wait is
+//! for something that does not come, and fails saying what that was. What waits without these functions is ended by `.cargo/watched`, which
+//! every test program is run by.
 
 #[cfg(feature = "certificates")]
 pub mod certificates;

@@ -27,7 +27,7 @@ pub fn wait_until(what: impl fmt::Display, mut condition: impl FnMut() -> bool) 
 
 /// A channel from which what comes next is waited for.
 pub trait NextInTime<T> {
-    /// What comes next; `None` if nobody can send any more.
+    /// What comes next; `None` if there is no sender any more.
     ///
     /// # Panics
     /// If nothing comes within [`PATIENCE`].
@@ -57,7 +57,7 @@ impl<T> NextInTime<T> for Receiver<T> {
     }
 }
 
-/// A thread whose end is waited for.
+/// A thread to join.
 pub trait EndInTime<T> {
     /// What it returns. If it panicked, so does the caller.
     ///
@@ -89,7 +89,7 @@ pub trait AcceptInTime {
     /// The next connection. What is read from it is waited for as long, and no longer.
     ///
     /// # Panics
-    /// If nobody connects within [`PATIENCE`].
+    /// If no client connects within [`PATIENCE`].
     #[track_caller]
     fn accept_in_time(&self) -> TcpStream;
 }
@@ -123,7 +123,7 @@ pub fn unless_closed<T>(read: io::Result<T>) -> Option<T> {
     }
 }
 
-/// Sees to it that nobody reads from or writes to a socket for longer than [`PATIENCE`]: that is an error then.
+/// Sees to it that no read or write of a socket takes longer than [`PATIENCE`]: that is an error then.
 pub fn patient(stream: &TcpStream) {
     // A socket that is closed already has nothing to wait for.
     let _: io::Result<()> =

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// A loopback address that nobody else has, of this process or of another one that runs now.
+/// A loopback address that no other test has, of this process or of another one that runs now.
 ///
 /// For servers that end and start again at the same port. At 127.0.0.1 another test's server or connection may be given that port in
 /// between; and a client that tries to connect meanwhile may be given it for its own end, and then is connected to itself.

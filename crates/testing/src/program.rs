@@ -9,10 +9,10 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::PATIENCE;
 
-/// While it lives, a program has [`PATIENCE`] to do what is waited for; then it is killed, so that whoever reads its output or
-/// waits for its end goes on, and fails. What was waited for is said then.
+/// While it lives, a program has [`PATIENCE`] to do what is waited for; then it is killed, so that the test that reads its output or waits
+/// for its end goes on, and fails. What was waited for is said then.
 ///
-/// To be dropped before the program's end is collected by anybody else, since its number may become another's.
+/// To be dropped before the program's end is collected elsewhere, since its number may become another program's.
 pub struct Leash {
     _held: Sender<()>,
 }

@@ -1,6 +1,6 @@
 //! What rules of access say, worked out from the words of docs/security.md one rule after the other, and rules to try that with.
 //!
-//! It knows nothing of the code that it judges: rules are what stands in the configuration file, a principal is what somebody shows.
+//! It knows nothing of the code that it judges: rules are what stands in the configuration file, a principal is what a client shows.
 
 use core::net::IpAddr;
 
@@ -15,7 +15,7 @@ pub struct Rule {
     pub allow: bool,
 }
 
-/// Somebody, by all that it shows at the door at which it comes.
+/// A client, by all that it shows at the door at which it comes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Principal {
     /// From where.
@@ -36,7 +36,7 @@ pub type Channel<'a> = (Option<u32>, Option<&'a str>);
 pub struct Rulebook(pub Vec<Rule>);
 
 impl Rulebook {
-    /// Whether somebody may do something with events of a type, and which rule says so, counted from 1; 0 where none speaks.
+    /// Whether a client may do something with events of a type, and which rule says so, counted from 1; 0 where none speaks.
     ///
     /// # Panics
     /// If a rule has an event type that is none.
@@ -68,7 +68,7 @@ impl Rulebook {
         parts
     }
 
-    /// Whether somebody may do something at all, be it with events of some types only.
+    /// Whether a client may do something at all, be it with events of some types only.
     #[must_use]
     pub fn lets_in(&self, who: &Principal, right: &str, on: Channel<'_>) -> bool {
         self.parts(who, right, on).iter().any(|(_, allowed)| *allowed)
@@ -88,7 +88,7 @@ impl Rulebook {
 }
 
 impl Rule {
-    /// Whether it speaks of somebody, a right and a channel, for some event types at least.
+    /// Whether it speaks of a client, a right and a channel, for some event types at least.
     fn speaks_of(&self, who: &Principal, right: &str, (number, name): Channel<'_>) -> bool {
         let is_it = |pattern: &String| {
             if pattern.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -103,7 +103,7 @@ impl Rule {
 }
 
 impl Principal {
-    /// Who comes from there, and shows nothing.
+    /// A client from that address that shows nothing.
     ///
     /// # Panics
     /// If that is no address.
@@ -196,11 +196,11 @@ pub const CHANNELS: [Option<&str>; 5] = [None, Some("Weather"), Some("Radar-1"),
 /// The event types that are published; each has another name.
 pub const TYPES: [(&str, &str); 4] = [("Weather", "Wind"), ("Weather", "SecretPlan"), ("Sea", "Tide"), ("", "Salt")];
 
-/// Who sets up what is tried, and sees what comes of it: the first rule of all rulebooks lets it.
+/// Address of the client that sets up what is tried, and sees the results: the first rule of all rulebooks lets it.
 pub const OPERATOR: &str = "127.0.0.9";
-/// Who is known by its address.
+/// Address of a client that rules know by it.
 pub const NEIGHBOUR: &str = "127.0.0.2";
-/// Who is nobody in particular.
+/// Address of a client that rules know only by ranges.
 pub const STRANGER: &str = "127.0.0.5";
 /// The name of a token; its holder comes from 127.0.0.1. The token itself is [`SECRET`].
 pub const TOKEN: &str = "sensor";
@@ -208,7 +208,7 @@ pub const TOKEN: &str = "sensor";
 pub const SECRET: &str = "the secret of the sensor";
 /// The SHA-256 of [`SECRET`], as the configuration has it.
 pub const SECRET_SHA256: &str = "f69de43c2e7a53c2a1a6b44d9842ad12edccd94751b26f606ff95b6e88f65c54";
-/// The common name in a certificate, whose other name is [`HOST`]; its holder comes from 127.0.0.1.
+/// The common name in a certificate with the other name [`HOST`]; its holder comes from 127.0.0.1.
 pub const CERTIFIED: &str = "plant 7";
 /// See [`CERTIFIED`].
 pub const HOST: &str = "plant7.example";
@@ -287,7 +287,7 @@ const WHO: [&str; 13] = [
 const ON: [&str; 9] = ["*", "0", "1", "2", "4", "Weather", "Radar-*", "*a*", "Secret"];
 const OF: [&str; 7] = ["Weather/*", "*/Secret*", "Sea/Tide", "*/Wind", "S*/T*", "*/Salt", "*/*a*"];
 
-/// Rules that are drawn. Whoever may do something at all may do it with one of [`TYPES`], so that there is something to see.
+/// Rules that are drawn. A client that may do something at all may do it with one of [`TYPES`], so that there is something to see.
 ///
 /// # Panics
 /// If none are found.

@@ -1,4 +1,4 @@
-//! Who asks over HTTP is somebody to the rules of access, like everybody else's client.
+//! Rules of access hold for clients over HTTP as for all others.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -56,7 +56,7 @@ fn each_command_needs_the_right_to_administer_the_channel_whoever_asks() {
             let set = json!({ "channel": channel, "properties": { "MaxQueueLength": 1_000 } }).to_string();
             let answer = rig.post_as(who, "/api/v1/qos", &set);
             assert_eq!(answer.status, if may == b'+' { 200 } else { 403 }, "{who:?} on {channel}: {answer:?}");
-            // Of a proxy that is not there only those are told who may.
+            // Of a proxy that is not there only those with the right learn that.
             let which = json!({ "channel": channel, "proxy": 77 }).to_string();
             for path in ["disconnect", "suspend", "resume"] {
                 let answer = rig.post_as(who, &format!("/api/v1/{path}"), &which);
@@ -124,7 +124,7 @@ fn whoever_looks_at_events_sees_those_that_it_may_have() {
 
 #[test]
 fn events_are_looked_at_where_nothing_is_called() {
-    // Nobody is called at loopback addresses, which is where such a consumer was before.
+    // No calls are made to loopback addresses, which is where such a consumer was before.
     let outgoing = service::OutgoingConfig { allow: Some(vec!["192.0.2.1".into()]) };
     let rig = start_by(Config { outgoing, ..Config::default() });
     let mut watched = rig.watch_as(NOBODY, "constraint=%24number%20%3E%201").unwrap();
@@ -135,7 +135,7 @@ fn events_are_looked_at_where_nothing_is_called() {
     let (_, event) = watched.next().unwrap();
     assert_eq!((&event["fields"]["number"], &event["left_out"]), (&json!(2), &json!(0)));
     assert!(event["at_ms"].as_u64().unwrap() > 0 && event["channel"] == 0 && event["body"].is_null(), "{event}");
-    // Who disconnects it ends the stream, and it says so.
+    // Disconnecting it ends the stream, and the stream says so.
     let proxy = rig.get_json("/api/v1/consumers")["entries"][0]["proxy"].clone();
     let which = json!({ "channel": 0, "proxy": proxy }).to_string();
     assert_eq!(rig.post("/api/v1/disconnect", &which).status, 200);
@@ -146,7 +146,7 @@ fn events_are_looked_at_where_nothing_is_called() {
     assert!(watched.next().is_none());
 }
 
-/// Whoever looked was a client in the clear before, which nobody is then.
+/// The watching consumer was a client in the clear before, which no client may be there.
 #[test]
 fn events_are_looked_at_where_tls_is_required() {
     let authority = Authority::new("console-required");
@@ -307,7 +307,7 @@ impl log::Log for Logger {
     fn flush(&self) {}
 }
 
-/// Whoever tried to change something without the token left no trace but a count.
+/// Clients that tried to change something without the token left no trace but a count.
 #[test]
 fn what_is_refused_for_want_of_a_token_is_audited_and_looks_are_not() {
     log::set_logger(&LOGGED).unwrap();

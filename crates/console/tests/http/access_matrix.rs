@@ -48,7 +48,7 @@ fn config(title: &str, book: &Rulebook, authority: &Authority) -> Config {
     Config { http, tls: secure(authority, ClientCertificates::Asked), ..config }
 }
 
-/// Whoever sets everything up, by CORBA.
+/// Client that sets everything up, by CORBA.
 struct Operator {
     channels: Vec<EventChannel>,
     suppliers: Vec<SimpleSupplier>,
@@ -110,7 +110,7 @@ fn marks(time: u32, channel: u32) -> impl Iterator<Item = (String, (&'static str
 
 fn watch((rig, certified): Clients<'_>, operator: &Operator, (title, book): (&str, &Rulebook), tried: &mut Tried) {
     for channel in numbered() {
-        // There are four at most who watch. One that goes is missed when there is something to tell it, a second later at most.
+        // At most four clients can watch. One that goes is missed when there is something to send it, a second later at most.
         rig.await_count(Counter::JsonConnectionsOpen, 0);
         let on = (Some(channel), CHANNELS[channel as usize]);
         let mut all: Vec<(String, Principal, Option<Watched>)> = Vec::new();
@@ -121,7 +121,7 @@ fn watch((rig, certified): Clients<'_>, operator: &Operator, (title, book): (&st
             let watched = watched.map_err(|answer| assert_eq!(answer.status, 403, "{answer:?}: {cell}")).ok();
             all.push((cell, who, watched));
         }
-        // Only events of one type come in their order; but the first ones of all have gone to everybody before the second ones come.
+        // Only events of one type come in their order; but the first ones of all have gone to all clients before the second ones come.
         for time in [1, 2] {
             for (mark, (domain, name)) in marks(time, channel) {
                 operator.suppliers[channel as usize].publish(&StructuredEvent::new(domain, name, &mark)).unwrap();

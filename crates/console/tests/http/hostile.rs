@@ -1,4 +1,4 @@
-//! Those who mean harm, or do it.
+//! Clients that mean harm, or do it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -175,7 +175,7 @@ fn a_body_that_is_too_large_is_refused() {
 #[test]
 fn a_scraper_that_reads_an_octet_now_and_then_is_closed() {
     let rig = start_with(Http { answer_within_ms: 1_000, consumers_max: 1_000, ..Http::default() });
-    // So that the answer is more than the system keeps for somebody who does not read.
+    // So that the answer is more than the system keeps for a client that does not read.
     rig.idle_consumers(1_000);
     rig.supplier(None).publish(&numbered(1)).unwrap();
     let mut stream = rig.connect();
@@ -193,7 +193,7 @@ fn a_scraper_that_reads_an_octet_now_and_then_is_closed() {
     rig.await_count(Counter::HttpConnectionsOpen, 0);
 }
 
-/// Has the system keep little for somebody who does not read. What was announced already cannot be taken back.
+/// Has the system keep little for a client that does not read. What was announced already cannot be taken back.
 fn rustix_small_window(stream: &TcpStream) {
     rustix::net::sockopt::set_socket_recv_buffer_size(stream, 4_096).unwrap();
 }
@@ -249,7 +249,7 @@ fn three_addresses_that_hold_all_connections_and_ask_nothing_give_way() {
         assert_eq!(rig.get_as(fourth, "/healthz").status, 200);
         assert_eq!(rig.get_as(fourth, "/metrics").status, 200);
     }
-    // Of the six one gave way at least to the first; whoever gave way had most.
+    // Of the six one gave way at least to the first, and it was of the address with most.
     assert!(rig.count(Counter::HttpConnectionsGaveWay) > gave_way);
     assert_eq!(rig.count(Counter::HttpConnectionsLimit), 0);
     let [mut most, ..] = held;

@@ -51,7 +51,7 @@ fn every_number_equals_that_of_the_statistics() {
     let supplier = rig.supplier(None);
     (0..5).for_each(|number| supplier.publish(&numbered(number)).unwrap());
     rig.await_count(Counter::Delivered, 5);
-    // What lanes do when nobody asks anything of them, they do when they are asked for what they count.
+    // These move also while nothing is asked, and by being asked for.
     let moves = |counter: Counter| {
         use Counter::{
             Allocations, CycleMax, Cycles, HttpConnectionsAccepted, HttpConnectionsOpen, HttpRequests, SystemCalls,
@@ -208,7 +208,7 @@ fn those_who_ask_at_the_same_time_are_answered_with_one_answer() {
         .collect();
     scrapers.into_iter().for_each(testing::EndInTime::end_in_time);
     assert_eq!(rig.count(Counter::HttpRequests), 64);
-    // 200 consumers are told of in 7 rounds and some; 64 times that would be 448 at least. How long it took is not known, so that it may
+    // 200 consumers are reported in 7 rounds and some; 64 times that would be 448 at least. How long it took is not known, so that it may
     // have been asked for twice.
     let rounds = rig.count(Counter::Cycles) - before;
     assert!(rounds < 200, "{rounds} rounds");

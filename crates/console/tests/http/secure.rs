@@ -1,4 +1,4 @@
-//! HTTP over TLS: the same answers, to those whose certificates say who they are.
+//! HTTP over TLS: the same answers, to clients that are known by their certificates.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -15,7 +15,7 @@ use testing::{patient, unless_closed, wait_until};
 use crate::access::rule;
 use crate::support::{Answer, Rig, secured, start_by};
 
-/// HTTP over TLS alone, and those who may connect.
+/// Settings for HTTP over TLS alone, and the clients that may connect.
 pub(crate) fn secure(authority: &Authority, clients: ClientCertificates) -> Tls {
     let Certified { certificate, key, .. } = authority.certify("service");
     Tls {

@@ -58,7 +58,7 @@ pub(crate) fn start_by(config: Config) -> Rig {
     Rig { service, console, config, token }
 }
 
-/// Who asks: from where, with which token, and over TLS if with anything.
+/// Client that asks: from where, with which token, and over TLS if with anything.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Who<'a> {
     pub(crate) from: [u8; 4],
@@ -66,7 +66,7 @@ pub(crate) struct Who<'a> {
     pub(crate) tls: Option<&'a Arc<ClientConfig>>,
 }
 
-/// What somebody writes to and reads from.
+/// Stream of a client, in the clear or over TLS.
 pub(crate) trait Connection: Read + Write {}
 
 impl<C: Read + Write> Connection for C {}
@@ -94,7 +94,7 @@ pub(crate) struct Answer {
     pub(crate) body: String,
 }
 
-/// A channel's events, as somebody sees them.
+/// A channel's events, as a client sees them.
 pub(crate) struct Watched(BufReader<Box<dyn Connection>>);
 
 impl Watched {
@@ -141,7 +141,7 @@ impl Rig {
         stream
     }
 
-    /// Somebody's connection.
+    /// Opens this client's connection.
     pub(crate) fn connect_as(&self, who: Who<'_>) -> Box<dyn Connection> {
         match who.tls {
             None => Box::new(Self::connect_from(who.from, self.address())),
@@ -162,14 +162,14 @@ impl Rig {
         stream
     }
 
-    /// What somebody is told.
+    /// Gets a path as this client.
     pub(crate) fn get_as(&self, who: Who<'_>, path: &str) -> Answer {
         let (address, shown) = (self.address(), who.fields());
         let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{shown}\r\n");
         Self::send_on(self.connect_as(who), &request)
     }
 
-    /// What somebody has done.
+    /// Posts to a path as this client.
     pub(crate) fn post_as(&self, who: Who<'_>, path: &str, body: &str) -> Answer {
         let (address, shown, length) = (self.address(), who.fields(), body.len());
         let request = format!(
@@ -221,7 +221,7 @@ impl Rig {
         self.send(&format!("GET /metrics HTTP/1.1\r\nHost: {address}\r\n{accept}\r\nConnection: close\r\n\r\n"))
     }
 
-    /// What is told now, and not what was told half a second ago.
+    /// Answer to a path as JSON.
     pub(crate) fn get_json(&self, path: &str) -> Value {
         let answer = self.get(path);
         assert_eq!(answer.status, 200, "{answer:?}");

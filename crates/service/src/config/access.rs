@@ -1,4 +1,4 @@
-//! Who may do what, and whom the service calls: `[[access]]`, `[tokens]` and `[outgoing]`.
+//! Access rules, tokens, and addresses that the service may call: `[[access]]`, `[tokens]` and `[outgoing]`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{Config, ConfigError};
 use access::{AddressRanges, OutgoingPolicy, RuleText, Rules, Tokens};
 
-/// A rule that says who may do what on which channels and event types. The first that speaks of something decides; where there are rules
-/// and none speaks, it is denied.
+/// Grants or denies rights on channels and event types to clients. The first rule that applies decides; where there are rules and none
+/// applies, access is denied.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AccessRule {

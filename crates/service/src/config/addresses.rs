@@ -33,8 +33,8 @@ impl Config {
     /// The socket address for HTTP, if any.
     ///
     /// # Errors
-    /// When `http.listen` is neither a port nor `HOST:PORT`, or its host has no address; and when it is no loopback address, and nobody could
-    /// be told anything there, or nothing may be in the clear.
+    /// When `http.listen` is neither a port nor `HOST:PORT`, or its host has no address. When it is no loopback address, and there is
+    /// neither a token nor an access rule, or `tls.required` is set.
     pub fn http_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(listen) = self.http.listen.as_deref() else { return Ok(None) };
         let address = self.of_http("http.listen", listen)?;
@@ -46,7 +46,7 @@ impl Config {
         Ok(Some(address))
     }
 
-    /// An address for HTTP. Where others than programs of this host can connect, something has to say who may know what.
+    /// An address for HTTP. Any but a loopback address needs a token or access rules.
     pub(super) fn of_http(&self, key: &'static str, listen: &str) -> Result<SocketAddr, ConfigError> {
         let address = of_door(key, listen)?;
         let nobody_may = self.http.token_file.is_none() && self.access.is_empty();
@@ -151,7 +151,7 @@ mod tests {
         assert!(config.advertised(bound("0.0.0.0:2809")).is_err());
     }
 
-    /// `campanile serve --listen nosuch.invalid:2809` was told to write HOST:PORT, which it had.
+    /// `campanile serve --listen nosuch.invalid:2809` was answered with the advice to write HOST:PORT, which it had.
     #[test]
     fn a_host_without_an_address_is_told_apart_from_what_is_no_address() {
         let error = |listen: &str| Config { listen: listen.into(), ..Config::default() }.listen_address().unwrap_err();

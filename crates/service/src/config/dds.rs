@@ -31,7 +31,7 @@ pub struct Dds {
     pub hold_timeout_ms: u32,
     /// More of Cyclone's own configuration, as `CYCLONEDDS_URI` has it. Default: none.
     pub cyclone: Option<String>,
-    /// Which channels are joined, and to what; 32 at most. Default: none, and nobody takes part in DDS.
+    /// Which channels are joined, and to what; 32 at most. Default: none, and the service takes no part in DDS.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub joins: Vec<DdsJoin>,
 }

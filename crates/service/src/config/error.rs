@@ -107,7 +107,7 @@ pub enum ConfigError {
         /// What the operating system says.
         error: io::Error,
     },
-    /// The service would listen on every interface and has not been told which address clients are to use.
+    /// The service would listen on every interface, and no address is configured that clients are to use.
     NothingToAdvertise {
         /// The listening address.
         listen: String,

@@ -4,14 +4,13 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Lines of JSON over TCP, a way in for scripts. It has no security: nothing is encrypted, and nobody is asked who it is.
+/// Lines of JSON over TCP, a way in for scripts. It has no security: nothing is encrypted, and clients are not authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Json {
     /// Address and port to listen on; a port alone means the loopback address. Default: none, and no such client is served.
     pub listen: Option<String>,
-    /// Octets of a line, 1 KiB to 16 MiB. Default 256 KiB. A client that sends a longer one is told so, and its connection is
-    /// closed.
+    /// Octets of a line, 1 KiB to 16 MiB. Default 256 KiB. A client that sends a longer one gets an error, and its connection is closed.
     pub line_bytes_max: u32,
 }
 
@@ -21,10 +20,10 @@ pub struct Json {
 #[serde(default, deny_unknown_fields)]
 pub struct Http {
     /// Address and port to listen on in the clear; a port alone means the loopback address. Default: none. Another address than a loopback
-    /// one needs a token or rules of access, without which nothing is told there.
+    /// one needs a token or rules of access, without which nothing is answered there.
     pub listen: Option<String>,
-    /// File whose first line is the token: 16 to 256 visible characters of ASCII. Default: none, and nothing can be changed over HTTP. Where
-    /// there are rules of access, these decide, and call it `token:http`.
+    /// File whose first line is the token: 16 to 256 visible characters of ASCII. Default: none, and nothing can be changed over HTTP.
+    /// Where there are rules of access, these decide, and call it `token:http`.
     pub token_file: Option<PathBuf>,
     /// Names by which browsers and scrapers may call this host, beside those of the loopback address and the listening address: a request
     /// for another name is refused, since a page of another site may have a browser send it. Default: none.
@@ -42,16 +41,16 @@ pub struct Http {
     pub answer_within_ms: u32,
 }
 
-/// Tempo, the small protocol for publishers and subscribers, over UDP and TCP. It has no security: nothing is encrypted, and nobody is asked
-/// who it is.
+/// Tempo, the small protocol for publishers and subscribers, over UDP and TCP. It has no security: nothing is encrypted, and clients are
+/// not authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tempo {
     /// Address and port to listen on, for datagrams and for connections; a port alone means the loopback address. Default: none, and no such
     /// client is served.
     pub listen: Option<String>,
-    /// A multicast group or a broadcast address with its port, that the service listens to as well, on the network of `listen`: who announces
-    /// itself there finds it. Default: none.
+    /// A multicast group or a broadcast address with its port, that the service listens to as well, on the network of `listen`: end points
+    /// that announce themselves there find it. Default: none.
     pub group: Option<String>,
     /// Milliseconds between two announcements of the broker, 10 to 60,000. Default 1,000.
     pub period_ms: u16,
@@ -63,7 +62,7 @@ pub struct Tempo {
     /// Topics that end points announce, once for each that publishes or subscribes, of all clients, 64 to 16,777,216. Default 65,536. More
     /// are not taken, and get no answer.
     pub topics_max: u32,
-    /// Of which types topics' messages are: 1,024 at most. Default: none; messages are octets to all but those who send and get them.
+    /// Types of topics' messages: 1,024 at most. Default: none; the service then treats messages as octets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<TempoType>,
 }

@@ -94,7 +94,7 @@ impl StoreConfig {
         self.directory.as_deref().is_some_and(|named| named == Path::new(Self::NOWHERE))
     }
 
-    /// The folder in which things are to be kept, and whether somebody has asked for just that one.
+    /// The folder in which things are to be kept, and whether the configuration names it.
     pub(crate) fn folder(&self) -> Option<(&Path, bool)> {
         match &self.directory {
             Some(_) if self.is_off() => None,

@@ -1,4 +1,4 @@
-//! `[lanes]`: how lanes run, and whose turn it is on them.
+//! `[lanes]`: how lanes run, and how they schedule topics.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,8 +14,7 @@ pub struct Lanes {
     pub scheduling: Scheduling,
     /// How a lane's CORBA priority becomes a native one. Default `linear`.
     pub priority_mapping: PriorityMapping,
-    /// Whose turn it is among the topics of the main lane. Default `shares`. A pool's lanes have the QoS property
-    /// `Discipline`.
+    /// Scheduling among the topics of the main lane. Default `shares`. A pool's lanes have the QoS property `Discipline`.
     pub discipline: Discipline,
     /// The CORBA priority of the main lane, 0 to 32,767. Default: none, and it is scheduled as an ordinary thread.
     pub main_priority: Option<u16>,
@@ -44,14 +43,14 @@ pub enum Scheduling {
     Ordinary,
 }
 
-/// Whose turn it is among the topics that wait in a lane.
+/// Scheduling among the topics that wait in a lane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Discipline {
     /// Each by its share, within which the earliest deadline comes first.
     #[default]
     Shares,
-    /// The one whose deadline is first.
+    /// The one with the earliest deadline.
     EarliestDeadline,
     /// The one with the least time to spare.
     LeastLaxity,

@@ -20,8 +20,8 @@ pub struct Limits {
     /// Event types that consumers and their admins name, of all channels, 1,024 to 16,777,216: one each, one more for every 64
     /// octets of its names, and 8 for every star where something is looked for between two. Default 524,288. More are refused (`NO_RESOURCES`).
     pub event_types_max: u32,
-    /// What the clients of one address may have of each limit while nobody else has anything of it, in percent, 1 to 100.
-    /// Default 75. With 100 one may have everything.
+    /// What the clients of one address may have of each limit while no other client has anything of it, in percent, 1 to 100. Default 75.
+    /// With 100 one address may have everything.
     pub client_share_percent: u8,
     /// Largest GIOP message in bytes, 1024 to 1 GiB. Default 16 MiB. A larger one ends its connection.
     pub message_bytes_max: u32,
@@ -29,13 +29,13 @@ pub struct Limits {
     pub fragment_sets_max: u32,
     /// Milliseconds in which a message that has begun must be complete. Default 60,000. A slower one ends its connection.
     pub message_completion_ms: u32,
-    /// Bytes of memory for what has arrived of messages that are not complete, of all clients, 1 MiB to 1 TiB; 16 KiB of each
-    /// connection are not counted. Default 256 MiB. Beyond it messages are completed from a reserve, the others wait, and who
-    /// does not progress meanwhile is closed.
+    /// Bytes of memory for what has arrived of messages that are not complete, of all clients, 1 MiB to 1 TiB; 16 KiB of each connection
+    /// are not counted. Default 256 MiB. Beyond it messages are completed from a reserve, the others wait, and a connection that does not
+    /// progress meanwhile is closed.
     pub incomplete_bytes_max: u64,
-    /// Bytes that were written for clients, events, answers and calls, and that they have yet to read, 1 MiB to 1 TiB. Default
-    /// 256 MiB. Beyond it a connection is written nothing more until it has read all; requests whose answers may be large wait,
-    /// and who reads nothing meanwhile for `message_completion_ms` is closed.
+    /// Bytes that were written for clients, events, answers and calls, and that they have yet to read, 1 MiB to 1 TiB. Default 256 MiB.
+    /// Beyond it a connection is written nothing more until it has read all; requests whose answers may be large wait, and a connection
+    /// that reads nothing meanwhile for `message_completion_ms` is closed.
     pub unread_reply_bytes_max: u64,
     /// Messages of one connection that are handled before the others have their turn, 1 to 65,536. Default 1024.
     pub share_messages: u32,

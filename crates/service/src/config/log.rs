@@ -20,12 +20,12 @@ pub enum LogLevel {
     Off,
     /// What keeps the service from doing its work.
     Error,
-    /// What somebody should look at.
+    /// Conditions that need an operator's attention.
     Warn,
     /// What happens to clients.
     #[default]
     Info,
-    /// What helps to find a mistake: who connects, subscribes and goes, among others.
+    /// What helps to find a mistake: clients that connect, subscribe and go, among others.
     Debug,
     /// Everything.
     Trace,

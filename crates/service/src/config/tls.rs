@@ -1,4 +1,4 @@
-//! `[tls]`: which certificates the service shows, whom it trusts, and where it speaks TLS.
+//! `[tls]`: which certificates the service shows, which authorities it trusts, and where it speaks TLS.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ pub struct Tls {
     pub json_listen: Option<String>,
     /// The same for Tempo's connections; its datagrams are never encrypted. Default: none.
     pub tempo_listen: Option<String>,
-    /// The same for metrics, the API and the console, beside `http.listen` or alone; a port alone means the loopback address. Another address
-    /// than a loopback one needs `http.token_file` or rules of access, without which nothing is told there. Default: none.
+    /// The same for metrics, the API and the console, beside `http.listen` or alone; a port alone means the loopback address. Another
+    /// address than a loopback one needs `http.token_file` or rules of access, without which nothing is answered there. Default: none.
     pub http_listen: Option<String>,
     /// PEM file with the service's certificate, and those that vouch for it behind it. Needed to listen. Default: none.
     pub certificate: Option<PathBuf>,
@@ -28,17 +28,17 @@ pub struct Tls {
     pub key: Option<PathBuf>,
     /// PEM file with the authorities that sign clients' certificates. Default: none, and clients are not asked for one.
     pub client_ca: Option<PathBuf>,
-    /// Whether clients show certificates: `none`, `asked` (who has none is let in all the same) or `required`. Default: `required` where
-    /// `client_ca` names a file, else `none`.
+    /// Whether clients show certificates: `none`, `asked` (a client without one is let in all the same) or `required`. Default: `required`
+    /// where `client_ca` names a file, else `none`.
     pub clients: Option<ClientCertificates>,
-    /// PEM file with the authorities that sign the certificates of those whom the service calls: consumers, filters, suppliers that are
-    /// pulled from. Default: none, and nobody is called over TLS.
+    /// PEM file with the authorities that sign the certificates of the peers that the service calls: consumers, filters, suppliers that are
+    /// pulled from. Default: none, and the service makes no calls over TLS.
     pub ca: Option<PathBuf>,
     /// PEM file with lists of revoked certificates, one for each authority of `client_ca` and `ca`. Default: none.
     pub crl: Option<PathBuf>,
-    /// Whether the certificate of whoever is called has to name the host that its reference names. Default true.
+    /// Whether a called peer's certificate has to name the host that its reference names. Default true.
     pub check_names: bool,
-    /// Whether nothing is served or called in the clear: `listen` is left out, and who names no port for TLS is not called. Default false.
+    /// Whether nothing is served or called in the clear: `listen` is left out, and peers without a TLS port are not called. Default false.
     pub required: bool,
     /// Milliseconds that a handshake may take, 100 to 600,000. Default 10,000. A slower one ends its connection.
     pub handshake_ms: u32,
@@ -48,11 +48,11 @@ pub struct Tls {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientCertificates {
-    /// They are not asked.
+    /// Clients are not asked.
     None,
-    /// They are asked. A wrong certificate is refused; who has none is let in.
+    /// Clients are asked. A wrong certificate is refused; a client without one is let in.
     Asked,
-    /// Who has none is refused.
+    /// Clients without one are refused.
     Required,
 }
 
@@ -79,9 +79,9 @@ impl Default for Tls {
 /// What handshakes are made with.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
-    /// With those who connect.
+    /// For accepted connections.
     pub(crate) server: Option<ServerEnd>,
-    /// With those who are called.
+    /// For outgoing connections.
     pub(crate) client: Option<ClientEnd>,
 }
 
@@ -153,8 +153,8 @@ impl Config {
     /// The socket address for HTTP over TLS, if any.
     ///
     /// # Errors
-    /// When `tls.http_listen` is neither a port nor `HOST:PORT`, or its host has no address; and when it is no loopback address, and nobody
-    /// could be told anything there.
+    /// When `tls.http_listen` is neither a port nor `HOST:PORT`, or its host has no address. When it is no loopback address, and there is
+    /// neither a token nor an access rule.
     pub fn https_listen_address(&self) -> Result<Option<SocketAddr>, ConfigError> {
         let Some(listen) = self.tls.http_listen.as_deref() else { return Ok(None) };
         self.of_http("tls.http_listen", listen).map(Some)

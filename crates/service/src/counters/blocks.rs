@@ -58,7 +58,7 @@ pub struct Counters {
     blocks: Arc<[Arc<Block>]>,
 }
 
-/// Whose block is which; those of lanes follow.
+/// Blocks of the threads; those of lanes follow.
 const MAIN: usize = 0;
 const ADMINISTRATION: usize = 1;
 const PAST: usize = 2;

@@ -11,8 +11,8 @@ use crate::doors::dds::ENCODING;
 /// The property in the variable header by which an event says that it came from DDS, and therefore is not to go there.
 const FROM_DDS: &str = "CampanileFromDds";
 
-/// Octets that may be behind a value, so that what follows in the packet is aligned. Who says how many these are (XTypes 1.3, 7.6.3.1.2) has
-/// none in the sample; Fast DDS does not say it.
+/// Maximum octets of padding behind a value, so that what follows in the packet is aligned. A writer that states their number (XTypes 1.3,
+/// 7.6.3.1.2) has none in the sample; Fast DDS does not state it.
 const PADDING_MAX: usize = 3;
 
 /// What all events of a topic begin with, and what is behind their struct.
@@ -109,7 +109,7 @@ impl<'e> Found<'e> {
         Some((octets, type_code, value))
     }
 
-    /// Whether the event was an Any, whose type name says nothing.
+    /// Whether the event was an Any, which has no meaningful type name.
     pub(super) fn is_any(&self) -> bool {
         self.type_name == ANY_TYPE_NAME
     }

@@ -18,10 +18,10 @@ use crate::time;
 const WAITING_BYTES_MAX: usize = 4 << 20;
 /// How long it is waited for the lane to take some.
 const ROOM_AFTER: Duration = Duration::from_millis(20);
-/// How often it is looked who is there at most, and how often losses are counted.
+/// Minimum intervals between two looks at the discovered participants, and between two counts of losses.
 const DISCOVERY_EVERY: Duration = Duration::from_millis(20);
 const LOSSES_EVERY: Duration = Duration::from_secs(1);
-/// How long it is asked for the type of a topic; and how long it is waited, after nobody answered, until that is asked again.
+/// Time for which the type of a topic is asked for; and pause after no participant answered, until it is asked for again.
 const ASKED_FOR: Duration = Duration::from_millis(500);
 const ASKED_AGAIN: Duration = Duration::from_secs(1);
 /// Buffers and unanswering writers that are remembered.
@@ -35,12 +35,12 @@ pub(super) struct Reading {
     set: WaitSet,
     topics: Vec<Known>,
     by_name: HashMap<String, usize>,
-    /// Writers of whose topics nobody could say the type.
+    /// Writers of topics for which no participant could state the type.
     untyped: HashSet<Guid>,
     looks_next: Instant,
     asks_next: Instant,
     counts_next: Instant,
-    /// Who is there is to be looked at.
+    /// The discovered participants are to be looked at.
     is_new: bool,
     complained: u64,
     buffers: Vec<Vec<u8>>,
@@ -63,7 +63,7 @@ impl Drop for Reading {
 }
 
 impl Reading {
-    /// Reads the topics whose types are declared.
+    /// Reads the topics that have declared types.
     ///
     /// # Errors
     /// Says why that cannot be.
@@ -91,7 +91,7 @@ impl Reading {
             let of = declared.read().map_err(|error| error.to_string())?;
             let of = declared.name.as_deref().map_or_else(|| Some(of.clone()), |name| called(&of, name));
             let of = of.ok_or_else(|| format!("the type of topic {:?} cannot have that name", declared.topic))?;
-            // It is declared since others do not say it, or not so that Cyclone understands it, which would then match nobody.
+            // It is declared since others do not state it, or not so that Cyclone understands it, which would then match no writer.
             let topic = reading.participant.topic_untold(&declared.topic, &of).map_err(|error| error.to_string())?;
             if reading.join.comes_from_dds() {
                 reading.open(&topic).map_err(|error| error.to_string())?;

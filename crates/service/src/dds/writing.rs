@@ -16,7 +16,7 @@ use crate::lane::links::post::Post;
 
 /// Types that are remembered: more than there may be topics, since one type may be marshalled in several ways.
 const KINDS_MAX: usize = 4 * TOPICS_MAX;
-/// How long it is asked what the type of a topic is that somebody has already.
+/// Timeout for the type of a topic that another participant has already.
 const ASKED_FOR: Duration = Duration::from_millis(200);
 
 pub(super) struct Writing {
@@ -24,7 +24,7 @@ pub(super) struct Writing {
     join: DdsJoin,
     /// What to do with events, by the names and the marshalled type of their struct.
     kinds: HashMap<Vec<u8>, Kind>,
-    /// With the readers for which nobody waits.
+    /// With the readers that are no longer waited for.
     writers: Vec<(Writer, LetGo)>,
     hold_timeout: Option<Duration>,
     key: Vec<u8>,
@@ -53,7 +53,7 @@ impl Writing {
             events.look();
             while let Some(ToDds { event, alternate }) = events.take() {
                 let counts = self.write(&event, alternate, &mut done);
-                // There is room: no more are under way than the ring has places for. Without the lane nobody counts what is left.
+                // There is room: no more are under way than the ring has places for. Without the lane nothing counts what is left.
                 if done.post(Back::Done(event, counts)).is_err() || done.is_abandoned() {
                     return;
                 }
@@ -121,7 +121,7 @@ impl Writing {
         loop {
             match writer.write(&self.sample) {
                 Ok(()) => return Counter::DdsOut,
-                // Nothing is lost: the channel's events wait for this one meanwhile, unless nobody waits for it any more.
+                // Nothing is lost: the channel's events wait for this one meanwhile, unless the lane has abandoned it.
                 Err(WriteError::Slowed) if !done.is_abandoned() => {
                     tell(done, Counter::DdsWaited, 1);
                     let count = let_go.slowed(self.join.described(), writer);
@@ -168,11 +168,11 @@ impl Writing {
         }
     }
 
-    /// The topic of a type, extensible just as others have it, if somebody has it already.
+    /// The topic of a type, with the extensibility that other participants have for it, if any has it already.
     fn topic(&self, name: &str, of: &TypeCode) -> Result<Topic, Error> {
         let endpoints = self.participant.endpoints()?;
         let is_known = |endpoint: &&::dds::Endpoint| endpoint.topic == name && endpoint.type_id.is_some();
-        // Readers first: they are whom it is written for.
+        // Readers first: it is written for them.
         let readers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Reader);
         let writers = endpoints.iter().filter(|endpoint| endpoint.role == Role::Writer);
         if let Some(endpoint) = readers.chain(writers).find(is_known)

@@ -1,4 +1,4 @@
-//! How handshakes end, counted, and said to whoever looks for a mistake. Each thread that makes some has its own.
+//! Outcomes of handshakes, counted and logged for the operator. Each thread that makes some has its own.
 
 use core::fmt;
 use std::io;
@@ -26,7 +26,7 @@ pub struct HandshakeReports {
     began: Instant,
 }
 
-/// Why there is no TLS with somebody.
+/// Reason for which there is no TLS with a peer.
 #[derive(Debug)]
 pub enum HandshakeFailure {
     /// The connection has ended.
@@ -74,7 +74,7 @@ impl HandshakeReports {
         self.counters.set(Counter::TlsHandshakesUnderWay, handshakes as u64);
     }
 
-    /// One was made. Says who it is, by the certificate that was shown.
+    /// Notes that a handshake was made. Returns the peer's name by the certificate that was shown.
     pub fn note_made(
         &self,
         address: SocketAddr,
@@ -100,19 +100,19 @@ impl HandshakeReports {
         }
     }
 
-    /// Says why there is no TLS with somebody who has connected for something.
+    /// Logs why there is no TLS with a client that has connected to a door.
     pub fn tell_failure(&mut self, address: SocketAddr, door: impl fmt::Display, failure: &HandshakeFailure) {
         self.log(|| format!("closed a connection from {address} for {door}: {failure}"));
     }
 
-    /// Somebody does not speak TLS, where that is spoken; said once of an address.
+    /// Logs that a client does not speak TLS, where that is spoken; once for an address.
     pub fn tell_plain(&mut self, address: SocketAddr, door: impl fmt::Display) {
         self.counters.add(Counter::TlsPlain, 1);
         let what = "it does not speak TLS, and this port does; have it use the other port, or TLS";
         self.tell_once(address, door, what, "tls_plain");
     }
 
-    /// Somebody speaks TLS, where that is not spoken; said once of an address.
+    /// Logs that a client speaks TLS, where that is not spoken; once for an address.
     pub fn tell_tls_at_plain_port(&mut self, address: SocketAddr, door: impl fmt::Display) {
         self.counters.add(Counter::TlsAtPlainPort, 1);
         let what = "it speaks TLS, and this port does not; have it use the port of [tls]";

@@ -155,7 +155,7 @@ pub(super) struct History {
     pending: VecDeque<Arc<Event>>,
     last: u64,
     readers: HashMap<ProxyKey, Reader>,
-    /// Where the first event is that can be had, as far as somebody asked; and its number, and when it came.
+    /// Position of the first event that can be had, as far as earlier queries searched; and its number, and when it came.
     beginning: Reader,
     begins: Option<(u64, u64)>,
     /// Working space.
@@ -253,7 +253,7 @@ impl History {
         let begins = part.file.bytes;
         if let Err(error) = part.file.append(&self.buffer, desk) {
             if error.kind() == io::ErrorKind::NotFound {
-                // Somebody has removed the file. Should it come back, what is in it is read; what is next goes into another one.
+                // The file has been removed. Should it come back, what is in it is read; what is next goes into another one.
                 self.is_open = false;
                 self.parts.pop_back_if(|part| part.records == 0);
             }
@@ -280,7 +280,7 @@ impl History {
     fn finish_part(&mut self, syncs: bool, desk: &mut Desk) -> io::Result<()> {
         if let Some(part) = self.parts.back_mut().filter(|_| self.is_open) {
             let finished = part.finish(syncs, desk);
-            // One that somebody has removed is not finished any more.
+            // A removed file is not finished any more.
             if finished.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::NotFound) {
                 return finished;
             }
@@ -319,14 +319,14 @@ impl History {
     }
 }
 
-/// The channel whose past is in a folder. What else is beside it is left alone.
+/// Channel with its past in this folder. What else is beside it is left alone.
 fn channel_of(entry: &fs::DirEntry) -> Option<ChannelId> {
     let name = entry.file_name();
     let id = name.to_str().and_then(|name| name.strip_prefix("channel-")?.parse().ok()).map(ChannelId);
     id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir()))
 }
 
-/// The files of a channel's past, in their order. Others that somebody has put there are left alone.
+/// The files of a channel's past, in their order. Other files in the folder are left alone.
 fn files_in(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut paths = Vec::new();
     for entry in fs::read_dir(folder)? {

@@ -1,9 +1,9 @@
 //! What is kept of one channel's events for the consumers of one lane that are behind: records, one behind the other, in files of a
 //! bounded size.
 //!
-//! A record names the consumers that it is for. Each of these reads the files from where it is, and passes over what is not its own;
-//! a file in which nobody has anything left is removed. Nothing is synchronised, since what is here does not outlive the process. A
-//! record has a checksum: what is damaged is told as lost, and never delivered.
+//! A record names the consumers that it is for. Each of these reads the files from where it is, and passes over what is not its own; a file
+//! in which no consumer has anything left is removed. Nothing is synchronised, since what is here does not outlive the process. A record
+//! has a checksum: what is damaged is reported as lost, and never delivered.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -36,12 +36,12 @@ pub(crate) struct Log {
     next_file: u64,
     /// Whether the last is written to. It is opened for each time, so that there may be many logs.
     is_open: bool,
-    /// Events that are to be written, and the number of the first of them: records are numbered by their order. Nothing where nobody is
-    /// to read one any more.
+    /// Events that are to be written, and the number of the first of them: records are numbered by their order. Nothing in place of an
+    /// event that no consumer is yet to read.
     pending: VecDeque<Option<Arc<Event>>>,
     first_pending: u64,
     readers: HashMap<ProxyId, Reader>,
-    /// Behind so many records all readers are, as far as was told; and whether one may have got further.
+    /// Number of records that all readers have read, as far as was reported; and whether a reader may have got further.
     told: u64,
     has_moved: bool,
     /// Working space.
@@ -81,7 +81,7 @@ pub(crate) struct Read {
     pub(crate) why: Option<io::Error>,
 }
 
-/// Events that nobody is yet to read, and room that came back: that of a file when nobody has anything left in it.
+/// Events that no consumer is yet to read, and room that came back: that of a file when no consumer has anything left in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Freed {
     pub(crate) events: u64,
@@ -96,7 +96,7 @@ impl Freed {
 }
 
 impl Log {
-    /// An empty one, whose files have this name and numbers behind it.
+    /// Creates an empty log. Its files have this name and numbers behind it.
     pub(crate) fn new(name: PathBuf) -> Self {
         Self {
             name,
@@ -131,7 +131,7 @@ impl Log {
         !self.pending.is_empty()
     }
 
-    /// Whether nobody is behind.
+    /// Whether no consumer is behind.
     pub(crate) fn is_over(&self) -> bool {
         self.readers.is_empty() && self.pending.is_empty()
     }
@@ -172,7 +172,7 @@ impl Log {
         }
         if let Err(error) = part.file.append(&self.buffer, desk) {
             if error.kind() == io::ErrorKind::NotFound {
-                // Somebody has removed the file. Should it come back, what is in it is read; what is next goes into another one.
+                // The file has been removed. Should it come back, what is in it is read; what is next goes into another one.
                 self.is_open = false;
                 self.files.pop_back_if(|part| part.records == 0);
             }
@@ -225,7 +225,8 @@ impl Log {
         Ok(())
     }
 
-    /// Gives those back, of what cannot be written now, that nobody is yet to read. Called before [`free`](Self::free), if at all.
+    /// Removes from what cannot be written now, and returns, the events that no consumer is yet to read. Called before
+    /// [`free`](Self::free), if at all.
     pub(crate) fn let_go(&mut self) -> Vec<Arc<Event>> {
         if !self.has_moved {
             return Vec::new();
@@ -245,7 +246,7 @@ impl Log {
         unwanted
     }
 
-    /// Tells how many events all have read since that was told last, and removes the files in which nobody has anything left.
+    /// Returns how many events all consumers have read since the last call, and removes the files in which no consumer has anything left.
     pub(crate) fn free(&mut self) -> Freed {
         let mut freed = Freed::default();
         if core::mem::take(&mut self.has_moved) {
@@ -280,8 +281,8 @@ impl Log {
         Freed { events: self.end() - self.told, bytes }
     }
 
-    /// Reads what is next for a consumer: about so many octets, but one record if there is one. What cannot be read now, as far as can be
-    /// told, is to be tried again; or, if that was often, is lost.
+    /// Reads what is next for a consumer: about so many octets, but one record if there is one. What cannot be read now is to be tried
+    /// again if the failure seems temporary; after too many attempts it is lost.
     pub(crate) fn read(
         &mut self,
         consumer: ProxyId,
@@ -390,12 +391,12 @@ fn take_from(left: &mut HashMap<ProxyId, u64>, consumer: ProxyId) {
     }
 }
 
-/// Appends an event's record with its head, and those whom it is for.
+/// Appends an event's record with its head, and the consumers that it is for.
 fn append(event: &Event, out: &mut Vec<u8>, encode: Encode) {
     append_with(event.away(), out, |out| encode(event, out));
 }
 
-/// The same with what `encode` appends; those whom it is for come by rising number.
+/// The same with what `encode` appends; the consumers that it is for come by rising number.
 fn append_with(for_whom: &[Away], out: &mut Vec<u8>, encode: impl FnOnce(&mut Vec<u8>)) {
     records::append(out, |out| {
         // There are at most as many as proxies, far below 2^32.
@@ -408,7 +409,7 @@ fn append_with(for_whom: &[Away], out: &mut Vec<u8>, encode: impl FnOnce(&mut Ve
     });
 }
 
-/// Those whom a record is for, one after the other, and what is behind.
+/// The consumers that a record is for, one after the other, and what is behind.
 fn parts(body: &[u8]) -> Option<(&[[u8; 5]], &[u8])> {
     let (count, rest) = body.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_le_bytes(*count)).ok()?.checked_mul(5)?;

@@ -35,7 +35,7 @@ pub(super) struct Past {
     /// The consumer for which it is looked for the last event of each.
     looker: Option<ProxyKey>,
     trimmed_at: Instant,
-    /// There is more or less of it than was told.
+    /// What there is of it has changed since the last report.
     is_untold: bool,
     /// How fields of events are read.
     forms: PastForms,

@@ -51,8 +51,8 @@ pub(super) struct Stretch {
     pub(super) octets: u64,
 }
 
-/// Looks at records as long as `take` says so, which is told where one is, and it. Says where the next one is; or, with why it does not go
-/// on, where that was.
+/// Passes records, with their positions, to `take` as long as that returns true. Returns the position of the next one; or, with the error
+/// that ended the walk, the position of that.
 pub(super) fn walk(
     file: &UncachedFile,
     desk: &mut Desk,

@@ -209,7 +209,7 @@ fn who_falls_behind_in_the_middle_of_a_file_does_not_look_at_what_is_before() {
         log.write(1 << 30, encode, &mut desk).unwrap();
     }
     assert_eq!(folder.files(), 1);
-    // Whoever looked there could not go on.
+    // A reader at that position could not go on.
     let file = fs::OpenOptions::new().write(true).open(folder.0.join("log-0")).unwrap();
     file.write_all_at(&vec![0xff; 256 << 10], 0).unwrap();
     while got.len() < 1_000 {

@@ -1,9 +1,9 @@
 //! Files that are appended to and read past the system's page cache.
 //!
-//! A backlog may be many gigabytes that nobody reads for a long time. In the page cache they would take the place of all that other
+//! A backlog may be many gigabytes that are not read for a long time. In the page cache they would take the place of all that other
 //! programs need, and the system would be busy looking for memory to give back. So files are opened with `O_DIRECT` (open(2)), which wants
-//! memory, places and lengths in whole blocks: the last block of a file is filled up with zeros, and written again together with what
-//! comes next. Where a file system refuses that, files are written and read as usual.
+//! memory, places and lengths in whole blocks: the last block of a file is filled up with zeros, and written again together with what comes
+//! next. Where a file system refuses that, files are written and read as usual.
 
 use core::ops::Range;
 use std::fs::{File, OpenOptions};

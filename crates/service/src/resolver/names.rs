@@ -1,7 +1,7 @@
-//! Which host names are asked for, whose is looked up next, and what was found.
+//! The host names that are asked for, their order, and what was found.
 //!
-//! Told the time, and without threads: [`Names::ask`] for a name, [`Names::poll`] for what to look up now, [`Names::found`]
-//! when that is done.
+//! Has no clock and no threads of its own: [`Names::ask`] for a name, [`Names::poll`] for what to look up now, [`Names::found`] when that
+//! is done. Each call is given the time.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -14,13 +14,13 @@ use hashbrown::HashMap;
 use super::Found;
 use accounts::{Account, Charge, Resource, Spent, SpentBy};
 
-/// How long an answer is used again: for those who ask together, as the consumers of a host do that has just gone. Nobody tells when a host
-/// moves, so who tries to connect again later has its name looked up anew: between attempts are up to 5 s (`backoff_max`).
+/// How long an answer is used again: for lookups that coincide, as those of a host's consumers that have just gone. Nothing announces that
+/// a host moves, so each later attempt to connect looks its name up anew: between attempts are up to 5 s (`backoff_max`).
 const KNOWN_FOR: Duration = Duration::from_secs(1);
 /// Answers that are kept. The oldest goes when there is one more.
 const KNOWN_MAX: usize = 1_024;
 
-/// Somebody who waits for a name.
+/// A lookup that waits for a name.
 pub(super) struct Waiter<W> {
     pub(super) who: W,
     /// An answer is of no use after this.
@@ -71,7 +71,7 @@ impl<W> Default for Names<W> {
 }
 
 impl<W> Names<W> {
-    /// Somebody asks for a name. Gives him back with the answer if that is known.
+    /// Asks for a name. Returns the waiter with the answer if that is known.
     pub(super) fn ask(&mut self, host: &str, waiter: Waiter<W>, now: Instant) -> Option<(W, Found)> {
         let host: Arc<str> = host.to_ascii_lowercase().into();
         if let Some((found, until)) = self.known.get(&host)
@@ -111,7 +111,7 @@ impl<W> Names<W> {
         None
     }
 
-    /// The first of these names for which somebody still waits, nobody looks yet and a thread is granted.
+    /// The first of these names that is waited for, is not being looked up yet, and is granted a thread.
     fn next_of(&mut self, queue: &mut VecDeque<Waiting>, now: Instant) -> Option<Arc<str>> {
         queue.retain(|waiting| self.is_waited_for(&waiting.host, now));
         for at in 0..queue.len() {
@@ -136,7 +136,7 @@ impl<W> Names<W> {
         None
     }
 
-    /// Whether a name has yet to be looked up for somebody. Behind names whose servers do not answer others grow old.
+    /// Whether a name has yet to be looked up for a waiter. Behind names with silent servers others grow old.
     fn is_waited_for(&mut self, host: &Arc<str>, now: Instant) -> bool {
         let Some(wanted) = self.wanted.get_mut(host) else { return false };
         if wanted.under_way.is_some() {
@@ -150,7 +150,7 @@ impl<W> Names<W> {
         is_waited_for
     }
 
-    /// A name was looked up. Gives everybody who asked for it.
+    /// Notes that a name was looked up. Returns all that asked for it.
     pub(super) fn found(&mut self, host: &Arc<str>, found: Found, now: Instant) -> Vec<W> {
         let until = now + KNOWN_FOR;
         while self.order.len() >= KNOWN_MAX
@@ -219,7 +219,7 @@ mod tests {
             assert_eq!(bench.ask(&client, host, who), None);
             assert_eq!(bench.begun(), [host]);
             assert_eq!(bench.names.found(&host.into(), answer.clone(), bench.now), [who]);
-            // All who ask together have one answer.
+            // Lookups that coincide have one answer.
             assert_eq!(bench.ask(&client, host, 10), Some((10, answer)));
             bench.now += KNOWN_FOR;
         }

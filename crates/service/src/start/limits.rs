@@ -88,7 +88,7 @@ fn incomplete_bytes_max(config: &Config, memory: Memory) -> u64 {
     config.limits.incomplete_bytes_max.min(part)
 }
 
-/// Channels that clients make. The default one is nobody's.
+/// Maximum channels that clients make. The default one is no client's.
 fn channels_max() -> u64 {
     u64::from(HierarchyLimits::default().channels_max) - 1
 }
@@ -143,7 +143,7 @@ mod tests {
     use crate::config::Limits;
 
     /// As connections came, the lane stood still for up to 50 ms when there were 64, 128, 256 and so on: a client that opened a thousand
-    /// delayed everybody's events by that.
+    /// delayed all clients' events by that.
     #[test]
     fn the_table_of_descriptors_has_room_for_all_connections_from_the_start() {
         let max = ConnectionsMax { from_clients: 3_000, to_clients: 2_000, http: 64 };

@@ -84,15 +84,15 @@ impl Service {
         &self.counters
     }
 
-    /// What of `[lanes]` and `[store]` is not as it was asked for, and what leaves the system unreachable or open to everybody: a line
-    /// for each, for whoever starts the service.
+    /// What of `[lanes]` and `[store]` is not as it was asked for, and what leaves the system unreachable or open to every host: a line for
+    /// each, for the program that starts the service.
     #[must_use]
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// Has somebody told, on whichever thread, when clients may look for the service: when the outside naming service has its name,
-    /// and the reference file is written. At once where there is no such naming service, or it has it already.
+    /// Calls `tell`, on any thread, when clients may look for the service: when the outside naming service has its name, and the reference
+    /// file is written. At once where there is no such naming service, or it has it already.
     pub fn when_announced(&self, tell: impl FnOnce() + Send + 'static) {
         self.announcement.when_made(tell);
     }
@@ -109,14 +109,14 @@ impl Service {
         done.map_err(|error| not_written(&self.announcement, error))
     }
 
-    /// Has somebody told, on whichever thread, when a client asks for the end of the service (`shutdown` of TAO's monitor and control object),
-    /// which it may where `compatibility.monitor_control` is set. Whoever is told is to end it.
+    /// Calls `tell`, on any thread, when a client asks for the end of the service (`shutdown` of TAO's monitor and control object), which
+    /// it may where `compatibility.monitor_control` is set. The callback has to see to it that the service ends.
     pub fn when_asked_to_stop(&self, tell: impl FnOnce() + Send + 'static) {
         self.asked_to_stop.when_asked(tell);
     }
 
-    /// Stops the service at once: what it was asked before is answered, clients are told that their connections close, and
-    /// its threads end. Events that consumers have yet to get are lost.
+    /// Stops the service at once: requests that it has taken are answered, clients are notified that their connections close, and its
+    /// threads end. Events that consumers have yet to get are lost.
     pub fn shutdown(mut self) {
         self.stop(None);
     }
@@ -124,8 +124,8 @@ impl Service {
     /// Stops the service when it has delivered what it has taken, or `limit` is over, and says what was not delivered. From now
     /// on it accepts no connections, and answers what suppliers push with `TRANSIENT`.
     ///
-    /// What consumers do not take is not waited for: what suspended ones have, those events whose `StartTime` is to come, and
-    /// what a consumer could fetch that has not fetched anything for a second. What is not delivered is counted
+    /// Does not wait for what consumers do not take: events of suspended ones, events with a `StartTime` to come, and events for a pull
+    /// consumer that has not fetched anything for a second. What is not delivered is counted
     /// ([`Counter::Undelivered`](crate::Counter::Undelivered)) and logged by consumer.
     #[must_use]
     pub fn drain(mut self, limit: Duration) -> Undone {
@@ -140,7 +140,7 @@ impl Service {
 
     fn stop(&mut self, limit: Option<Duration>) -> Undone {
         let Some(thread) = self.administration_thread.take() else { return Undone::default() };
-        // There is room: nobody asks at the same time. Administration ends the lanes when it has answered.
+        // There is room: no other thread asks at the same time. Administration ends the lanes when it has answered.
         let mut administration = self.administration.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = administration.post(ToAdministration::Stop(limit));
         drop(administration);

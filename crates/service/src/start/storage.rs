@@ -45,7 +45,7 @@ pub(super) fn find_store(config: &Config) -> Result<(Option<Found>, Vec<String>)
     let Some((directory, is_wanted)) = config.store.folder() else { return Ok((None, Vec::new())) };
     match store::open(directory) {
         Ok(found) => Ok((Some(found), Vec::new())),
-        // There is nothing to be lost, and nobody has said that there should be.
+        // There is nothing to be lost, and the configuration does not ask that there be.
         Err(error) if !is_wanted && error.is_nowhere(directory) => {
             let remark = format!(
                 "nothing outlives this service, since {} cannot be used: {error}; name a folder with --data, or say that nothing is \
@@ -71,7 +71,7 @@ pub(super) fn furnish(
         return Ok(None);
     };
     let failed = |why: String| StartError::Store { directory: directory.clone(), why };
-    // What clients made is charged, though nobody knows to whom: or each restart would give them as much again.
+    // What clients made is charged, though not to a known client: or each restart would give them as much again.
     let account = accounts.account_of(Ipv4Addr::UNSPECIFIED.into());
     let mut declared = Ok(());
     let is_restored = door.restore_image(&kept, &account, |door| declared = configure(door, config)).map_err(failed)?;
@@ -144,7 +144,8 @@ fn make_topology(door: &mut Door, config: &Config) -> Result<(), StartError> {
     declared
 }
 
-/// Has what is there at each start, whatever was before: while nobody is connected, since threads cannot be moved from under a client.
+/// Declares the configured names and channels at each start. Called while no client is connected, since threads cannot be moved from under
+/// a client.
 fn configure(door: &mut Door, config: &Config) -> Result<(), StartError> {
     door.bind_own_names();
     declare_channels(door, &config.channels)

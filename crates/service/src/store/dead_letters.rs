@@ -1,7 +1,7 @@
 //! Events that are kept aside: each was undeliverable for a consumer, and its channel names none to which such events go.
 //!
-//! An event of which that is so stays where it is on the medium; that it is kept aside is written beside those who are yet to confirm it.
-//! Of each channel so many are kept as may be, by number and by octets: at either bound the one goes that was kept aside first.
+//! Such an event stays where it is on the medium; that it is kept aside is written beside the list of its consumers. Of each channel so
+//! many are kept as may be, by number and by octets: at either bound the one goes that was kept aside first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -115,7 +115,7 @@ impl DeadLetters {
         self.of_event(number).any(|(kept, _)| kept == consumer)
     }
 
-    /// The consumers for whom an event is kept aside, and since when.
+    /// The consumers for which an event is kept aside, and since when.
     pub(crate) fn of_event(&self, number: u64) -> impl Iterator<Item = (ProxyKey, u64)> {
         let letters = self.by_event.get(&number).into_iter().flatten();
         letters.map(|letter| (letter.consumer, letter.since))

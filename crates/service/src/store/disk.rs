@@ -22,7 +22,7 @@ use super::room::{Room, is_full};
 
 /// What is configured, in its parts.
 const PARTS: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("parts");
-/// Events by their numbers, and by the same those who are yet to confirm them.
+/// Events by their numbers, and by the same the consumers that are yet to confirm them.
 const EVENTS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("events");
 const CONSUMERS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("consumers");
 /// What is said of the rest: [`VERSION`].
@@ -220,8 +220,8 @@ impl Disk {
         Ok((events.len()?, last + 1))
     }
 
-    /// Tells of each event that is kept, from this number on, by rising number: its number, who is yet to confirm it if that is kept, and
-    /// what it says. As long as somebody wants to hear more.
+    /// Passes each event that is kept, from this number on, by rising number, to `tell`: its number, the consumers yet to confirm it if
+    /// that list is kept, and its record. Ends when `tell` breaks.
     pub(super) fn each_event(
         &mut self,
         from: u64,
@@ -277,8 +277,8 @@ impl Disk {
 /// In how many steps a batch is written: each is a synchronisation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phases {
-    /// Whoever chooses what is written, and has the power cut at the right moment, could make a commit that was not completed look as
-    /// if it were. Of events that is borne: they are written far more often.
+    /// An attacker that chooses what is written, and has the power cut at the right moment, could make a commit that was not completed look
+    /// as if it were. Of events that is borne: they are written far more often.
     One,
     /// It could not.
     Two,
@@ -321,14 +321,14 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Keeps who is yet to confirm an event.
+    /// Keeps the list of consumers that are yet to confirm an event.
     pub(crate) fn keep_consumers(&mut self, number: u64, consumers: &[u8]) -> Result<(), StoreError> {
         self.octets += size_of::<u64>() + consumers.len();
         self.consumers.insert(number, consumers)?;
         Ok(())
     }
 
-    /// An event goes, and with it, if that was kept, who was yet to confirm it.
+    /// Removes an event, and with it, if that was kept, the list of consumers that were yet to confirm it.
     pub(crate) fn forget_event(&mut self, number: u64, is_listed: bool) -> Result<(), StoreError> {
         self.events.remove(number)?;
         if is_listed {

@@ -53,7 +53,7 @@ impl Fullness {
         self.looks_at.is_some()
     }
 
-    /// Events, and lists of who is yet to confirm one, that are removed and written in one batch.
+    /// Events, and lists of consumers yet to confirm one, that are removed and written in one batch.
     pub(super) const fn at_once(&self) -> usize {
         self.at_once
     }

@@ -1,9 +1,9 @@
-//! Events that outlive the process, as the store's thread knows them: which are to be written, and who is yet to confirm each.
+//! Events that outlive the process, as the store's thread knows them: which are to be written, and which consumers are yet to confirm each.
 //!
-//! A lane posts an event, and has it back when it is on the medium; only then does anybody get it, and only then is its supplier
-//! answered. What the lane is told of it from then on (for whom it is, who has it, that all have) it posts, too. An event goes from
-//! the medium when all have it and it is kept aside for none ([`dead_letters`](super::dead_letters)). Who is yet to confirm one that stays
-//! is written some time later: a process that ends before has it go to whoever wants it then.
+//! A lane posts an event, and has it back when it is on the medium; only then does any consumer get it, and only then is its supplier
+//! answered. What the lane learns of it from then on (its consumers, each confirmation, that all have confirmed) it posts, too. An event
+//! goes from the medium when all have it and it is kept aside for none ([`dead_letters`](super::dead_letters)). The list of consumers yet
+//! to confirm one that stays is written some time later: a process that ends before has it go to all consumers that want it then.
 
 mod aside;
 
@@ -27,7 +27,7 @@ pub(crate) const EVENTS_MAX: usize = 4_096;
 pub(crate) const EVENT_BYTES_MAX: usize = 16 << 20;
 /// Places for what else a lane posts.
 pub(super) const NEWS_MAX: usize = 8_192;
-/// What nobody waits for is written after so long, or when there is so much of it.
+/// Bookkeeping that no thread waits for is written after so long, or when there is so much of it.
 pub(crate) const LATER: Duration = Duration::from_millis(100);
 const LATER_MAX: usize = 4_096;
 const LATER_BYTES_MAX: u64 = 16 << 20;
@@ -54,7 +54,7 @@ pub(crate) struct Posting {
     pub(crate) draft: Draft,
     /// By which its lane knows it when it comes back.
     pub(crate) posting: u64,
-    /// Whether it is to be told when all have it.
+    /// Whether its lane is to be notified when all consumers have it.
     pub(crate) is_awaited: bool,
 }
 
@@ -65,7 +65,7 @@ pub(crate) enum FromStore {
     Kept(Draft, u64),
     /// It is not.
     NotKept(Draft, u64, Unkept),
-    /// All have one that was kept, of which that was to be told.
+    /// All consumers have an event that is kept, and its posting asked for this notice.
     Settled(NonZeroU64),
     /// One that was kept aside is to be delivered once more.
     Again(Box<Again>),
@@ -110,7 +110,7 @@ pub(crate) struct Seat {
 /// Both ends of a lane's link. The first is the main lane's.
 pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> (Link, Seat) {
     let (to_store, letters) = post_to(&to.bell, EVENTS_MAX + NEWS_MAX);
-    // Answers, and what is told beside.
+    // Answers, and the notices beside them.
     let (to_lane, answers) = post_to(bell, EVENTS_MAX + NEWS_MAX);
     let link = Link { letters: to_store, answers, restored: to.restored.take() };
     (link, Seat { thread, letters, answers: PatientPost::new(to_lane), earlier: 0 })
@@ -120,7 +120,7 @@ pub(crate) fn link(thread: LaneThread, bell: &Arc<Bell>, to: &mut Reception) -> 
 #[derive(Debug)]
 struct Restored {
     number: u64,
-    /// Who is yet to confirm it, if that was written: which of the piece's lists.
+    /// Index into the piece's lists of consumers yet to confirm; nothing if none was written.
     list: Option<usize>,
     /// Octets of its record.
     length: usize,
@@ -130,8 +130,8 @@ struct Restored {
 #[derive(Debug, Default)]
 pub(crate) struct Piece {
     events: Vec<Restored>,
-    /// Who is yet to confirm them: as a rule one event after the other has the same list, of which there is one then. And the last as it is
-    /// kept, and octets of all of them.
+    /// Consumers yet to confirm the events: as a rule one event after the other has the same list, of which there is one then. And the last
+    /// as it is kept, and octets of all of them.
     lists: Vec<Arc<[ProxyId]>>,
     last_list: Vec<u8>,
     list_bytes: usize,
@@ -149,7 +149,7 @@ impl Piece {
         self.events.is_empty()
     }
 
-    /// `consumers`: who is yet to confirm it, as it is kept, if it is.
+    /// `consumers`: the list of those yet to confirm it, in its stored form, if there is one.
     pub(crate) fn push(&mut self, number: u64, consumers: Option<&[u8]>, record: &[u8]) {
         let list = consumers.map(consumers_of).map(|octets| {
             if self.lists.is_empty() || self.last_list != octets {
@@ -164,7 +164,7 @@ impl Piece {
         self.records.extend_from_slice(record);
     }
 
-    /// Each: its number, who is yet to confirm it, and its record.
+    /// Passes each event to `act`: its number, the consumers yet to confirm it, and its record.
     pub(crate) fn each(self, mut act: impl FnMut(u64, Option<Arc<[ProxyId]>>, &[u8])) {
         let mut rest = self.records.as_slice();
         for Restored { number, list, length } in self.events {
@@ -181,19 +181,19 @@ struct Open {
     /// Octets of its record.
     bytes: u64,
     home: u32,
-    /// Those who are yet to confirm it: a proxy's number alone may be that of one in each channel.
+    /// Consumers yet to confirm it: a proxy's number alone may be that of one in each channel.
     first: Option<ProxyKey>,
     others: Vec<ProxyKey>,
-    /// Lanes that have said for whom it is, that there are beside its first, that have taken it over, and that have done with it.
+    /// Lanes that have named its consumers, that there are beside its first, that have taken it over, and that have done with it.
     begun: u16,
     bridges: u16,
     taken_over: u16,
     done: u16,
     is_done_at_home: bool,
-    /// Whether a list of those who are yet to confirm it is on the medium, and whether it has changed who those are since.
+    /// Whether a list of the consumers yet to confirm it is on the medium, and whether they have changed since.
     is_listed: bool,
     is_changed: bool,
-    /// Whether its lane is to be told when all have it.
+    /// Whether its lane is to be notified when all consumers have it.
     is_awaited: bool,
     /// How many the list had that was there when the process began; 0 if there was none.
     listed_before: usize,
@@ -223,12 +223,12 @@ impl Open {
         self.first.iter().chain(&self.others).map(|consumer| consumer.proxy)
     }
 
-    /// Whether it is known for whom it is, altogether.
+    /// Whether all its consumers are known.
     fn is_complete(&self) -> bool {
         self.begun > self.bridges
     }
 
-    /// Whether all have it: those for whom there is no memory get it later, and are told of one by one.
+    /// Whether all consumers have it. Those without memory for it get it later, each with its own confirmation.
     fn is_settled(&self) -> bool {
         self.is_done_at_home && self.done > self.taken_over && self.first.is_none()
     }
@@ -239,7 +239,7 @@ impl Open {
 struct Pending {
     /// Events by rising number, but for those that are not to be kept, which have none.
     events: Vec<Unwritten>,
-    /// Those of which it has changed who is yet to confirm them, and such as have gone since.
+    /// Those with a changed list of consumers yet to confirm them, and such as have gone since.
     changed: Vec<u64>,
     /// Those that are to go.
     gone: Vec<Gone>,
@@ -256,13 +256,13 @@ struct Pending {
 #[derive(Debug)]
 struct Gone {
     number: u64,
-    /// Whether a list of those who are yet to confirm it is on the medium.
+    /// Whether a list of the consumers yet to confirm it is on the medium.
     is_listed: bool,
     bytes: u64,
 }
 
 impl Pending {
-    /// It has changed who is yet to confirm an event.
+    /// Notes that the consumers yet to confirm an event have changed.
     fn note_changed(&mut self, number: u64, open: &mut Open) {
         if !core::mem::replace(&mut open.is_changed, true) {
             self.changed.push(number);
@@ -293,7 +293,7 @@ pub(crate) struct Journal {
     bytes_max: u64,
     pending: Pending,
     dead: DeadLetters,
-    /// Events of which nothing more is told.
+    /// Events that all consumers have, and that are only kept aside.
     at_rest: usize,
     /// Those that were kept aside and had to go, which was not counted yet.
     dead_dropped: u64,
@@ -323,9 +323,9 @@ impl Journal {
         }
     }
 
-    /// Has an event that was kept when the process began, of so many octets. `list`: who was yet to confirm it, and for whom it was kept
-    /// aside, if that was written. Says whether a lane is to have it: not if all have it, but those for whom it is kept aside. If there are
-    /// none of those either, it goes.
+    /// Adds an event that was kept when the process began, of so many octets. `list`: the consumers that were yet to confirm it, and those
+    /// for which it was kept aside, if that was written. Returns whether a lane is to have it: not if all have it, but those for which it
+    /// is kept aside. If there are none of those either, it goes.
     pub(crate) fn restore(
         &mut self,
         number: u64,
@@ -432,13 +432,13 @@ impl Journal {
                 if open.home == thread.0 {
                     open.bridges = u16::try_from(bridges).unwrap_or(u16::MAX);
                 }
-                // It came back for those who were written down, and nobody else: if they are as many, they are the same.
+                // It came back for the listed consumers only: if they are as many, they are the same.
                 if open.listed_before == 0 || open.consumers().count() != open.listed_before {
                     self.pending.note_changed(number, open);
                 }
             }
             Settled::ForConsumer { consumer, how, .. } => {
-                // It may have come back to one for whom it was kept aside, if the process ended before it was written who is to have it.
+                // It may have come back to a consumer for which it was kept aside, if the process ended before its consumers were written.
                 let is_had = how == Settlement::Delivered && self.dead.remove((number, consumer));
                 if open.remove(consumer) || is_had {
                     self.pending.note_changed(number, open);
@@ -455,7 +455,7 @@ impl Journal {
         }
     }
 
-    /// If all have an event, its lane is told, if that is awaited, and it goes, unless it is kept aside.
+    /// If all consumers have an event, its lane is notified, if that is awaited, and it goes, unless it is kept aside.
     fn settle(&mut self, number: u64) {
         let Some(open) = self.open.get_mut(&number).filter(|open| open.is_settled()) else { return };
         let (home, is_awaited) = (open.home, core::mem::take(&mut open.is_awaited));
@@ -492,7 +492,7 @@ impl Journal {
 
     // ---- writing ----
 
-    /// How many events somebody waits for to be written.
+    /// Number of events with a lane that waits for them to be written.
     pub(crate) fn awaited(&self) -> usize {
         self.pending.events.len()
     }
@@ -502,12 +502,12 @@ impl Journal {
         self.posted_before_answers
     }
 
-    /// Whether somebody waits for something to be written.
+    /// Whether a lane waits for something to be written.
     pub(crate) fn is_awaited(&self) -> bool {
         self.awaited() > 0
     }
 
-    /// Whether there is so much that nobody waits for that it is written now.
+    /// Whether there is so much bookkeeping that no thread waits for that it is written now.
     pub(crate) fn has_much(&self) -> bool {
         let Pending { changed, gone, gone_bytes, .. } = &self.pending;
         gone.len().max(changed.len()) >= LATER_MAX || *gone_bytes >= LATER_BYTES_MAX
@@ -519,7 +519,7 @@ impl Journal {
         !(gone.is_empty() && changed.is_empty() && unsure.is_empty() && again.is_empty())
     }
 
-    /// How long it is until the store should look again although nobody rings: nothing if there is no need.
+    /// Time until the store should look again without a ring: nothing if there is no need.
     pub(crate) fn look_again_in(&self) -> Option<Duration> {
         // What became of events is posted without a ring.
         (self.open.len() > self.at_rest || self.has_some()).then_some(LATER)
@@ -537,13 +537,13 @@ impl Journal {
         &self.pending.again
     }
 
-    /// Of which events, of so many, it is to be written who is yet to confirm them, and who those are.
+    /// The changed lists, so many at most: each event's number, and the consumers yet to confirm it.
     pub(crate) fn lists(&self, at_once: usize) -> impl Iterator<Item = (u64, impl Iterator<Item = ProxyId>)> {
         let open = |number: &u64| Some((*number, self.open.get(number).filter(|open| open.is_complete())?));
         self.pending.changed.iter().take(at_once).filter_map(open).map(|(number, open)| (number, open.consumers()))
     }
 
-    /// The events that are to go, so many, and whether it was, or may have been, written who is yet to confirm them.
+    /// The events that are to go, so many, and whether their lists of consumers were, or may have been, written.
     pub(crate) fn gone(&self, at_once: usize) -> impl Iterator<Item = (u64, bool)> {
         let unsure = self.pending.unsure.iter().flat_map(|(first, last)| *first..=*last);
         let gone = self.pending.gone.iter().take(at_once).map(|gone| (gone.number, gone.is_listed));
@@ -560,7 +560,7 @@ impl Journal {
                 if open.is_complete() {
                     open.is_listed = true;
                 } else {
-                    // It is written when it is known for whom it is, even if for those of whom it was before.
+                    // It is written when its consumers are known, even if they are the same as before.
                     open.listed_before = 0;
                 }
                 open.is_changed = false;
@@ -602,7 +602,7 @@ impl Journal {
         refused
     }
 
-    /// The medium fails: who waits is told so. What nobody waits for is tried again. Says how many events are not kept.
+    /// Notes that the medium fails: waiting lanes get their events back. Bookkeeping is tried again. Returns how many events are not kept.
     pub(crate) fn note_failed(&mut self) -> u64 {
         let first = self.events().next().map(|(number, _)| number);
         let last = self.events().last().map(|(number, _)| number);
@@ -611,8 +611,8 @@ impl Journal {
         self.refuse()
     }
 
-    /// Who waits is told that the medium fails, without trying, and what was to be delivered once more stays aside. Says how many events
-    /// are not kept.
+    /// Gives waiting lanes their events back without trying to write, and leaves aside what was to be delivered once more. Returns how many
+    /// events are not kept.
     pub(crate) fn refuse(&mut self) -> u64 {
         self.cancel_again();
         let events = core::mem::take(&mut self.pending.events);

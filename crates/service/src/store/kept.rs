@@ -1,7 +1,7 @@
 //! What a service that does not run has kept, for an operator: looked at, checked, made smaller.
 //!
-//! The file is opened as the service opens it at its start: with its checksums verified, and what an end without warning has left
-//! undone undone, though only in memory: whoever looks changes nothing. It is never made here.
+//! The file is opened as the service opens it at its start: with its checksums verified, and what an end without warning has left undone
+//! undone, though only in memory: looking changes nothing. It is never made here.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -45,7 +45,7 @@ pub struct KeptEvent {
     pub bytes: u64,
     /// When it arrived.
     pub arrived: SystemTime,
-    /// How many consumers are yet to confirm it. `None`: that was not on disk when the service ended, and whoever wants it then gets it.
+    /// How many consumers are yet to confirm it. `None`: not on disk when the service ended, and all consumers that want it get it.
     pub consumers: Option<u64>,
     /// For how many consumers it is kept aside, since each never took it.
     pub aside: u64,

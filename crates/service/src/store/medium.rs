@@ -1,12 +1,12 @@
-//! The medium of the database as it really is: one whose synchronisation may fail, and whose file may be gone.
+//! The medium of the database as it really is: its synchronisation may fail, and its file may be gone.
 //!
-//! Where a system cannot write what it is to synchronise it says so once, and takes what it has in memory for written from then on:
-//! whoever opens the file anew reads what is not on the medium, and the next synchronisation, which goes well, does not write it either.
-//! A tree that is built upon that is lost with the power. So what was written since the last synchronisation that went well is noted,
-//! and once one has failed, read and written again before anything else is, by whoever opens the file next in this process.
+//! Where a system cannot write what it is to synchronise it says so once, and takes what it has in memory for written from then on: a
+//! process that opens the file anew reads what is not on the medium, and the next synchronisation, which goes well, does not write it
+//! either. A tree that is built upon that is lost with the power. So what was written since the last synchronisation that went well is
+//! noted. Once one has failed, the next to open the file in this process reads and writes that again before anything else.
 //!
-//! A file that was removed, or whose folder was moved or unmounted, can be written and synchronised as ever by who has it open, and is not
-//! found by the next process. So it is looked for after each synchronisation.
+//! A file that was removed, or that is in a folder that was moved or unmounted, can be written and synchronised as ever by a process that
+//! has it open, and is not found by the next process. So it is looked for after each synchronisation.
 //!
 //! What is written has blocks of the disk before it is written ([`Room`]).
 
@@ -162,7 +162,7 @@ impl<B: StorageBackend> StorageBackend for Medium<B> {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        // Nobody writes meanwhile: there is one thread.
+        // No thread writes meanwhile: there is one thread.
         let synchronised = self.on.sync_data();
         let mut written = self.unsynchronised.lock();
         let lately = core::mem::take(&mut written.lately);
@@ -274,8 +274,8 @@ impl Place {
     }
 }
 
-/// What tells a file from all others, as long as the system runs. Nothing else is asked, above all no time: the kernel notes the time of
-/// the next change anew for who has asked for it, in a request of its own.
+/// What tells a file from all others, as long as the system runs. Nothing else is asked, above all no time: after such a query, the kernel
+/// notes the time of the next change anew, in a request of its own.
 fn identity(path: &Path) -> io::Result<(u64, u32, u32)> {
     let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO)?;
     Ok((found.stx_ino, found.stx_dev_major, found.stx_dev_minor))

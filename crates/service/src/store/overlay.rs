@@ -1,7 +1,7 @@
 //! A file that is looked at and stays as it is: what is written goes into memory, over it, and is gone with this.
 //!
-//! The embedded database repairs what an end without warning has left undone, and notes that it was opened: whoever only looks at a store
-//! changes neither, and needs no right to write. Several may look at once; a service that begins meanwhile waits for them for a while.
+//! The embedded database repairs what an end without warning has left undone, and notes that it was opened: through this file neither
+//! changes the store, nor needs a right to write. Several may look at once; a service that begins meanwhile waits for them for a while.
 
 use core::time::Duration;
 use std::collections::BTreeMap;

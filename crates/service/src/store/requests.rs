@@ -15,7 +15,7 @@ use crate::counters::Counter;
 use crate::lane::io::net::Bell;
 use crate::time;
 
-/// Events that are told of at a time, and octets that are read for that: the first may be of any size.
+/// Events that are listed at a time, and octets that are read for that: the first may be of any size.
 const LISTED_MAX: usize = 256;
 const READ_MAX: usize = 4 << 20;
 

@@ -163,7 +163,7 @@ impl State {
         }
         self.reserve = left;
         if let Err(error) = blocks.set_reserve(left) {
-            // Whoever removed it has given it back.
+            // If it was removed, its room was given back already.
             log::warn!("store: its reserve: {error}");
         }
         true

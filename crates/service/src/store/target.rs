@@ -60,7 +60,7 @@ impl Target {
         self.write_much()
     }
 
-    /// Has the list of those who are yet to confirm an event.
+    /// Adds the list of the consumers that are yet to confirm an event.
     pub(super) fn list(&mut self, number: u64, list: Vec<u8>) -> Result<(), KeptError> {
         self.octets += list.len();
         self.lists.push((number, list));

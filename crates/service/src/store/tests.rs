@@ -36,7 +36,7 @@ struct State {
     unsynchronised: Vec<Unsynchronised>,
     /// Operations until all fail.
     left: Option<u32>,
-    /// Synchronisations until one fails: as the kernel does it, which forgets what that was to write and shows it to whoever reads.
+    /// Synchronisations until one fails: as the kernel does it, which forgets what that was to write and shows it to readers.
     syncs_left: Option<u32>,
     power_cuts: u32,
     /// How often it was asked how large it is.
@@ -45,7 +45,7 @@ struct State {
     disk: Option<full::Blocks>,
 }
 
-/// The number says since which power cut it is used: who used it before is as dead as the process was.
+/// The number says since which power cut it is used: users from before it are as dead as the process was.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Medium(Arc<Mutex<State>>, u32);
 

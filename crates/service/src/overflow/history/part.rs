@@ -35,7 +35,7 @@ pub(super) struct Part {
     /// When the first and the last of its events came.
     pub(super) begins: u64,
     pub(super) ends: u64,
-    /// Where some of its records are, by number; of one that a former process wrote nothing until somebody asks.
+    /// Positions of some of its records, by number. Nothing for a former process's file that has not been read yet.
     pub(super) marks: Option<Vec<(u64, u64)>>,
 }
 
@@ -63,7 +63,7 @@ pub(super) struct Cut {
 }
 
 impl Part {
-    /// An empty one whose first event has this number.
+    /// Creates an empty file that begins with the event of this number.
     pub(super) fn begin(folder: &Path, first: u64, boot: &[u8; 16], desk: &mut Desk) -> io::Result<Self> {
         let mut file = UncachedFile::create(folder.join(format!("{first:020}.events")), desk)?;
         let mut header = Vec::with_capacity(32);

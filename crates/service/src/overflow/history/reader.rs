@@ -45,7 +45,7 @@ pub(super) struct Reader {
     only_through: u64,
     /// What is looked for: the last event of each.
     looking: Option<Looking>,
-    /// It has been told where it begins.
+    /// Its starting point has been set.
     has_begun: bool,
 }
 
@@ -104,9 +104,9 @@ impl History {
         self.readers.remove(&consumer);
     }
 
-    /// Reads what is next for a consumer: about so many octets, but one event if there is one. Nothing while it is looked for what it asked
-    /// for, of which some is done each time. What cannot be read now, as far as can be told, is to be tried again; or, if that was often, is
-    /// lost.
+    /// Reads what is next for a consumer: about so many octets, but one event if there is one. Nothing while the events that it asked for
+    /// are searched, some in each call. What cannot be read now is to be tried again if the failure seems temporary; after too many
+    /// attempts it is lost.
     pub(in crate::overflow) fn read(
         &mut self,
         consumer: ProxyKey,

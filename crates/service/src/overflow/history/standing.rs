@@ -43,7 +43,7 @@ impl History {
                 begins.is_none()
             });
             if walked.is_err() {
-                // It is about there; who reads it is told what is lost, and the next who asks has it looked at again.
+                // Approximate: the reader reports the loss, and the next query searches again.
                 return Some((at.next.max(part.first), part.begins.max(oldest)));
             }
             if begins.is_some() {

@@ -18,7 +18,7 @@ use crate::store::record::Record;
 
 const CLOCK: UtcClock = UtcClock { lane: Time(0), utc: 1 << 50 };
 
-/// An engine whose channel keeps its past.
+/// An engine with a channel that keeps its past.
 struct Engine {
     lane: Lane,
     source: ProxyKey,
@@ -162,7 +162,7 @@ fn what_was_kept_is_read_again_by_pieces_of_any_size_from_anywhere() {
     }
 }
 
-/// What is told is looked for step by step, and remembered; a consumer that begins looks anew.
+/// Reported bounds are searched step by step, and remembered; a consumer that begins searches anew.
 #[test]
 fn where_the_past_begins_is_told_as_a_consumer_finds_it() {
     let of_age = HistoryLimits { age: Duration::from_secs(300), ..HistoryLimits::default() };
@@ -237,7 +237,7 @@ fn what_is_damaged_or_cut_is_not_read_and_what_is_before_it_is() {
     }
 }
 
-/// Each end of a process just there would have been told as damage.
+/// Each end of a process just there would have been reported as damage.
 #[test]
 fn a_file_without_an_event_is_not_damaged_and_goes() {
     let folder = Folder::new("empty");

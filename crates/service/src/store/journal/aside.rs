@@ -55,7 +55,7 @@ impl Journal {
     }
 
     /// Has an event that is kept aside for a consumer delivered once more, under a number of its own, when that is on the medium. There it
-    /// is kept aside until its lane has said for whom it is: a process that ends before has it neither lost nor delivered to all.
+    /// is kept aside until its lane has named its consumer: a process that ends before has it neither lost nor delivered to all.
     pub(crate) fn replay(&mut self, letter: LetterId, record: Vec<u8>) {
         let number = self.next;
         self.next += 1;
@@ -86,7 +86,7 @@ impl Journal {
         self.dead.is_there(letter) && !self.pending.again.iter().any(is_replayed)
     }
 
-    /// The consumers for whom an event is kept aside, and since when, as it is written.
+    /// The consumers for which an event is kept aside, and since when, as it is written.
     pub(crate) fn aside_of(&self, number: u64) -> impl Iterator<Item = (ProxyId, u64)> {
         let aside = self.dead.of_event(number).filter(move |(consumer, _)| self.is_aside((number, *consumer)));
         aside.map(|(consumer, since)| (consumer.proxy, since))

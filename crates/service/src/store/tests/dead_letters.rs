@@ -80,7 +80,7 @@ fn an_undeliverable_event_outlives_the_process_beside_those_who_are_yet_to_confi
     let both = [(alone.get(), 7, 5), (shared.get(), 7, 6)];
     assert_eq!(lane.letters(), both);
     lane.end();
-    // Of the first nobody hears any more; the second goes to the one who has yet to confirm it, and to nobody else.
+    // The first is delivered to no consumer any more; the second goes to the consumer that has yet to confirm it, and to no other.
     let mut lane = medium.lane(1 << 30);
     let restored: Vec<_> = lane.restored.iter().map(|event| (event.number, event.consumers.as_deref())).collect();
     assert_eq!(restored, [(shared.get(), Some(&[OTHER.proxy][..]))]);
@@ -168,7 +168,7 @@ fn an_event_that_is_delivered_once_more_is_aside_under_a_new_number_until_its_la
     assert_eq!(Disk::on(move || medium.clone()).unwrap().events().unwrap().0, 0);
 }
 
-/// The disk failed, and an operator was told that it was done.
+/// The disk failed, and an operator got the answer that it was done.
 #[test]
 fn what_is_done_while_the_medium_fails_is_said_to_be_unwritten_and_is_written_later() {
     let medium = Medium::default();
@@ -267,7 +267,7 @@ fn a_thousand_are_listed_and_delivered_once_more_in_parts() {
 /// Whatever a process leaves behind when it is killed has the event once: to be delivered or aside, and to no consumer that has it.
 #[test]
 fn at_each_moment_at_which_a_process_is_killed_an_event_is_there_for_its_consumer_alone() {
-    /// Whether it is aside, and for whom it is to be delivered, if that is known.
+    /// Whether it is aside, and the consumers to which it is to be delivered, if they are known.
     fn found(medium: &Medium) -> (usize, Vec<Option<Vec<ProxyId>>>) {
         let lane = medium.kept().lane(1 << 30);
         let restored = lane.restored.iter().map(|event| event.consumers.as_deref().map(<[_]>::to_vec)).collect();
@@ -280,7 +280,7 @@ fn at_each_moment_at_which_a_process_is_killed_an_event_is_there_for_its_consume
     let mut lane = medium.lane(1 << 30);
     lane.post(b"event".to_vec());
     let watch = lane.answer().unwrap();
-    // It is not known yet for whom it is.
+    // Its consumers are not known yet.
     assert_eq!(found(&medium), (0, vec![None]));
     [CONSUMER, OTHER].iter().for_each(|consumer| lane.tell(Settled::Begins { watch, consumer: *consumer }));
     lane.tell(Settled::Begun { watch, bridges: 0 });

@@ -1,8 +1,8 @@
-//! Events that are kept: who is yet to confirm them, what there is room for, and when the medium is synchronised.
+//! Events that are kept: the consumers yet to confirm them, what there is room for, and when the medium is synchronised.
 
 use super::*;
 
-/// What was found of each event: who is yet to confirm it, and what it says.
+/// What was found of each event: the consumers yet to confirm it, and its octets.
 fn found(lane: &Lane) -> BTreeMap<u64, (Option<Vec<u32>>, Vec<u8>)> {
     let all = lane.restored.iter().map(|restored| {
         let record = Record::read(&restored.record).unwrap();
@@ -36,7 +36,7 @@ fn an_event_that_was_accepted_survives_a_power_cut_at_any_moment_until_all_have_
             }
             let unknown = there.iter().filter(|(number, _)| !kept.contains_key(number));
             unknown.for_each(|(number, (_, octets))| assert!(unsure.contains(octets), "event {number}"));
-            // Those go on as they were; it is not to be told apart whether they were accepted.
+            // Those go on as they were; whether they were accepted is unknown.
             kept = there.into_iter().map(|(number, (_, octets))| (number, (octets, false))).collect();
             unsure.clear();
             medium.fail_after(Some(random.u32(20..400)));
@@ -89,7 +89,7 @@ fn who_is_yet_to_confirm_an_event_is_kept_when_it_is_known_for_whom_it_is() {
     let consumer = |proxy| ProxyKey { channel: SOURCE.channel, proxy: ProxyId(proxy) };
     for (watch, bridges) in numbers.iter().copied().zip([0, 0, 1]) {
         [9, 7, 8].into_iter().for_each(|proxy| lane.tell(Settled::Begins { watch, consumer: consumer(proxy) }));
-        // Another lane has yet to say for whom the third is there.
+        // Another lane has yet to name the third's consumers.
         lane.tell(Settled::Begun { watch, bridges });
     }
     let how = engine::Settlement::Delivered;
@@ -142,7 +142,7 @@ fn a_lane_that_takes_no_letters_has_every_answer_in_the_end() {
         (first..first + 1_000).for_each(|posting| post(&mut lane, posting));
         take(&mut lane, 1_000);
     }
-    // All that were kept have gone, and the lane is told of each.
+    // All that were kept have gone, and the lane is notified of each.
     lane.tell(Settled::Gone { consumer });
     post(&mut lane, EVENTS);
     wait_until("the store to have no room for its answers", || lane.link.answers.waiting() == ANSWERS_MAX);
@@ -160,7 +160,7 @@ fn a_consumer_that_is_gone_takes_nothing_from_one_of_the_same_number_in_another_
     let numbers = consumers.map(|consumer| {
         lane.post_from(ProxyKey { proxy: ProxyId(5), ..consumer }, vec![1; 10]);
         let watch = lane.answer().unwrap();
-        // There is no memory for it, so that nobody on the lane has it.
+        // There is no memory for it, so that no consumer on the lane has it.
         lane.tell(Settled::Begins { watch, consumer });
         lane.tell(Settled::Begun { watch, bridges: 0 });
         lane.tell(Settled::ForAll { watch });
@@ -242,7 +242,7 @@ fn beyond_what_may_be_on_disk_events_are_refused_until_those_that_are_kept_have_
 }
 
 /// The lane that was woken by an answer ran before the store went on: by the time that looked, the supplier, alone as it was, had pushed
-/// again, and was taken for another. One event in ten then waited for nobody for half of what a batch takes.
+/// again, and was taken for another. The store then waited in vain, in one event of ten, for half of what a batch takes.
 #[test]
 fn a_supplier_that_has_pushed_again_is_not_waited_for() {
     let bell = Arc::new(Bell::new().unwrap());
@@ -430,7 +430,7 @@ fn the_store_waits_for_those_it_has_answered_and_no_longer_than_it_may() {
     // Where very many come, more are there before long than it pays to wait for: it waited for a third of the time.
     let gathering = Gathering { answered: 1_000, until: time::now() + hour };
     assert_eq!((gathering.waits(ENOUGH - 1, 0).is_some(), gathering.waits(ENOUGH, 0)), (true, None));
-    // Who is alone is not kept waiting.
+    // A supplier that is alone is not kept waiting.
     let gathering = Gathering { answered: 1, until: time::now() + hour };
     assert_eq!((gathering.waits(0, 0), gathering.waits(1, 0)), (None, None));
     let gathering = Gathering { answered: 3, until: time::now() };

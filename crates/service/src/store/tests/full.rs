@@ -139,7 +139,7 @@ fn a_disk_that_was_full_of_events_takes_others_when_those_were_confirmed_whateve
             wait_until("what is configured", || lane.store.written() == number);
         }
         if seed % 2 == 1 {
-            // Somebody else takes what is left.
+            // Another program takes what is left.
             medium.disk(|disk| disk.others += disk.free());
             lane.end();
             medium.next_process();
