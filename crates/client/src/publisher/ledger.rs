@@ -1,4 +1,4 @@
-//! What became of the events: told in numbers, and one by one where they did not arrive.
+//! What became of the events: in numbers, and one by one where they did not arrive.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -20,8 +20,8 @@ pub struct Tally {
     pub unknown: u64,
     /// Those that the service certainly does not have: the connection was lost before they were sent.
     pub not_sent: u64,
-    /// Reports of losses that were dropped since nobody took them ([`next_loss`](super::Publisher::next_loss)); their events
-    /// are in the numbers above.
+    /// Reports of losses that were dropped because the program did not take them
+    /// ([`next_loss`](super::Publisher::next_loss)); their events are in the numbers above.
     pub losses_untold: u64,
     /// How often the connection had to be made anew, or the proxy.
     pub reconnections: u64,

@@ -85,7 +85,7 @@ impl Heard {
     }
 }
 
-/// Waits until somebody listens.
+/// Waits until there are so many subscribers.
 #[track_caller]
 pub(crate) fn meets(publisher: &Publisher, subscribers: u32) {
     assert!(publisher.wait_for_subscribers(subscribers, PATIENCE), "waited a minute for {subscribers} subscribers");
