@@ -20,7 +20,7 @@ pub use read::Reader;
 pub use wide::{WideChar, WideUnits};
 pub use write::Writer;
 
-/// Order of the octets of a number, chosen by whoever sends (CORBA 3.3 part 2, 9.3.1).
+/// Order of the octets of a number, chosen by the sender (CORBA 3.3 part 2, 9.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// Most significant octet first; flag value 0.

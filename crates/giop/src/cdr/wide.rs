@@ -65,7 +65,7 @@ pub struct WideUnits<'a> {
 }
 
 impl<'a> WideUnits<'a> {
-    /// Units over whole pairs of octets whose byte order a mark at the front may say.
+    /// Units over whole pairs of octets, in the byte order that a mark at the front may say.
     ///
     /// CORBA 3.3 part 2, 9.3.2.7: a mark in front is not part of the text; `otherwise` is the order where none is.
     pub(super) fn with_mark(bytes: &'a [u8], otherwise: Endian) -> Self {
