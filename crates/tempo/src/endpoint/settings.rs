@@ -24,7 +24,7 @@ pub enum Channel {
 pub struct Settings {
     /// A number drawn at random when the process begins; 0 counts as 1.
     pub session: u32,
-    /// Drawn at random when the process begins: makes cookies that nobody else can make.
+    /// Drawn at random when the process begins: makes cookies that no peer can make.
     pub secret: (u64, u64),
     /// Whom it announces itself to.
     pub channel: Channel,
@@ -67,7 +67,7 @@ impl Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// There are as many topics as there is room for (one that was removed stays until everybody has been told).
+    /// There are as many topics as there is room for (one that was removed stays until all peers have been notified).
     TooManyTopics,
     /// The name is empty, longer than 255 octets, or has control characters.
     Name,
