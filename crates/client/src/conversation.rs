@@ -3,7 +3,7 @@
 //! All requests that one `read` brought are carried out one after the other, from the buffer they were read into. Their
 //! replies are gathered and leave with one `write`, but not later than with the next request that is done a millisecond after
 //! the first of them was ready (of eight, where requests took next to no time until then).
-//! Those that are answered early ([`Servant::early_operations`]) are answered together, before any of them is carried out.
+//! Requests that are answered early ([`Servant::early_operations`]) are answered together, before any of them is carried out.
 //!
 //! # Order
 //!

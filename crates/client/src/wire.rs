@@ -80,7 +80,7 @@ struct State {
     session: Session,
     /// Plaintext that has arrived and for which there was no room.
     surplus: Vec<u8>,
-    /// What is to be sent without anybody having written it.
+    /// Octets to send that no caller wrote: answers of TLS itself.
     answers: Vec<u8>,
 }
 
@@ -302,7 +302,7 @@ impl Secure {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut writer = lock(&self.writer);
         self.send(&mut writer)?;
-        // Those that were sealed before are the first that are offered again.
+        // Octets that were sealed before are the first that are offered again.
         let mut taken = core::mem::take(&mut writer.plain).min(bytes.len());
         while taken < bytes.len() {
             let rest = bytes.get(taken..).unwrap_or_default();

@@ -110,8 +110,8 @@ impl LetGo {
         self.next_look.is_some_and(|next_look| Instant::now() >= next_look)
     }
 
-    /// Tries again those whose pause is over. Returns how many of those that were tried take something again, and logs which, under the
-    /// name given.
+    /// Tries again the readers with their pause over. Returns how many of the tried ones take something again, and logs which, under
+    /// the name given.
     pub fn look(&mut self, whose: impl Display, writer: &Writer) -> u64 {
         if !self.is_due() {
             return 0;

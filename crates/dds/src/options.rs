@@ -30,7 +30,7 @@ pub struct Options {
     pub peer_participants_max: u32,
     /// What a writer keeps for readers that are behind before it blocks. Unit: octets. Default: 1 MiB.
     pub writer_bytes_max: u32,
-    /// The largest sample that is taken from anybody. Unit: octets. Default: 64 MiB.
+    /// The largest sample that is taken. Unit: octets. Default: 64 MiB.
     pub sample_bytes_max: u32,
     /// After how long others hold this participant to be gone when it says nothing: they let go of what they kept for it, and their writers
     /// do not wait for it any more. It says that it is there whenever four fifths of this are over, or all but 2 s. Unit: milliseconds.

@@ -1,4 +1,4 @@
-//! Quality of service of a writer or a reader, as far as anybody here has a use for it.
+//! Quality of service of a writer or a reader, as far as this workspace has a use for it.
 
 use std::ffi::CString;
 use std::time::Duration;

@@ -95,7 +95,7 @@ impl Version {
 pub enum CharSet {
     /// ISO 8859-1, what is meant when nothing was negotiated (CORBA 3.3 part 2, 7.10.2.6).
     Latin1,
-    /// UTF-8, the fallback that everybody has to understand.
+    /// UTF-8, the fallback that every ORB has to understand.
     Utf8,
 }
 

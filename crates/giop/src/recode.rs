@@ -101,7 +101,7 @@ pub fn any_shape(reader: &mut Reader<'_>, work: &mut Work) -> Result<(usize, Sha
 }
 
 /// Moves `value` behind a value of the type that `type_code` stands in front of, having checked the value. The type has
-/// been checked before; if not, where the value ends is anybody's guess, but nothing worse.
+/// been checked before; if not, the value may end anywhere, but nothing worse happens.
 ///
 /// # Errors
 /// The bytes are no value of that type, or `work` does not suffice.
@@ -178,7 +178,7 @@ pub fn copy_wstring(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<
 }
 
 /// Moves `reader` behind an `Any` as [`skip_any`] does, but looks at no more of its type than it needs to. The `Any` should
-/// have been checked; if not, where it ends is anybody's guess, but nothing worse.
+/// have been checked; if not, it may end anywhere, but nothing worse happens.
 ///
 /// # Errors
 /// As [`skip_any`], as far as it looks.

@@ -399,7 +399,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A topic is announced to everybody on it, with the next that is sent.
+    /// A topic is announced to all peers on it, with the next that is sent.
     fn announce(&mut self, at: usize) {
         let is_group = matches!(self.settings.channel, Channel::Group(_));
         for peer in self.peers.of_mut(at).filter(|_| !is_group) {

@@ -57,7 +57,7 @@ struct Shared {
 /// Listeners by participant.
 type Registry = Mutex<HashMap<Guid, Arc<Listener>>>;
 
-/// Those of consumers that share them.
+/// Listeners of consumers that share them.
 static OF_PROCESS: LazyLock<Arc<Registry>> = LazyLock::new(Arc::default);
 
 thread_local! {
@@ -65,14 +65,14 @@ thread_local! {
     static HAS_CALLBACKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How many there are.
+/// Number of sources that are there.
 #[derive(Default)]
 struct Count {
     of: Mutex<usize>,
     fell: Condvar,
 }
 
-/// One of those that are counted.
+/// One source in the count, until it is dropped.
 struct Counted(Arc<Count>);
 
 /// Where values are handed over, one at a time.
@@ -466,7 +466,7 @@ impl Listening {
         }
     }
 
-    /// Waits for those that have come.
+    /// Attaches the sources that have come.
     fn take_in(&mut self) {
         for source in lock(&self.listener.fresh).drain(..) {
             let token = self.next_token;

@@ -170,7 +170,7 @@ impl WritersTally {
         Ok(self.published.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Those that readers have confirmed, after waiting for them.
+    /// Counts with the events that readers have confirmed, after waiting for them.
     pub(crate) fn sync(&self, writers: &Writers, limit: Duration) -> Tally {
         let published = self.published.load(Ordering::Acquire);
         if writers.wait(limit) {

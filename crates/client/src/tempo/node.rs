@@ -53,7 +53,7 @@ pub(super) struct Inner {
     pub(super) channel: Option<u32>,
     local: Vec<SocketAddr>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// Unless a thread of its own runs it, or a call of [`Node::poll`].
+    /// `None` if the end point's thread runs it.
     driver: Mutex<Option<Driver>>,
 }
 

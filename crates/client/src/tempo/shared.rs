@@ -94,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Changes something about a topic, and says so at once to those whom it concerns.
+    /// Changes something about a topic, and announces it at once to the peers that it concerns.
     pub(super) fn command<T>(&self, command: impl FnOnce(&mut dyn Core) -> T) -> T {
         let mut state = self.state();
         let now = now();

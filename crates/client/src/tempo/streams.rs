@@ -451,7 +451,7 @@ impl Streams {
         }
     }
 
-    /// Ends those that failed, or have been silent or stalled for too long.
+    /// Ends connections that failed, or have been silent or stalled for too long.
     pub(super) fn sweep(&mut self, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         for place in 0..self.inputs.len() {
             let Some(input) = self.inputs.get(place).and_then(Option::as_ref) else { continue };

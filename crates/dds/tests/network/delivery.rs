@@ -113,7 +113,7 @@ fn a_reader_without_room_can_go_and_its_writer_goes_on() {
         drop(reader);
         gone.send(()).unwrap();
     });
-    // Neither its writer nor anybody else is forgotten meanwhile: that takes a lease, of fifty minutes here.
+    // Neither its writer nor another endpoint is forgotten meanwhile: that takes a lease, of fifty minutes here.
     is_gone.recv_timeout(crate::support::PATIENCE).unwrap();
     wait_until("the writer goes on", || writer.write(&blob(written, 8000)).is_ok());
 }

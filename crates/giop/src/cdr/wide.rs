@@ -1,4 +1,4 @@
-//! Wide characters as they lie in the bytes: UTF-16 units, before anybody asks whether they make up text.
+//! Wide characters as they lie in the bytes: UTF-16 units, before it is known whether they make up text.
 //!
 //! A JVM lets half a surrogate pair travel as a `wchar`, and what only passes through should pass unharmed. So units are
 //! what is read and copied, and `char` and `String` are made only where a program wants text.
