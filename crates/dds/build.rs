@@ -1,5 +1,5 @@
-//! Builds Cyclone DDS from the sources in `cyclonedds-src`, as a static library without what nobody here uses (its IDL
-//! compiler, its tools, security, shared memory), and the functions in C that lie between it and `src/raw.rs`.
+//! Builds Cyclone DDS from the sources in `cyclonedds-src`, as a static library without what is not used here (its IDL compiler, its
+//! tools, security, shared memory), and the functions in C that lie between it and `src/raw.rs`.
 
 use std::path::Path;
 

@@ -1,9 +1,9 @@
-//! Channels by name: found in the naming service, and made when there is none, whoever comes first.
+//! Channels by name: found in the naming service, and made by the first program that needs one.
 //!
-//! As in ALMA Common Software a channel is bound as `{id "<channel>@<domain>", kind "channels"}`, and of those who come at once the one
-//! makes it whose `create_named_channel` is taken. A factory without that operation makes one for each, and the one counts that is
-//! bound first. Campanile's own naming service finds a channel by that name before anybody has bound it, whoever made it; in another one,
-//! a channel that the service has already is found there by its name, `corbaloc::HOST:PORT/NAME`, and bound.
+//! As in ALMA Common Software a channel is bound as `{id "<channel>@<domain>", kind "channels"}`. Of several programs that come at once,
+//! the one makes it that succeeds with `create_named_channel`. A factory without that operation makes one for each, and the one counts
+//! that is bound first. Campanile's own naming service finds a channel by that name before it is bound, whichever program made it; in
+//! another one, a channel that the service has already is found there by its name, `corbaloc::HOST:PORT/NAME`, and bound.
 
 use crate::Error;
 use crate::settings::Settings;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// The kind of names of channels.
 const KIND: &str = "channels";
-/// How long whoever made a channel may take to bind it, until it is taken from the service and bound.
+/// How long the maker of a channel may take to bind it, until it is taken from the service and bound.
 const BINDING_MAX: Duration = Duration::from_secs(1);
 /// Between two looks whether it is there, or whether there is a service.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -66,7 +66,7 @@ pub(crate) fn patiently<T>(
     }
 }
 
-/// Waits for a moment: nobody tells when a service or a name is there.
+/// Waits for a moment: nothing notifies when a service or a name is there.
 fn pause() {
     let (lock, nobody) = (Mutex::new(()), Condvar::new());
     let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
@@ -130,7 +130,7 @@ impl Place {
         }
     }
 
-    /// The service's channel of that name, whose object key is the name, by the reference that the service gives for it.
+    /// The service's channel of that name, which is its object key, by the reference that the service gives for it.
     fn named(&self, orb: &Orb) -> Result<EventChannel, InvokeError> {
         let channel = EventChannel::narrow(self.beside(orb, self.channel.as_bytes())?)?;
         channel.default_consumer_admin()?.my_channel()

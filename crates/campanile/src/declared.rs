@@ -65,7 +65,7 @@ impl Declared {
     /// say, and the structure's name.
     ///
     /// # Errors
-    /// [`Error::Type`]: it is no structure, has no name, or has a part whose values cannot travel.
+    /// [`Error::Type`]: it is no structure, has no name, or has a part with values that cannot travel.
     pub fn new(type_code: &TypeCode, domain: Option<&str>, name: Option<&str>) -> Result<Self, Error> {
         let root = type_code.root().resolved();
         let name = name.unwrap_or(root.name());

@@ -16,7 +16,7 @@ pub struct Dynamic {
     pub domain: String,
     /// The name of its type; of an event that came as an Any, its struct's.
     pub name: String,
-    /// The type of the value. Events whose data is in properties have a struct of these, without a repository id.
+    /// The type of the value. Events with data in properties have a struct of these, without a repository id.
     pub type_code: Arc<TypeCode>,
     /// The value, mostly a [`Value::Struct`].
     pub value: Value,

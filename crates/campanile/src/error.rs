@@ -189,7 +189,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a consumer is told that is no event: see [`Consumer::on_trouble`](crate::Consumer::on_trouble).
+/// Reports to a consumer besides events: see [`Consumer::on_trouble`](crate::Consumer::on_trouble).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Trouble {
@@ -197,9 +197,9 @@ pub enum Trouble {
     Unreachable(String),
     /// The service answers again.
     Reachable,
-    /// The service was restarted or had given the consumer up. It is subscribed again; events between are missing, how many nobody knows.
+    /// The service was restarted or had given the consumer up. It is subscribed again; an unknown number of events between is missing.
     Gap(client::Gap),
-    /// Another type came than the one that is declared. Told once for each such type; its events are not handed over.
+    /// Another type came than the one that is declared. Reported once for each such type; its events are not handed over.
     Mismatch(Arc<Mismatch>),
     /// An event was not handed over, since it is no value of its type, or none that the declared type has room for.
     Unreadable {
@@ -219,11 +219,11 @@ pub enum Trouble {
     Lost {
         /// Their type's name.
         name: String,
-        /// How many more than were told before.
+        /// How many more than were reported before.
         events: u64,
     },
-    /// A callback took so long. Meanwhile events wait at the service, and when there is no room for them any more, suppliers wait too,
-    /// or events are lost there, as the channel's settings say. Told once for each time that it begins.
+    /// A callback took so long. Meanwhile events wait at the service, and when there is no room for them any more, suppliers wait too, or
+    /// events are lost there, as the channel's settings say. Reported once for each time that it begins.
     Slow {
         /// The event's type name.
         name: String,

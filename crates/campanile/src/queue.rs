@@ -1,10 +1,10 @@
-//! A queue between a callback and whoever asks for its events: bounded, and with an end.
+//! A queue between a callback and the threads that ask for its events: bounded, and with an end.
 
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Waits at both ends: who puts in for room, who takes out for something. When it is closed, nobody waits any more.
+/// Waits at both ends: a producer for room, a consumer for an item. When it is closed, no thread waits any more.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     state: Mutex<State<T>>,
@@ -70,7 +70,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Has nobody wait any more.
+    /// Closes the queue: no thread waits any more.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();

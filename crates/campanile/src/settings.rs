@@ -101,7 +101,7 @@ pub struct DdsSettings {
     /// Hosts that may take part, where there is no multicast to find them. Default none: multicast finds them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub peers: Vec<String>,
-    /// How many of a writer's latest events those get who come later. Default 0: none.
+    /// How many of a writer's latest events late joiners get. Default 0: none.
     pub late_joiners: u32,
     /// Octets that a publisher keeps for readers that are behind; then `publish` waits. Default 1 MiB.
     pub writer_bytes_max: u32,
@@ -110,7 +110,7 @@ pub struct DdsSettings {
     /// Milliseconds for which a reader that is there may take nothing while `publish` waits for it. Then what is published is not for it any
     /// more, a warning is logged, and it is tried again later. 0: it is waited for as long as it is there. Default 20,000.
     pub hold_timeout_ms: u32,
-    /// Milliseconds between two events of a type at most, told to readers that want to know. Default 0: no such deadline.
+    /// Milliseconds between two events of a type at most, announced to readers. Default 0: no such deadline.
     pub deadline_ms: u32,
     /// Milliseconds for which an event is of use. Default 0: for ever.
     pub lifespan_ms: u32,
@@ -200,7 +200,7 @@ pub struct TlsSettings {
     /// The authorities that sign services' certificates. With it TLS is spoken and nothing else; without it, none. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// The certificate to show to services, by which they know who it is, and its key, without a passphrase. Consumers need them, since
+    /// The certificate to show to services, which identifies the program, and its key, without a passphrase. Consumers need them, since
     /// services call these. Default none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<PathBuf>,
@@ -220,7 +220,7 @@ impl TlsSettings {
         })
     }
 
-    /// Whether what is set goes together, which those find out who connect: a program may set the rest yet.
+    /// Checks that the settings go together. Not done as each is set, since a program may set the rest yet.
     ///
     /// # Errors
     /// A certificate has no key or a key no certificate, or both have no authority beside them: then no TLS would be spoken.
@@ -310,7 +310,7 @@ pub struct Settings {
     /// What stands behind the `@` of a channel's name in the naming service: `{id "Weather@DEFAULTDOMAIN", kind "channels"}`. Default
     /// `DEFAULTDOMAIN`, as ALMA Common Software has it.
     pub naming_domain: String,
-    /// The domain of events whose type names none. Default empty.
+    /// Domain of events of types that name none. Default empty.
     pub event_domain: String,
     /// How long to wait at the start for a service that cannot be reached. Default zero: not at all.
     pub wait_for_service: Duration,

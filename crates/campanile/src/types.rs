@@ -19,7 +19,7 @@ const OCTETS_MAX: usize = 8 * 1024 * 1024;
 pub(crate) struct Came {
     octets: Arc<[u8]>,
     pub(crate) type_code: Arc<TypeCode>,
-    /// To itself, for who declares nothing; made when it is first wanted.
+    /// To itself, for consumers that declare nothing; made when it is first wanted.
     itself: Option<Result<Plan, Misfit>>,
     /// To the declared types, by their place.
     declared: Vec<Option<Option<Plan>>>,

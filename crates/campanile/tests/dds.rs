@@ -67,7 +67,7 @@ fn events_come_from_the_first_on_and_filters_and_dictionaries_are_as_with_a_serv
         supplier.publish(&wind(speed)).unwrap();
     }
     assert_eq!([winds.next_in_time(), winds.next_in_time()], [wind(11.0), wind(12.0)]);
-    // Of a type that nobody has declared, a reader is made when its writer is seen.
+    // Of an undeclared type, a reader is made when its writer is seen.
     wait_until("the rain as a dictionary", || {
         supplier.publish(&Rain { mm: 7 }).unwrap();
         others.try_recv().is_ok_and(|event: Dynamic| {

@@ -1,4 +1,4 @@
-//! Suppliers whose service is restarted while they publish.
+//! Suppliers that publish while their service is restarted.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -57,7 +57,7 @@ fn publish_surely(mut publish: impl FnMut() -> Result<(), Error>) -> Result<u64,
     }
 }
 
-/// A waiting caller that says when it waits, and goes on waiting once it is told to.
+/// A waiting caller that says when it waits, and goes on waiting at a message.
 fn caller(waits: Sender<()>, go_on: Receiver<()>) -> impl FnMut() -> bool {
     let mut has_said = false;
     move || {

@@ -172,8 +172,8 @@ fn nested_and_large() {
     }
 }
 
-/// Over DDS a reader for a type that nobody declared is made when its writer is seen: late joiners' events are those that tell. There are
-/// fewer of them, since each type has a writer and a reader there.
+/// Over DDS a reader for an undeclared type is made when its writer is seen: late joiners' events are those that tell. There are fewer of
+/// them, since each type has a writer and a reader there.
 #[test]
 fn thousand_types() {
     for Stage { mut settings, service: _service } in stages() {
@@ -225,7 +225,7 @@ fn exit() {
         let tally = publish().close();
         assert_eq!((tally.published, tally.confirmed), (1000, 1000));
         let Some(service) = service else { continue };
-        // And with a service that goes meanwhile: what is not known is told.
+        // And with a service that goes meanwhile: what is not known is reported.
         let publisher = publish();
         drop(service);
         let tally = publisher.close_within(Duration::from_secs(1)).unwrap();

@@ -249,7 +249,7 @@ fn many_events_arrive_in_order_and_are_all_confirmed() {
     for number in 0..10_000 {
         assert_eq!(publisher.publish(&event(number)).unwrap(), u64::from(number));
         if number == 0 {
-            // Nobody flushes: the library does.
+            // The program does not flush: the library does.
             assert_eq!(events.next().unwrap(), event(0));
         }
     }

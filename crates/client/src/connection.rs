@@ -1,9 +1,9 @@
 //! One connection to a server: requests out, replies in, shared by any number of threads.
 //!
-//! No thread of its own. A caller writes its request with one `write` and then, if nobody else is reading, reads until
-//! its reply is there, handing replies that belong to others to them; when it leaves, one of those still waiting takes
-//! over the reading. A single caller therefore costs one `write` and one `read` per call and no switch between threads,
-//! and buffers are reused, so that nothing is allocated in the steady state.
+//! No thread of its own. A caller writes its request with one `write`. If no other thread is reading, it then reads
+//! until its reply is there and hands over the replies of other callers; when it leaves, one of the callers still
+//! waiting takes over the reading. A single caller therefore costs one `write` and one `read` per call and no switch
+//! between threads, and buffers are reused, so that nothing is allocated in the steady state.
 //!
 //! Locks: `output` before `replies`; neither is held while reading.
 
@@ -63,7 +63,7 @@ pub(crate) struct Call<'a> {
     pub(crate) response: Response,
     /// How long to wait for the reply; `None` waits for ever.
     pub(crate) limit: Option<Duration>,
-    /// The Real-time CORBA priority that is told beside the arguments.
+    /// Real-time CORBA priority sent beside the arguments.
     pub(crate) priority: Option<i16>,
 }
 
@@ -96,7 +96,7 @@ struct Replies {
     /// Absent while a caller is reading with it.
     input: Option<Box<Input>>,
     requests: connection::Connection<()>,
-    /// Replies that are there, and not yet taken by those who wait for them.
+    /// Replies that have arrived and that their callers have not taken yet.
     arrived: Vec<(u32, RawReply)>,
     spare: Vec<Vec<u8>>,
     broken: Option<Broken>,
@@ -251,7 +251,7 @@ impl Connection {
         loop {
             if let Some(reply) = replies.take_reply(id) {
                 if replies.awaited() > 0 {
-                    // Somebody else has to read on.
+                    // Another caller has to read on.
                     self.arrived.notify_all();
                 }
                 return Ok(reply);
@@ -293,8 +293,8 @@ impl Connection {
         }
     }
 
-    /// Tells the server that nobody waits for a reply any more (CORBA 3.3 part 2, 9.4.4), so that a `pull` that was
-    /// waiting there does not take the next event with it.
+    /// Cancels the request at the server (CORBA 3.3 part 2, 9.4.4), so that a `pull` that was waiting there does not
+    /// take the next event with it.
     fn cancel(&self, id: u32) {
         let mut cancel = Vec::with_capacity(16);
         message::cancel_request(&mut cancel, self.version, Endian::NATIVE, id);
@@ -336,8 +336,8 @@ impl Connection {
         }
     }
 
-    /// Notices that the server closed the connection while nobody used it, so that the next request goes over a new one
-    /// instead of being lost. Called with `output` held, so nobody writes; skipped if anybody waits for a reply.
+    /// Notices that the server closed the connection while it was idle, so that the next request goes over a new one
+    /// instead of being lost. Called with `output` held, so no thread writes; skipped if a caller waits for a reply.
     fn look_at_idle_socket(&self) {
         let mut replies = lock(&self.replies);
         if replies.awaited() > 0 || replies.broken.is_some() {
@@ -355,7 +355,7 @@ impl Connection {
     fn read_what_is_there(&self, inbound: &mut Inbound) -> Result<(), Broken> {
         self.stream.tcp().set_nonblocking(true).map_err(|error| Broken::cut(&error))?;
         let outcome = match (&self.stream).read(inbound.space()) {
-            // Nobody waits: nothing is lost.
+            // No caller waits: nothing is lost.
             Ok(0) => Err(Closed::Orderly.into()),
             Ok(n) => {
                 inbound.filled(n);
@@ -379,7 +379,7 @@ impl Connection {
             }
         }
         if !farewell.is_empty() {
-            // The peer may be gone already; there is nobody left to tell.
+            // The peer may be gone already.
             let _ = (&self.stream).write(&farewell);
         }
         self.broken.store(true, Ordering::Release);
@@ -403,7 +403,7 @@ impl Drop for Connection {
 }
 
 impl Replies {
-    /// Hands every complete message to whoever waits for it.
+    /// Hands every complete message to the caller that waits for it.
     fn dispatch(&mut self, inbound: &mut Inbound) -> Result<(), Broken> {
         while let Some(event) = self.requests.poll(inbound) {
             match event {
@@ -415,14 +415,14 @@ impl Replies {
                     self.arrived.push((reply.request_id, RawReply { header, status, body_offset, bytes }));
                 }
                 Event::Closed(closed) => return Err(closed.into()),
-                // Nobody waits for a late reply, and the others are none that a caller gets.
+                // No caller waits for a late reply, and the others are none that a caller gets.
                 Event::LateReply { .. } | Event::Request(_) | Event::Locate { .. } | Event::Cancel { .. } => {}
             }
         }
         Ok(())
     }
 
-    /// Those who wait, be it for a reply that has not come or for one that they have not taken.
+    /// Number of waiting callers: their reply has not come, or they have not taken it.
     fn awaited(&self) -> usize {
         self.requests.waiting() + self.arrived.len()
     }

@@ -3,7 +3,7 @@
 //! All requests that one `read` brought are carried out one after the other, from the buffer they were read into. Their
 //! replies are gathered and leave with one `write`, but not later than with the next request that is done a millisecond after
 //! the first of them was ready (of eight, where requests took next to no time until then).
-//! Those that are answered early ([`Servant::early_operations`]) are answered together, before any of them is carried out.
+//! Requests that are answered early ([`Servant::early_operations`]) are answered together, before any of them is carried out.
 //!
 //! # Order
 //!
@@ -66,7 +66,7 @@ struct Answers<'a> {
     counts: Counts,
 }
 
-/// What was carried out since it was last told.
+/// Counts since they were last added to the server's.
 #[derive(Default)]
 struct Counts {
     requests: u64,
@@ -173,7 +173,7 @@ impl Answers<'_> {
                 counter.fetch_add(count, Ordering::Release);
             }
         };
-        // The sum last: whoever has read it (`Orb::served`, with Acquire) reads no less of the others.
+        // The sum last: a thread that has read it (`Orb::served`, with Acquire) reads no less of the others.
         add(&tally.one_ways, one_ways);
         add(&tally.answered_early, answered_early);
         add(&tally.refused, refused);
@@ -235,8 +235,8 @@ impl Answers<'_> {
         Ok(())
     }
 
-    /// Carries out a push whose head is that of an earlier one but for its number and size. False if it is another, or there
-    /// is more to it.
+    /// Carries out a push with the head of an earlier one but for its number and size. False if it is another, or there is more to
+    /// it.
     fn handle_known(&mut self, message: &Message<'_>) -> bool {
         let Some(memo) = self.memo.as_ref().filter(|memo| memo.knows(message.bytes)) else { return false };
         let Directory { called, version, .. } = &mut self.directory;
@@ -263,7 +263,7 @@ impl Answers<'_> {
         true
     }
 
-    /// Remembers the head of a push to know the next one by, if nothing is told beside it.
+    /// Remembers the head of a push, to recognise the next one by it, if it has no service contexts.
     fn memorize(&mut self, message: &Message<'_>, request: &Request<'_>) {
         let whole = message.header.version == Version::V1_2 && request.operation.starts_with(b"push");
         let head = message.bytes.get(..request.body_offset);
@@ -335,7 +335,7 @@ impl Answers<'_> {
     }
 
     /// Ends the reply that was begun at `start`: with what the servant has written or raised, or with nothing, where none is
-    /// wanted any more. To answer `SYNC_WITH_SERVER` with the results does no harm: nobody reads them.
+    /// wanted any more. To answer `SYNC_WITH_SERVER` with the results does no harm: no client reads them.
     #[inline]
     fn end_reply(
         &mut self,
@@ -446,7 +446,7 @@ fn head_of_reply(request_id: u32, header: &Header) -> ReplyHead<'static> {
 struct Directory {
     called: Vec<Called>,
     places: HashMap<Vec<u8>, usize>,
-    /// Who was called last: mostly the next one, too.
+    /// Servant called last: mostly the next one, too.
     last: usize,
     /// Of the table, as of when these were looked up.
     version: u64,

@@ -1,8 +1,7 @@
 //! What can go wrong with a remote call, said so that its reader knows what to do next.
 //!
-//! [`InvokeError`] is the one error of this crate. It tells whose fault it was: the address (nobody there, connection
-//! lost), the peer's bytes (`BadReply`), the caller's arguments, or the peer's refusal (a system or user exception with
-//! its repository id).
+//! [`InvokeError`] is the one error of this crate. It names what failed: the address (no listener there, connection lost), the peer's
+//! bytes (`BadReply`), the caller's arguments, or the peer's refusal (a system or user exception with its repository id).
 
 use crate::object::ReplyBody;
 use core::fmt;

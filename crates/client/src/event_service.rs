@@ -105,7 +105,7 @@ impl SupplierAdmin {
 }
 
 impl ProxyPushConsumer {
-    /// Connects a supplier; `None` for one that does not want to be told of its disconnection.
+    /// Connects a supplier; `None` for one that does not want to be notified of its disconnection.
     ///
     /// # Errors
     /// `CosEventChannelAdmin/AlreadyConnected`.
@@ -175,7 +175,7 @@ impl ProxyPullConsumer {
 }
 
 impl ProxyPullSupplier {
-    /// Connects a consumer; `None` for one that does not want to be told of its disconnection.
+    /// Connects a consumer; `None` for one that does not want to be notified of its disconnection.
     ///
     /// # Errors
     /// `CosEventChannelAdmin/AlreadyConnected`.
@@ -207,7 +207,7 @@ impl ProxyPullSupplier {
         self.object().call_void("disconnect_pull_supplier", |_| ())
     }
 
-    /// The interface whose `pull` and `try_pull` it inherits, too.
+    /// The interface from which it inherits `pull` and `try_pull`, too.
     fn as_notify(&self) -> crate::notify::ProxyPullSupplier {
         crate::notify::ProxyPullSupplier::unchecked(self.object().clone())
     }

@@ -107,7 +107,7 @@ impl ObjectRef {
         Self { inner: Arc::new(Inner::new(orb, ior, reply_timeout)) }
     }
 
-    /// The same object over a connection that nobody else uses: a supplier that pushes much then waits for nobody.
+    /// The same object over a connection of its own: a supplier that pushes much then waits for no other caller.
     #[must_use]
     pub fn with_private_connection(&self) -> Self {
         Self { inner: Arc::new(Inner { private: true, ..self.inner.unconnected() }) }
@@ -120,11 +120,11 @@ impl ObjectRef {
         Self { inner: Arc::new(Inner { reply_timeout, ..self.inner.unconnected() }) }
     }
 
-    /// The same object called at a Real-time CORBA priority, from 0 to 32767: it is told with each request, as the service
-    /// context `RTCorbaPriority`, if the reference says that priorities are propagated by clients
-    /// ([`giop::realtime::PriorityModel::ClientPropagated`]); otherwise, as the standard has it, none is.
+    /// The same object called at a Real-time CORBA priority, from 0 to 32767.
     ///
-    /// It is told, no more: the thread that calls keeps the scheduling it has.
+    /// The priority is sent with each request, as the service context `RTCorbaPriority`, if the reference says that priorities are
+    /// propagated by clients ([`giop::realtime::PriorityModel::ClientPropagated`]); otherwise, as the standard has it, none is. The
+    /// thread that calls keeps the scheduling it has.
     #[must_use]
     pub fn with_priority(&self, priority: i16) -> Self {
         let is_told = self.ior().priority_model().is_some_and(|policy| policy.model == PriorityModel::ClientPropagated);
@@ -141,7 +141,7 @@ impl ObjectRef {
         self.ior().iiop().map_or_else(String::new, |profile| format!("{}:{}", profile.host, profile.port))
     }
 
-    /// The priority that is told with each request; `None` if none is.
+    /// Priority that is sent with each request; `None` if none is.
     #[must_use]
     pub fn priority(&self) -> Option<i16> {
         self.inner.priority

@@ -48,7 +48,7 @@ pub struct OrbOptions {
     pub message_bytes_max: usize,
     /// Connections to servants accepted at a time; further ones are closed at once. Default 256.
     pub connections_max: usize,
-    /// Has everybody called over TLS who is called, and servants served over nothing else. Default: none, and nothing is.
+    /// Calls go over TLS, and servants are served over nothing else. Default: none, and nothing is.
     pub tls: Option<OrbTls>,
 }
 
@@ -241,7 +241,7 @@ impl Orb {
         let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Acquire);
         slot.as_ref().map_or_else(Served::default, |server| {
             let Tally { requests, one_ways, answered_early, refused } = server.tally();
-            // In this order: of the requests that are told, all is told.
+            // In this order: a request that is in `requests` is in the other counts, too.
             Served {
                 requests: read(requests),
                 one_ways: read(one_ways),
@@ -262,9 +262,8 @@ impl Orb {
     }
 
     /// As [`activate`](Self::activate), with a Real-time CORBA priority model in the reference: by
-    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) it asks those who call it to tell
-    /// their priority, which [`Servant::invoke_at`] is then told. It is told, no more: the thread that serves a connection
-    /// keeps the scheduling it has.
+    /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) it asks its callers to send their
+    /// priority, which [`Servant::invoke_at`] then gets. The thread that serves a connection keeps the scheduling it has.
     ///
     /// # Errors
     /// As [`activate`](Self::activate).
@@ -336,8 +335,7 @@ impl Orb {
         Ok(line)
     }
 
-    /// As [`connect`](Self::connect), over a connection that nobody else uses, and for which `limit` is longest to wait for each
-    /// address.
+    /// As [`connect`](Self::connect), over a connection of its own, on which each address is waited for no longer than `limit`.
     pub(crate) fn connect_within(&self, ior: &Ior, limit: Duration) -> Result<Target, InvokeError> {
         let (connection, key) = self.reach(ior, &|end_point| self.open(&end_point, limit).map(Arc::new))?;
         Ok(Target { connection, key })

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 /// An object that can be called from outside.
 ///
-/// `_is_a` and `_non_existent` are answered for it; every other operation comes to [`invoke`](Self::invoke), on the
-/// thread of the connection that brought it, so calls on one connection come one after another and calls on several
-/// connections at the same time.
+/// `_is_a` and `_non_existent` are answered for it; every other operation goes to [`invoke`](Self::invoke), on the thread of
+/// the connection that brought it, so calls on one connection come one after another and calls on several connections at the
+/// same time.
 ///
 /// ```
 /// use campanile_client::{Servant, ServantError};
@@ -44,10 +44,10 @@ pub trait Servant: Send + Sync + 'static {
         false
     }
 
-    /// The operations that are answered as soon as they have been read, before they are carried out: nobody waits for what the
-    /// servant does then, and nobody hears of its exceptions. Default: none.
+    /// Operations that are answered as soon as they have been read, before they are carried out: no client waits for what the
+    /// servant does then, or gets its exceptions. Default: none.
     ///
-    /// Of no use for operations with results, whose caller would get none. Asked once, when the servant is activated.
+    /// Of no use for operations with results, since their caller would get none. Asked once, when the servant is activated.
     fn early_operations(&self) -> &'static [&'static str] {
         &[]
     }
@@ -60,7 +60,7 @@ pub trait Servant: Send + Sync + 'static {
     fn invoke(&self, operation: &str, args: &mut Reader<'_>, reply: &mut Writer<'_>) -> Result<(), ServantError>;
 
     /// As [`invoke`](Self::invoke), which it calls unless a servant wants to know the Real-time CORBA priority that the caller
-    /// told (`RTCorbaPriority`), from 0 to 32767; `None` if it told none.
+    /// sent (`RTCorbaPriority`), from 0 to 32767; `None` if it sent none.
     ///
     /// # Errors
     /// As [`invoke`](Self::invoke).
@@ -95,7 +95,7 @@ impl ServantError {
         Self::system(Kind::BadOperation)
     }
 
-    /// A user exception whose members `write` writes.
+    /// A user exception with the members that `write` writes.
     #[must_use]
     pub fn user_with(id: &'static str, write: impl Fn(&mut Writer<'_>) + Send + Sync + 'static) -> Self {
         Self::UserWith(id, Arc::new(write))

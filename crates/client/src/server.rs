@@ -1,9 +1,9 @@
 //! The listening socket behind servants: a thread that accepts, and one for each connection accepted, which is a
 //! [`Conversation`].
 //!
-//! Everything a peer can send is answered or ends its connection only: bytes that are not GIOP and replies nobody asked
-//! for get `MessageError`, an unknown key `OBJECT_NOT_EXIST`, unreadable arguments `MARSHAL`. What a header announces is
-//! not allocated before it arrives (the framing sees to that), and connections are bounded
+//! Everything a peer can send is answered or ends its connection only: bytes that are not GIOP and unrequested replies get
+//! `MessageError`, an unknown key `OBJECT_NOT_EXIST`, unreadable arguments `MARSHAL`. What a header announces is not allocated
+//! before it arrives (the framing sees to that), and connections are bounded
 //! ([`OrbOptions::connections_max`](crate::OrbOptions::connections_max)).
 
 use crate::conversation::Conversation;
@@ -49,7 +49,7 @@ pub(crate) struct Table {
     stopped: Condvar,
     pub(crate) message_bytes_max: usize,
     connections_max: usize,
-    /// With it, nobody is served in the clear.
+    /// With it, no connection is served in the clear.
     tls: Option<ServerEnd>,
     /// Changes whenever another servant lives here than before.
     version: AtomicU64,
@@ -139,7 +139,7 @@ impl Server {
         &self.table.tally
     }
 
-    /// `policy` is told in the reference, as the priority model of the servant.
+    /// `policy` stands in the reference, as the priority model of the servant.
     pub(crate) fn activate(
         &self,
         orb: Orb,
@@ -221,7 +221,7 @@ fn open(stream: TcpStream, id: u64, table: &Arc<Table>) -> io::Result<()> {
     let shared = table.clone();
     let spawned = thread::Builder::new().name("client-servant".to_owned()).spawn(move || {
         let _registered = Registered { id, table: shared.clone() };
-        // However the connection ended, there is nobody to tell: the peer sees it closed.
+        // However the connection ended, no error is reported: the peer sees it closed.
         if let Ok(wire) = wire(stream, &shared) {
             let _ = Conversation::new(&wire, &shared).run();
             let _ = wire.shutdown();

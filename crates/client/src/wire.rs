@@ -1,7 +1,7 @@
 //! A connection's bytes, in the clear or through TLS.
 //!
-//! As with a socket, one thread may read while another writes. A writer seals under a lock of its own and then writes without the session's,
-//! so that who reads is never kept by a peer that does not.
+//! As with a socket, one thread may read while another writes. A writer seals under a lock of its own and then writes without the
+//! session's, so that a reader never waits for a peer that does not read.
 
 use crate::lock;
 use core::time::Duration;
@@ -17,16 +17,16 @@ use tls::{ClientEnd, Clients, Identity, LoadError, ServerEnd, Session, Trouble, 
 /// Octets read of a socket, or sealed for one, at once.
 const AT_ONCE: usize = 16 << 10;
 
-/// TLS for an [`Orb`](crate::Orb): with it, nothing is called and nobody is served in the clear.
+/// TLS for an [`Orb`](crate::Orb): with it, nothing is called and no connection served in the clear.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OrbTls {
-    /// PEM file with the authorities that sign the certificates of those who are called, and of those who call servants.
+    /// PEM file with the authorities that sign the certificates of called servers, and of the clients that call servants.
     pub ca: PathBuf,
-    /// PEM files with the certificate that is shown to those who ask, and its key. Without them there are no servants. Default: none.
+    /// PEM files with the certificate that is shown to a peer that asks, and its key. Without them there are no servants. Default: none.
     pub identity: Option<(PathBuf, PathBuf)>,
     /// PEM file with lists of revoked certificates. Default: none.
     pub crl: Option<PathBuf>,
-    /// Whether the certificate of whoever is called has to name the host that its reference names. Default true.
+    /// Whether the certificate of a called server has to name the host that its reference names. Default true.
     pub check_names: bool,
 }
 
@@ -80,7 +80,7 @@ struct State {
     session: Session,
     /// Plaintext that has arrived and for which there was no room.
     surplus: Vec<u8>,
-    /// What is to be sent without anybody having written it.
+    /// Octets to send that no caller wrote: answers of TLS itself.
     answers: Vec<u8>,
 }
 
@@ -90,7 +90,7 @@ struct Writer {
     /// Where what the socket has not taken begins and ends.
     from: usize,
     end: usize,
-    /// Octets of plaintext that are in it, of which it was not told that they are written.
+    /// Buffered plaintext bytes not yet acknowledged as written.
     plain: usize,
 }
 
@@ -110,7 +110,7 @@ impl Wire {
         Ok(wire)
     }
 
-    /// A connection whose handshake has yet to be made, with [`try_handshake`](Self::try_handshake).
+    /// A connection before its handshake, which [`try_handshake`](Self::try_handshake) makes.
     pub(crate) fn to_secure(tcp: TcpStream, mut session: Session) -> io::Result<Self> {
         let mut answers = Vec::new();
         session.take_in(&mut [], |_| (), &mut answers).map_err(invalid)?;
@@ -302,7 +302,7 @@ impl Secure {
     fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut writer = lock(&self.writer);
         self.send(&mut writer)?;
-        // Those that were sealed before are the first that are offered again.
+        // Octets that were sealed before are the first that are offered again.
         let mut taken = core::mem::take(&mut writer.plain).min(bytes.len());
         while taken < bytes.len() {
             let rest = bytes.get(taken..).unwrap_or_default();

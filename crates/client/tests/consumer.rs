@@ -103,7 +103,7 @@ fn consumer(
     (Orb::new(OrbOptions::default()).activate(servant).unwrap(), events)
 }
 
-/// What the orb was asked, once it has told of so many requests.
+/// What the orb was asked, once it has counted so many requests.
 fn served(activation: &Activation, requests: u64) -> Served {
     wait_until("requests to be told", || activation.orb().served().requests >= requests);
     activation.orb().served()
@@ -272,8 +272,9 @@ impl Channel {
     }
 }
 
-/// A service gave a consumer up that it could not reach, and told it so when it could again. By then the consumer had found its
-/// subscription gone and made it anew: with `ends_when_disconnected` the new one ended, which nobody had disconnected.
+/// A service gave up a consumer that it could not reach, and notified it so when it could again. By then the consumer had found
+/// its subscription gone and made it anew: with `ends_when_disconnected` the new one ended, though it had not been
+/// disconnected.
 #[test]
 fn a_farewell_that_comes_late_does_not_end_the_subscription_that_was_made_anew() {
     let service = Channel::new();
@@ -288,7 +289,7 @@ fn a_farewell_that_comes_late_does_not_end_the_subscription_that_was_made_anew()
     drop(service.proxy.lock().unwrap().take());
     assert_eq!(consumer.check().unwrap(), Health::Reconnected);
     let second = service.consumers.next_in_time();
-    // Whether there is still an object to be told is the consumer's affair.
+    // Whether there is still an object to notify is the consumer's affair.
     let _ = farewell(first);
     assert_eq!((consumer.has_ended(), consumer.check().unwrap()), (false, Health::Connected));
     // That of its own subscription does end it.

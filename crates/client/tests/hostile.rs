@@ -109,7 +109,7 @@ fn error_after(bytes: impl Fn(u32) -> Vec<u8> + Send + 'static) -> InvokeError {
     error
 }
 
-/// Nobody listens there, nor is given it: one that was free a moment ago may be another test's now.
+/// A port without a listener, that is given to none: one that was free a moment ago may be another test's now.
 const NOBODYS_PORT: u16 = 9;
 
 #[test]

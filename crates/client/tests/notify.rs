@@ -549,7 +549,7 @@ fn filter_of_the_program_decides_about_events_of_every_form() {
     assert_eq!(filter_refusal(&filter.detach_callback(id).unwrap_err()), Some(FilterRefusal::CallbackNotFound));
 }
 
-/// Remembers what it was told.
+/// Remembers what it was notified of.
 #[derive(Default)]
 struct Told(Mutex<Vec<String>>);
 

@@ -193,7 +193,7 @@ fn a_full_window_is_told_to_those_who_do_not_wait() {
             peer.reply(asked.id, None);
         }
     });
-    // Those who wait get on.
+    // A waiting publisher gets on.
     for number in 5..200 {
         assert_eq!(publisher.publish(&event(number)).unwrap(), number);
     }

@@ -1,6 +1,6 @@
 //! What Cyclone complains about: packets that are none, a network that is not as configured.
 //!
-//! Anybody can have it complain as often as they send packets, so the latest is kept, and how many there were.
+//! Any sender of packets can have it complain as often as it sends, so the latest is kept, and how many there were.
 
 use std::sync::{Mutex, PoisonError};
 

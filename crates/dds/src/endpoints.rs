@@ -93,7 +93,7 @@ impl Writer {
         Ok(readers)
     }
 
-    /// Goes on as if that reader were not there: it is sent nothing, and nobody waits for it. The reader is not told, and what it missed is
+    /// Goes on as if that reader were not there: it is sent nothing, and not waited for. The reader is not notified, and what it missed is
     /// lost to it when it is [matched again](Writer::match_again). Returns whether it was there.
     ///
     /// Where a reader of the same participant has no room, none of that participant confirms anything: all of them are behind.
@@ -222,7 +222,7 @@ pub struct Sample<'a> {
     pub cdr: &'a [u8],
     /// When its writer wrote it, in nanoseconds since 1970.
     pub source_timestamp: i64,
-    /// Who wrote it.
+    /// Writer of the sample.
     pub publisher: Publisher,
 }
 
@@ -249,7 +249,7 @@ impl Reader {
     }
 
     /// Keeps nothing of what comes from now on, as when it is dropped. Dropping a reader waits while another one of this process in the
-    /// same domain has no room: so who drops several calls this on all of them first.
+    /// same domain has no room: so call this on all of several readers before dropping the first.
     pub fn keep_nothing(&self) {
         self.entity.keep_nothing();
     }
@@ -274,7 +274,7 @@ impl Reader {
         self.entity.take(limit, shown).map_err(Error::cyclone("take samples"))
     }
 
-    /// Who a sample's writer is, while it is there.
+    /// A sample's writer, while it is there.
     #[must_use]
     pub fn publisher(&self, publisher: Publisher) -> Option<Endpoint> {
         let mut found = None;

@@ -1,4 +1,4 @@
-//! What goes wrong, and whose fault it is.
+//! What goes wrong, and what is at fault.
 
 use std::fmt;
 use std::ops::RangeInclusive;

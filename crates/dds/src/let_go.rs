@@ -52,8 +52,8 @@ impl LetGo {
         Self { hold_timeout, readers: BTreeMap::new(), behind: BTreeMap::new(), next_look: None }
     }
 
-    /// The writer has [waited](crate::WriteError::Slowed) and has to wait on. Returns how many readers are let go, and logs which, on behalf
-    /// of `whose`.
+    /// The writer has [waited](crate::WriteError::Slowed) and has to wait on. Returns how many readers are let go, and logs which, under
+    /// the name given.
     pub fn slowed(&mut self, whose: impl Display, writer: &Writer) -> u64 {
         let Some(hold_timeout) = self.hold_timeout else { return 0 };
         let Ok(readers) = writer.reliable_readers() else { return 0 };
@@ -110,8 +110,8 @@ impl LetGo {
         self.next_look.is_some_and(|next_look| Instant::now() >= next_look)
     }
 
-    /// Tries again those whose pause is over. Returns how many of those that were tried take something again, and logs which, on behalf of
-    /// `whose`.
+    /// Tries again the readers with their pause over. Returns how many of the tried ones take something again, and logs which, under
+    /// the name given.
     pub fn look(&mut self, whose: impl Display, writer: &Writer) -> u64 {
         if !self.is_due() {
             return 0;

@@ -12,7 +12,7 @@ pub enum Multicast {
     Automatic,
     /// For finding each other only; data goes to each reader's host.
     Discovery,
-    /// Not at all: [`Options::peers`] says who there may be.
+    /// Not at all: [`Options::peers`] lists the possible peers.
     Never,
 }
 
@@ -30,11 +30,11 @@ pub struct Options {
     pub peer_participants_max: u32,
     /// What a writer keeps for readers that are behind before it blocks. Unit: octets. Default: 1 MiB.
     pub writer_bytes_max: u32,
-    /// The largest sample that is taken from anybody. Unit: octets. Default: 64 MiB.
+    /// The largest sample that is taken. Unit: octets. Default: 64 MiB.
     pub sample_bytes_max: u32,
-    /// After how long others hold this participant to be gone when it says nothing: they let go of what they kept for it, and their
-    /// writers do not wait for it any more. It says that it is there whenever four fifths of this are over, or all but 2 s. Unit:
-    /// milliseconds. Range: 200 to 3 600 000, an hour, which is the longest that Cyclone has; with less than 200, who is not scheduled for a
+    /// After how long others hold this participant to be gone when it says nothing: they let go of what they kept for it, and their writers
+    /// do not wait for it any more. It says that it is there whenever four fifths of this are over, or all but 2 s. Unit: milliseconds.
+    /// Range: 200 to 3 600 000, an hour, which is the longest that Cyclone has; with less than 200, a process that is not scheduled for a
     /// moment would be gone. Default: 10 000. Another value is [`Error::Option`](crate::Error::Option).
     pub lease_ms: u32,
     /// Where Cyclone writes what it does. Default: nowhere.
@@ -96,8 +96,8 @@ impl Options {
             }
             xml.push_str("</Peers><ParticipantIndex>auto</ParticipantIndex>");
         }
-        // A reader without room has the thread wait that receives samples. Were that the only one, nobody would hear who else is there
-        // meanwhile: after a lease all others were held to be gone, and what they wrote was lost.
+        // A reader without room has the thread wait that receives samples. Were that the only one, no participant would be heard meanwhile:
+        // after a lease all others were held to be gone, and what they wrote was lost.
         let index_max = self.peer_participants_max.clamp(1, 120) - 1;
         let _infallible = write!(
             xml,

@@ -71,7 +71,7 @@ impl DomainShare {
         let configuration = std::ffi::CString::new(options.configuration())
             .map_err(|_| Error::Name { of: "network interface or peer", name: "what has a zero in it".into() })?;
         let entity = Entity::domain(id, &configuration).map_err(|code| match code {
-            // Somebody in this process has made it, and not through this crate.
+            // Other code in this process has made it, and not through this crate.
             Code::PRECONDITION_NOT_MET => Error::DomainOptions(id),
             code => {
                 let complaints = complaints();
@@ -153,7 +153,7 @@ impl Participant {
         self.shared.domain.0
     }
 
-    /// A topic: the one of that name if there is one already, whose values look the same.
+    /// A topic: the one of that name if there is one already, with values that look the same.
     ///
     /// # Errors
     /// There is one with another type; DDS has nothing for a part of the type; the name is no name.
@@ -161,8 +161,8 @@ impl Participant {
         self.topic_of_type(name, of, true)
     }
 
-    /// The same, whose type nobody is told or asked for: its readers and writers match those of the same type's name. For writers and readers
-    /// that do not say what their type is, or not so that Cyclone understands it.
+    /// The same, but its type is neither announced nor asked for: its readers and writers match those of the same type's name. For writers
+    /// and readers that do not say what their type is, or not so that Cyclone understands it.
     ///
     /// # Errors
     /// As [`Participant::topic`].
@@ -181,7 +181,7 @@ impl Participant {
     /// A topic of exactly the type that a discovered endpoint has, whatever it is extensible by.
     ///
     /// # Errors
-    /// As [`Participant::topic`]; nobody says what the type is within `timeout`.
+    /// As [`Participant::topic`]; the type is not learned within `timeout`.
     pub fn topic_like(&self, endpoint: &Endpoint, timeout: Duration) -> Result<Topic, Error> {
         let of = self.type_of(endpoint, timeout)?;
         let builtin = self.builtin_of(endpoint.role);
@@ -234,7 +234,7 @@ impl Participant {
         for (role, builtin) in [(Role::Writer, &self.shared.writers), (Role::Reader, &self.shared.readers)] {
             builtin
                 .endpoints(|endpoint| {
-                    // Those by which participants learn of each other are nobody's.
+                    // Endpoints by which participants learn of each other are no application's.
                     if !endpoint.partitions.iter().any(|partition| partition == "__BUILT-IN PARTITION__") {
                         found.push(Endpoint::of(role, endpoint));
                     }
@@ -247,7 +247,7 @@ impl Participant {
     /// The type of a discovered endpoint, asked of its participant if need be, for at most `timeout`.
     ///
     /// # Errors
-    /// Nobody says what it is; CORBA has nothing for a part of it, or another form on the wire.
+    /// The type is not learned; CORBA has nothing for a part of it, or another form on the wire.
     pub fn type_of(&self, endpoint: &Endpoint, timeout: Duration) -> Result<TypeCode, Error> {
         let builtin = self.builtin_of(endpoint.role);
         let description = self
@@ -356,7 +356,7 @@ impl Topic {
         &self.participant
     }
 
-    /// Somebody who writes.
+    /// A writer of the topic.
     ///
     /// # Errors
     /// A partition is no name; Cyclone could not.
@@ -364,7 +364,7 @@ impl Topic {
         Writer::new(self.clone(), qos)
     }
 
-    /// Somebody who reads.
+    /// A reader of the topic.
     ///
     /// # Errors
     /// A partition is no name; Cyclone could not.
@@ -380,11 +380,11 @@ impl Topic {
         Ok(self.participant.endpoints()?.into_iter().map(|endpoint| endpoint.guid).collect())
     }
 
-    /// Endpoints of others whose topic has this one's name and another type, so that they and this one never meet. What
-    /// their types are is asked of them for at most `timeout` altogether.
+    /// Endpoints of others on a topic of this one's name and another type, so that they and this one never meet. What their types are is
+    /// asked of them for at most `timeout` altogether.
     ///
     /// # Errors
-    /// Cyclone could not say who is there.
+    /// Cyclone could not list the endpoints.
     pub fn conflicts(&self, timeout: Duration) -> Result<Vec<Conflict>, Error> {
         let own_id = self.entity.type_id().ok();
         let own_name = types::type_name(self.of.root().resolved(), self.participant.naming);
@@ -408,14 +408,14 @@ impl Topic {
     }
 }
 
-/// Somebody with the same topic and another type.
+/// An endpoint with the same topic and another type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who it is.
+    /// The endpoint.
     pub endpoint: Endpoint,
     /// The type here.
     pub ours: String,
-    /// The type there, or its name if nobody says what it is.
+    /// The type there, or its name if the type is not learned.
     pub theirs: String,
 }
 

@@ -1,4 +1,4 @@
-//! Quality of service of a writer or a reader, as far as anybody here has a use for it.
+//! Quality of service of a writer or a reader, as far as this workspace has a use for it.
 
 use std::ffi::CString;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::raw::RawQos;
 /// What a writer keeps for readers that are there, and a reader for its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum History {
-    /// Everything, until it is taken: who has no room has those before it wait.
+    /// Everything, until it is taken: an endpoint without room has those before it wait.
     KeepAll,
     /// The latest that many, and older ones are lost.
     KeepLast(u32),

@@ -539,7 +539,7 @@ pub(crate) struct RawTaken<'a> {
 
 fn sample_trampoline_of<F: FnMut(RawTaken<'_>)>(_visitor: &Visitor<F>) -> VisitSample {
     unsafe extern "C" fn trampoline<F: FnMut(RawTaken<'_>)>(context: *mut c_void, sample: *const RawSample) {
-        // SAFETY: `take` passes its own visitor, and nobody else has it meanwhile; the sample lives until we return.
+        // SAFETY: `take` passes its own visitor, and no other code has it meanwhile; the sample lives until we return.
         let (visitor, sample) = unsafe { (&mut *context.cast::<Visitor<F>>(), &*sample) };
         let cdr = (sample.is_valid != 0).then(|| octets(sample.bytes, sample.length));
         let taken = RawTaken {
@@ -569,7 +569,7 @@ pub(crate) struct RawFound<'a> {
 
 fn endpoint_trampoline_of<F: FnMut(RawFound<'_>)>(_visitor: &Visitor<F>) -> VisitEndpoint {
     unsafe extern "C" fn trampoline<F: FnMut(RawFound<'_>)>(context: *mut c_void, found: *const RawEndpoint) {
-        // SAFETY: the caller passes its own visitor, and nobody else has it meanwhile; the endpoint lives until we return.
+        // SAFETY: the caller passes its own visitor, and no other code has it meanwhile; the endpoint lives until we return.
         let (visitor, found) = unsafe { (&mut *context.cast::<Visitor<F>>(), &*found) };
         let count = usize::try_from(found.partition_count).unwrap_or(0);
         let partitions = if count == 0 {
@@ -597,7 +597,8 @@ fn endpoint_trampoline_of<F: FnMut(RawFound<'_>)>(_visitor: &Visitor<F>) -> Visi
 
 fn reliable_trampoline_of<F: FnMut(ReliableReader)>(_visitor: &Visitor<F>) -> VisitReliable {
     unsafe extern "C" fn trampoline<F: FnMut(ReliableReader)>(context: *mut c_void, found: *const RawReliable) {
-        // SAFETY: `reliable_readers` passes its own visitor, and nobody else has it meanwhile; the reader's texts live until we return.
+        // SAFETY: `reliable_readers` passes its own visitor, and no other code has it meanwhile; the reader's texts live until we
+        // return.
         let (visitor, found) = unsafe { (&mut *context.cast::<Visitor<F>>(), &*found) };
         let reader = ReliableReader {
             guid: Guid(found.key),

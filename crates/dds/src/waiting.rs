@@ -14,13 +14,13 @@ const WOKEN: u64 = u64::MAX;
 /// The token of what is discovered.
 const DISCOVERED: u64 = u64::MAX - 1;
 
-/// Waits until one of several readers has something to take, or somebody wakes it.
+/// Waits until one of several readers has something to take, or until it is woken.
 #[derive(Debug)]
 pub struct WaitSet {
     // In the order in which they are to go.
     /// Of readers, with their tokens.
     conditions: Vec<(u64, Entity)>,
-    /// That somebody has come or gone is news, and readers for nothing but that.
+    /// Conditions for news of endpoints that have come or gone, and readers for nothing but that.
     news: Vec<(Entity, Entity)>,
     set: Entity,
     guard: Arc<Guard>,
@@ -40,7 +40,7 @@ pub struct Waker(Arc<Guard>);
 impl Waker {
     /// Has the wait that goes on, or else the next, return at once.
     pub fn wake(&self) {
-        // Fails only when the set is gone, and then nobody waits.
+        // Fails only when the set is gone, and then no thread waits.
         let _gone = self.0.entity.set_guard(true);
     }
 }
@@ -48,9 +48,9 @@ impl Waker {
 /// Why a wait returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Woken {
-    /// Somebody has called [`Waker::wake`].
+    /// [`Waker::wake`] was called.
     pub by_waker: bool,
-    /// Somebody in the domain has come, changed or gone: [`Participant::endpoints`].
+    /// An endpoint in the domain has come, changed or gone: [`Participant::endpoints`].
     pub by_discovery: bool,
 }
 
@@ -89,13 +89,14 @@ impl WaitSet {
         self.conditions.retain(|(of, _)| *of != token);
     }
 
-    /// Waits for changes in who is there, too. Those until then are reported once; so is who is there now.
+    /// Waits for endpoints that come, change or go, too. Those until then are reported once, and so are those that are
+    /// there now.
     ///
     /// # Errors
     /// Cyclone could not.
     pub fn attach_discovery(&mut self) -> Result<(), Error> {
         let failed = || Error::cyclone("wait for discovery");
-        // Of its own: what another has read, who asks for all that there are, too, is no news any more.
+        // Readers of its own: what another has read, in listing all endpoints, is no news any more.
         for is_writers in [true, false] {
             let builtin = self.guard.participant.raw().builtin(is_writers).map_err(failed())?;
             let condition = builtin.news_condition().map_err(failed())?;

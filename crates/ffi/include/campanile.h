@@ -122,7 +122,7 @@ enum campanile_trouble_code
     CAMPANILE_TROUBLE_CODE_REACHABLE = 2,
     // The subscription was gone and is made anew: events between are missing.
     CAMPANILE_TROUBLE_CODE_GAP = 3,
-    // Another type came than the one that is declared. Told once for each; its events are not handed over.
+    // Another type came than the one that is declared. Reported once for each; its events are not handed over.
     CAMPANILE_TROUBLE_CODE_MISMATCH = 4,
     // An event was not handed over, since it is no value of its type, or none that the declared type has room for.
     CAMPANILE_TROUBLE_CODE_UNREADABLE = 5,
@@ -153,7 +153,7 @@ enum campanile_answer
     CAMPANILE_ANSWER_DONE = 0,
     // No more events are wanted: the subscription ends.
     CAMPANILE_ANSWER_ENOUGH = 1,
-    // The event could not be handled; `campanile_callback_failed` says why. That is told as trouble, and the next one comes.
+    // The event could not be handled; `campanile_callback_failed` says why. That is reported as trouble, and the next one comes.
     CAMPANILE_ANSWER_FAILED = 2,
 };
 #ifndef __cplusplus
@@ -164,8 +164,8 @@ typedef int32_t campanile_answer;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Receives events: made, told what is wanted, and begun with `campanile_consumer_ready`. One thread at a time tells it what is wanted;
-// then any number of threads may use it at once.
+// Receives events: made, configured, and begun with `campanile_consumer_ready`. One thread at a time configures it; then any number of
+// threads may use it at once.
 typedef struct campanile_consumer campanile_consumer;
 
 // Publishes without waiting for each event: events are gathered for a moment and sent together, in order. Any number of threads may use
@@ -253,7 +253,7 @@ typedef int32_t (*campanile_on_event)(void *context, const campanile_event *even
 // Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does.
 typedef void (*campanile_release)(void *context);
 
-// What a consumer is told that is no event. All that it points to is good until the function returns, and no pointer is null.
+// A report to a consumer that is no event. All that it points to is good until the function returns, and no pointer is null.
 typedef struct {
     // Which sort it is.
     campanile_trouble_code code;
@@ -271,14 +271,14 @@ typedef struct {
     const char *came;
     // Of a gap: how long it was; of a slow callback: how long it took.
     uint64_t milliseconds;
-    // Of lost events: how many more than were told before.
+    // Of lost events: how many more than were reported before.
     uint64_t events;
 } campanile_trouble;
 
-// Is told what is no event. It may be called by several threads at once, and may publish.
+// Called with what is reported besides events. It may be called by several threads at once, and may publish.
 typedef void (*campanile_on_trouble)(void *context, const campanile_trouble *trouble);
 
-// Is told what the library logs: 1 is an error, 2 a warning, 3 information, 4 and 5 are for who looks for mistakes in the library.
+// Called with what the library logs: 1 is an error, 2 a warning, 3 information, 4 and 5 are for finding mistakes in the library.
 // `text` is good until the function returns. It is called by any thread, by several at once, and must not call the library.
 typedef void (*campanile_on_log)(void *context, int level, const char *text);
 
@@ -312,7 +312,7 @@ campanile_status campanile_settings_of_context(const char *name, campanile_setti
 // | `event_form` | `body` or `alma` | `body` |
 // | `naming` | another naming service than the server's; an empty text for none | none |
 // | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
-// | `event_domain` | the domain of events whose type names none | empty |
+// | `event_domain` | the domain of events of types that name none | empty |
 // | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
 // | `wait_for_restart_ms` | how long `publish` waits for a service that cannot be reached any more; `0`: not at all | `30000` |
 // | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
@@ -364,21 +364,21 @@ uint64_t campanile_supplier_reconnections(const campanile_supplier *supplier);
 // How many threads wait in `campanile_supplier_publish` until the service is there again. 0 for a null pointer.
 uint32_t campanile_supplier_waiting(const campanile_supplier *supplier);
 
-// Ends these waits: each such call answers `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a restart any more. For those
-// who are about to free a supplier that other threads publish with. A null pointer is none.
+// Ends these waits: each such call answers `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a restart any more. For programs
+// about to free a supplier that other threads publish with. A null pointer is none.
 void campanile_supplier_stop_waiting(const campanile_supplier *supplier);
 
 // Takes leave of the service, when the supplier's publishers have, too, and frees it. A null pointer is none.
 void campanile_supplier_free(campanile_supplier *supplier);
 
-// Makes a publisher of a supplier's. `options` may be a null pointer. To be closed with `campanile_publisher_close` by those who want to
-// know what became of the events, and freed with `campanile_publisher_free`.
+// Makes a publisher of a supplier's. `options` may be a null pointer. `campanile_publisher_close` closes it and says what became of the
+// events; `campanile_publisher_free` frees it.
 campanile_status campanile_publisher_new(const campanile_supplier *supplier,
                                          const campanile_publisher_options *options,
                                          campanile_publisher **publisher);
 
-// Takes an event and gives its number, from 0 on; `number` may be a null pointer. Waits only when as many are on the way as may be. The
-// fate of events that were taken is told by `campanile_publisher_sync`, `campanile_publisher_tally` and `campanile_publisher_next_loss`.
+// Takes an event and gives its number, from 0 on; `number` may be a null pointer. Waits only when as many are on the way as may be. Its
+// fate is reported by `campanile_publisher_sync`, `campanile_publisher_tally` and `campanile_publisher_next_loss`.
 campanile_status campanile_publisher_publish(const campanile_publisher *publisher,
                                              const campanile_type *type,
                                              const uint8_t *cdr,
@@ -422,8 +422,8 @@ void campanile_callback_failed(const char *reason);
 // `campanile_consumer_free`.
 campanile_status campanile_consumer_new(const char *channel, const campanile_settings *settings, campanile_consumer **consumer);
 
-// Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name:
-// members by name, others left out, numbers widened; what cannot be is told as trouble. A null pointer as `function` keeps the events for
+// Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name: members
+// by name, others left out, numbers widened; what cannot be is reported as trouble. A null pointer as `function` keeps the events for
 // `campanile_consumer_next`. `release` is called with `context` when the consumer is closed or freed, or at once if this fails; it may be
 // a null pointer.
 campanile_status campanile_consumer_on(const campanile_consumer *consumer,
@@ -450,7 +450,7 @@ campanile_status campanile_consumer_on_trouble(const campanile_consumer *consume
 // applies it, so that other events do not travel.
 campanile_status campanile_consumer_filter(const campanile_consumer *consumer, const char *constraint);
 
-// How long a callback may take before that is told as trouble. Default 1000.
+// How long a callback may take before that is reported as trouble. Default 1000.
 campanile_status campanile_consumer_slow_after(const campanile_consumer *consumer, uint32_t milliseconds);
 
 // Subscribes: events that are published from now on come. The channel is made if there is none. A consumer that could not be made ready is
@@ -476,8 +476,8 @@ campanile_status campanile_consumer_close(const campanile_consumer *consumer);
 // Closes a consumer and frees it. Within a callback of the consumer's own it does nothing but log that mistake. A null pointer is none.
 void campanile_consumer_free(campanile_consumer *consumer);
 
-// Has a function told what the library logs; a null pointer has it written to the standard error stream again. `level` is the highest
-// that is told: 0 for nothing, 2 for errors and warnings, which is the default.
+// Has a function called with what the library logs; a null pointer has it written to the standard error stream again. `level` is the
+// highest that is logged: 0 for nothing, 2 for errors and warnings, which is the default.
 void campanile_log(int level, campanile_on_log function, void *context);
 
 #ifdef __cplusplus

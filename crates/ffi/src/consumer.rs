@@ -26,7 +26,7 @@ pub enum Answer {
     Done = 0,
     /// No more events are wanted: the subscription ends.
     Enough = 1,
-    /// The event could not be handled; `campanile_callback_failed` says why. That is told as trouble, and the next one comes.
+    /// The event could not be handled; `campanile_callback_failed` says why. That is reported as trouble, and the next one comes.
     Failed = 2,
 }
 
@@ -37,8 +37,8 @@ pub type OnEvent = Option<unsafe extern "C" fn(context: *mut c_void, event: *con
 /// Is called when a context is not used any more, once: while the consumer is closed or freed, by the thread that does.
 pub type Release = Option<unsafe extern "C" fn(context: *mut c_void)>;
 
-/// Receives events: made, told what is wanted, and begun with `campanile_consumer_ready`. One thread at a time tells it what is wanted;
-/// then any number of threads may use it at once.
+/// Receives events: made, configured, and begun with `campanile_consumer_ready`. One thread at a time configures it; then any number of
+/// threads may use it at once.
 pub struct Consumer {
     maker: u32,
     shared: Arc<Shared>,
@@ -207,7 +207,7 @@ impl Consumer {
         self.shared.gate.wait_until_empty();
         let ended = std::mem::replace(&mut *self.lock(), State::Ended);
         drop(ended);
-        // Nobody gets past the gate any more.
+        // No thread gets past the gate any more.
         let released = std::mem::take(&mut *self.shared.contexts.lock().unwrap_or_else(PoisonError::into_inner));
         drop(released);
         Ok(())
@@ -240,8 +240,8 @@ pub unsafe extern "C" fn campanile_consumer_new(
     })
 }
 
-/// Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name:
-/// members by name, others left out, numbers widened; what cannot be is told as trouble. A null pointer as `function` keeps the events for
+/// Has `function` called for events of a type. Several types may be asked for. Values are made of what comes under the type's name: members
+/// by name, others left out, numbers widened; what cannot be is reported as trouble. A null pointer as `function` keeps the events for
 /// `campanile_consumer_next`. `release` is called with `context` when the consumer is closed or freed, or at once if this fails; it may be
 /// a null pointer.
 #[unsafe(no_mangle)]
@@ -325,7 +325,7 @@ pub unsafe extern "C" fn campanile_consumer_filter(consumer: *const Consumer, co
     })
 }
 
-/// How long a callback may take before that is told as trouble. Default 1000.
+/// How long a callback may take before that is reported as trouble. Default 1000.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_consumer_slow_after(consumer: *const Consumer, milliseconds: u32) -> Status {
     guarded(|| {
@@ -425,7 +425,7 @@ pub unsafe extern "C" fn campanile_consumer_free(consumer: *mut Consumer) {
             log::error!("a consumer is not freed: {error:?}");
             return Err(error);
         }
-        // SAFETY: it is none, and the header asks for one that nobody else uses.
+        // SAFETY: it is none, and the header asks for one that no other thread uses.
         drop(unsafe { take(consumer) });
         Ok(())
     });

@@ -70,7 +70,7 @@ impl Event {
     }
 }
 
-/// An event that is kept for who asks.
+/// An event that is kept until it is asked for.
 pub(crate) struct Kept {
     domain: String,
     name: String,

@@ -1,12 +1,12 @@
 //! What happens when the process ends and publishers or consumers are still there.
 //!
-//! Publishers send what they have and wait for answers as when they are freed, and what is not confirmed then is told. Callbacks are not
-//! called any more: what they use may be gone.
+//! Publishers send what they have and wait for answers as when they are freed, and what is not confirmed then is logged. Callbacks are
+//! not called any more: what they use may be gone.
 
 use std::ffi::c_int;
 use std::sync::{Mutex, Once, PoisonError, Weak};
 
-/// Something that is told that the process ends.
+/// Called when the process ends.
 pub(crate) trait AtExit: Send + Sync {
     fn process_ends(&self);
 }
@@ -17,7 +17,7 @@ unsafe extern "C" {
     fn atexit(function: extern "C" fn()) -> c_int;
 }
 
-/// Has something told when the process ends, if it is still there.
+/// Has [`AtExit::process_ends`] called when the process ends, if the object is still there.
 pub(crate) fn tell_at_exit(who: Weak<dyn AtExit>) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -17,7 +17,7 @@ struct State {
     inside: Vec<ThreadId>,
 }
 
-/// Somebody is inside.
+/// A thread's passage through the gate, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Inside<'g>(&'g Gate);
 
@@ -37,12 +37,12 @@ impl Gate {
         self.lock().inside.contains(&thread::current().id())
     }
 
-    /// Lets nobody in any more.
+    /// Lets no thread in any more.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
     }
 
-    /// Waits until nobody is inside.
+    /// Waits until no thread is inside.
     pub(crate) fn wait_until_empty(&self) {
         let mut state = self.lock();
         while !state.inside.is_empty() {

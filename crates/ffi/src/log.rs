@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use std::io::{self, Write};
 use std::sync::{Once, PoisonError, RwLock};
 
-/// Is told what the library logs: 1 is an error, 2 a warning, 3 information, 4 and 5 are for who looks for mistakes in the library.
+/// Called with what the library logs: 1 is an error, 2 a warning, 3 information, 4 and 5 are for finding mistakes in the library.
 /// `text` is good until the function returns. It is called by any thread, by several at once, and must not call the library.
 pub type OnLog = Option<unsafe extern "C" fn(context: *mut c_void, level: c_int, text: *const c_char)>;
 
@@ -35,8 +35,8 @@ pub(crate) fn listen() {
     });
 }
 
-/// Has a function told what the library logs; a null pointer has it written to the standard error stream again. `level` is the highest
-/// that is told: 0 for nothing, 2 for errors and warnings, which is the default.
+/// Has a function called with what the library logs; a null pointer has it written to the standard error stream again. `level` is the
+/// highest that is logged: 0 for nothing, 2 for errors and warnings, which is the default.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_log(level: c_int, function: OnLog, context: *mut c_void) {
     listen();
@@ -64,7 +64,7 @@ impl Log for Logger {
                 // SAFETY: the header asks for a function that may be called so.
                 unsafe { function(*context, record.level() as c_int, text.as_ptr()) };
             }
-            // Nobody can be told that it cannot be written.
+            // That it cannot be written has no place to be reported.
             None => drop(writeln!(io::stderr(), "campanile: {}", record.args())),
         }
     }

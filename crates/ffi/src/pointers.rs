@@ -1,4 +1,4 @@
-//! What comes from C and goes to it. A null pointer is a mistake that is told; any other is believed.
+//! What comes from C and goes to it. A null pointer is answered as a mistake; any other is believed.
 
 use crate::status::Failure;
 use std::ffi::{CStr, c_char};
@@ -37,7 +37,7 @@ pub(crate) unsafe fn borrow<'a, T>(pointer: *const T, what: &str) -> Result<&'a 
 /// As [`borrow`], to be changed.
 ///
 /// # Safety
-/// The pointer is null, or that of a `T`, which nobody else uses for `'a`.
+/// The pointer is null, or that of a `T`, which no other code uses for `'a`.
 pub(crate) unsafe fn borrow_mut<'a, T>(pointer: *mut T, what: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: the caller promises it.
     unsafe { pointer.as_mut() }.ok_or_else(|| Failure::argument(format!("{what} is a null pointer")))
@@ -89,7 +89,7 @@ pub(crate) unsafe fn give<T>(out: *mut *mut T, value: T) -> Result<(), Failure> 
 /// Takes back what [`give`] gave; `None` for a null pointer.
 ///
 /// # Safety
-/// The pointer is null, or came from [`give`] and nobody uses it any more.
+/// The pointer is null, or came from [`give`] and is not used any more.
 pub(crate) unsafe fn take<T>(pointer: *mut T) -> Option<Box<T>> {
     // SAFETY: the caller promises it.
     if pointer.is_null() { None } else { Some(unsafe { Box::from_raw(pointer) }) }

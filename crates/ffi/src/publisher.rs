@@ -87,8 +87,8 @@ pub struct LossReport {
     pub reason: *mut c_char,
 }
 
-/// Makes a publisher of a supplier's. `options` may be a null pointer. To be closed with `campanile_publisher_close` by those who want to
-/// know what became of the events, and freed with `campanile_publisher_free`.
+/// Makes a publisher of a supplier's. `options` may be a null pointer. `campanile_publisher_close` closes it and says what became of the
+/// events; `campanile_publisher_free` frees it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_new(
     supplier: *const Supplier,
@@ -131,7 +131,7 @@ impl Inner {
         what(publisher.as_ref().ok_or_else(Failure::closed)?)
     }
 
-    /// Takes it out, when nobody is publishing.
+    /// Takes it out, once no thread is publishing.
     fn take(&self) -> Option<RawPublisher> {
         self.publisher.write().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -139,7 +139,7 @@ impl Inner {
 
 impl AtExit for Inner {
     fn process_ends(&self) {
-        // Who is still publishing is not waited for.
+        // A thread that is still publishing is not waited for.
         if process::id() == self.maker
             && let Ok(mut publisher) = self.publisher.try_write()
         {
@@ -157,8 +157,8 @@ impl Drop for Inner {
     }
 }
 
-/// Takes an event and gives its number, from 0 on; `number` may be a null pointer. Waits only when as many are on the way as may be. The
-/// fate of events that were taken is told by `campanile_publisher_sync`, `campanile_publisher_tally` and `campanile_publisher_next_loss`.
+/// Takes an event and gives its number, from 0 on; `number` may be a null pointer. Waits only when as many are on the way as may be. Its
+/// fate is reported by `campanile_publisher_sync`, `campanile_publisher_tally` and `campanile_publisher_next_loss`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_publisher_publish(
     publisher: *const Publisher,

@@ -61,7 +61,7 @@ impl Queue {
         }
     }
 
-    /// Lets nobody wait any more. What is there can still be taken.
+    /// Ends all waits, and later ones. What is there can still be taken.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();

@@ -49,7 +49,7 @@ pub unsafe extern "C" fn campanile_settings_of_context(
 /// | `event_form` | `body` or `alma` | `body` |
 /// | `naming` | another naming service than the server's; an empty text for none | none |
 /// | `naming_domain` | what stands behind the `@` of channels' names | `DEFAULTDOMAIN` |
-/// | `event_domain` | the domain of events whose type names none | empty |
+/// | `event_domain` | the domain of events of types that name none | empty |
 /// | `wait_for_service_ms` | how long to wait at the start for a service that cannot be reached | `0` |
 /// | `wait_for_restart_ms` | how long `publish` waits for a service that cannot be reached any more; `0`: not at all | `30000` |
 /// | `shared_thread` | `true`: consumers of the process with the same settings share a connection and a thread; for many of them | `false` |
@@ -127,7 +127,7 @@ fn set_dds(settings: &mut Settings, path: &str, value: &str) -> Result<(), Failu
         place(&mut all, path, value);
         match all.clone().try_into() {
             Ok(dds) => {
-                // Those who keep contexts check what is said in them.
+                // The contexts' own code checks what is said in them.
                 let mut context = Context::default();
                 context.dds = Some(dds);
                 Contexts::default().set("checked", context.clone())?;

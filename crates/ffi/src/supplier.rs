@@ -65,8 +65,8 @@ pub unsafe extern "C" fn campanile_supplier_waiting(supplier: *const Supplier) -
     unsafe { supplier.as_ref() }.map_or(0, |supplier| supplier.0.waiting())
 }
 
-/// Ends these waits: each such call answers `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a restart any more. For those
-/// who are about to free a supplier that other threads publish with. A null pointer is none.
+/// Ends these waits: each such call answers `CAMPANILE_STATUS_UNREACHABLE`, and later ones do not wait for a restart any more. For programs
+/// about to free a supplier that other threads publish with. A null pointer is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn campanile_supplier_stop_waiting(supplier: *const Supplier) {
     // SAFETY: the header asks for it.

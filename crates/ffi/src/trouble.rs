@@ -1,4 +1,4 @@
-//! What a consumer is told that is no event.
+//! Reports to a consumer besides events.
 
 use crate::status::c_string;
 use campanile::Trouble;
@@ -14,7 +14,7 @@ pub enum TroubleCode {
     Reachable = 2,
     /// The subscription was gone and is made anew: events between are missing.
     Gap = 3,
-    /// Another type came than the one that is declared. Told once for each; its events are not handed over.
+    /// Another type came than the one that is declared. Reported once for each; its events are not handed over.
     Mismatch = 4,
     /// An event was not handed over, since it is no value of its type, or none that the declared type has room for.
     Unreadable = 5,
@@ -28,7 +28,7 @@ pub enum TroubleCode {
     Other = 100,
 }
 
-/// What a consumer is told that is no event. All that it points to is good until the function returns, and no pointer is null.
+/// A report to a consumer that is no event. All that it points to is good until the function returns, and no pointer is null.
 #[derive(Debug)]
 #[repr(C)]
 pub struct TroubleReport {
@@ -48,11 +48,11 @@ pub struct TroubleReport {
     pub came: *const c_char,
     /// Of a gap: how long it was; of a slow callback: how long it took.
     pub milliseconds: u64,
-    /// Of lost events: how many more than were told before.
+    /// Of lost events: how many more than were reported before.
     pub events: u64,
 }
 
-/// Is told what is no event. It may be called by several threads at once, and may publish.
+/// Called with what is reported besides events. It may be called by several threads at once, and may publish.
 pub type OnTrouble = Option<unsafe extern "C" fn(context: *mut c_void, trouble: *const TroubleReport)>;
 
 /// Has a report of some trouble read.

@@ -300,7 +300,7 @@ fn settings_come_from_the_environment_of_the_program() {
     assert_ne!(Settings::default().server, "127.0.0.1:1");
 }
 
-/// What the tests with orbs have, for C, whose programs say their types in IDL.
+/// Types of the tests with orbs, for C: its programs say their types in IDL.
 const NESTED: &str = "\
 #pragma prefix \"campanile.org\"
 module CampanileTest {

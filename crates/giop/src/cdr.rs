@@ -20,7 +20,7 @@ pub use read::Reader;
 pub use wide::{WideChar, WideUnits};
 pub use write::Writer;
 
-/// Order of the octets of a number, chosen by whoever sends (CORBA 3.3 part 2, 9.3.1).
+/// Order of the octets of a number, chosen by the sender (CORBA 3.3 part 2, 9.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// Most significant octet first; flag value 0.
@@ -95,7 +95,7 @@ impl Version {
 pub enum CharSet {
     /// ISO 8859-1, what is meant when nothing was negotiated (CORBA 3.3 part 2, 7.10.2.6).
     Latin1,
-    /// UTF-8, the fallback that everybody has to understand.
+    /// UTF-8, the fallback that every ORB has to understand.
     Utf8,
 }
 

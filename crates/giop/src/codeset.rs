@@ -96,8 +96,8 @@ pub fn supports(info: &CodeSetInfo, chars: CharSet) -> bool {
 /// Chooses, as a client, the code set for a connection to a server with this information.
 ///
 /// In the standard's order (7.10.2.6): the server's own set, as conversion is then the client's; ours, if the server converts from it;
-/// UTF-8, which every server has to understand whose own set is a part of Unicode. A server that says nothing gets ISO 8859-1.
-/// The service calls clients so: JacORB reads the text within an Any in its own set, whatever was negotiated.
+/// UTF-8, which a server has to understand if its own set is a part of Unicode. A server that says nothing gets ISO 8859-1. The service
+/// calls clients so: JacORB reads the text within an Any in its own set, whatever was negotiated.
 ///
 /// # Errors
 /// The server's sets, narrow or wide, are neither ours nor parts of Unicode, so that nothing can be assumed of it.

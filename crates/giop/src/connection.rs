@@ -1,9 +1,9 @@
 //! One connection, without its socket: what was asked and not answered, what may come, and how it ends.
 //!
-//! CORBA 3.3 part 2, 9.4 and 9.5.1. [`Connection`] is told what was sent ([`Connection::sent`]) and what the socket brought (by
-//! [`Inbound`]), and says what that means, one [`Event`] at a time. It knows no socket, no clock and no thread: who owns
-//! these decides when a request has waited for too long, and writes. What it costs is in proportion to the requests that
-//! are unanswered, and in the steady state it allocates nothing.
+//! CORBA 3.3 part 2, 9.4 and 9.5.1. [`Connection`] takes what was sent ([`Connection::sent`]) and what the socket brought (by
+//! [`Inbound`]), and says what that means, one [`Event`] at a time. It knows no socket, no clock and no thread: the owner of
+//! these decides when a request has waited for too long, and writes. What it costs is in proportion to the requests that are
+//! unanswered, and in the steady state it allocates nothing.
 //!
 //! The bytes are in an [`Inbound`] of its own, so that one thread may read while another sends.
 
@@ -24,8 +24,8 @@ use crate::message::{
 use alloc::vec::Vec;
 use core::fmt;
 
-/// Which end of a connection this is. Without bidirectional GIOP, who has connected asks, and the other answers
-/// (CORBA 3.3 part 2, table 9.3).
+/// Which end of a connection this is. Without bidirectional GIOP, the end that connected asks, and the other answers (CORBA 3.3
+/// part 2, table 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// It sends requests and gets replies.
@@ -37,8 +37,8 @@ pub enum Side {
 /// What a message, or what was read of one, means.
 #[derive(Debug)]
 pub enum Event<'a, W> {
-    /// To a server: carry this out, unless it is malformed; its head was not parsed yet, since who gets the same one again and
-    /// again need not parse it. If it is malformed, [`Connection::malformed`] ends the connection.
+    /// To a server: carry this out, unless it is malformed; its head was not parsed yet, since a server that gets the same one
+    /// again and again need not parse it. If it is malformed, [`Connection::malformed`] ends the connection.
     Request(Message<'a>),
     /// To a server: the caller asks whether an object is here; [`crate::message::locate_reply`] answers.
     Locate {
@@ -47,14 +47,14 @@ pub enum Event<'a, W> {
         /// What it asks.
         request: LocateRequest<'a>,
     },
-    /// To a server: nobody waits for the reply to this request any more. It may be answered all the same (9.4.4).
+    /// To a server: the reply to this request is not waited for any more. It may be answered all the same (9.4.4).
     Cancel {
         /// The request.
         request_id: u32,
     },
-    /// To a caller: a reply that somebody waits for.
+    /// To a caller: a reply that is waited for.
     Reply {
-        /// Who, as [`Connection::sent`] was told.
+        /// The waiting caller, as given to [`Connection::sent`].
         who: W,
         /// The head of the reply.
         reply: Reply<'a>,
@@ -90,8 +90,8 @@ pub enum Closed {
 }
 
 impl Closed {
-    /// Whether requests that are unanswered were carried out. Who closes in order has not carried out what it has not
-    /// answered, so that it can be sent again over another connection (9.4.7); otherwise nobody knows.
+    /// Whether requests that are unanswered were carried out. A peer that closes in order has not carried out what it has not
+    /// answered, so that it can be sent again over another connection (9.4.7); otherwise it is unknown.
     #[must_use]
     pub const fn completed(self) -> Completed {
         match self {
@@ -109,14 +109,14 @@ impl Closed {
 pub enum Violation {
     /// It is not GIOP, or more of it than is accepted.
     Protocol(ProtocolError),
-    /// A message whose head cannot be read.
+    /// A message with a head that cannot be read.
     Malformed {
         /// What its header says it is.
         kind: MessageKind,
         /// Why.
         error: ReadError,
     },
-    /// A message of a kind that the other side sends, or that nobody has asked for.
+    /// A message of a kind that the other side sends, or that was not asked for.
     Unexpected {
         /// The kind.
         kind: MessageKind,
@@ -133,13 +133,13 @@ pub enum Violation {
 /// The rule that drives a caller: write a request with [`Connection::next_id`], tell [`Connection::sent`], read; then call
 /// [`Connection::poll`] until it returns `None`. A server only polls. Both tell [`Connection::cut`] when the socket ends.
 ///
-/// `W` is whatever says who waits for a reply.
+/// `W` identifies the caller that waits for a reply.
 #[derive(Debug)]
 pub struct Connection<W> {
     side: Side,
     next_id: u32,
     is_first: bool,
-    /// Those who wait; `None` stands for one who gave up.
+    /// Waiting callers; `None` stands for one that gave up.
     pending: PendingReplies<Option<W>>,
     given_up: usize,
     given_up_max: usize,
@@ -149,7 +149,7 @@ pub struct Connection<W> {
 }
 
 impl<W> Connection<W> {
-    /// Requests given up whose replies may still come, unless said otherwise: 1,024.
+    /// Requests given up to which replies may still come, unless said otherwise: 1,024.
     pub const GIVEN_UP_MAX: usize = 1024;
 
     /// One end of a new connection. Ids begin with 1; up to [`Self::GIVEN_UP_MAX`] requests may be given up.
@@ -181,7 +181,7 @@ impl<W> Connection<W> {
         self
     }
 
-    /// Whether nothing was sent yet. The code sets of the connection are told beside the first request, and so hold for all
+    /// Whether nothing was sent yet. The code sets of the connection are sent beside the first request, and so hold for all
     /// (CORBA 3.3 part 2, 7.10.2.6).
     #[inline]
     #[must_use]
@@ -189,7 +189,7 @@ impl<W> Connection<W> {
         self.is_first
     }
 
-    /// The request with [`Connection::next_id`] is on its way. Nobody waits for an answer to a one-way. Returns its id.
+    /// The request with [`Connection::next_id`] is on its way; `None` for a one-way, which has no reply. Returns its id.
     #[inline]
     pub fn sent(&mut self, who: Option<W>) -> u32 {
         let id = self.next_id;
@@ -201,8 +201,8 @@ impl<W> Connection<W> {
         id
     }
 
-    /// Who waited for this reply does not any more: it took too long, or was cancelled. The reply may still come. If there
-    /// are too many of these, the connection is closed: see [`Connection::closed`].
+    /// This reply is not waited for any more: it took too long, or was cancelled. It may still come. If there are too many of
+    /// these, the connection is closed: see [`Connection::closed`].
     pub fn give_up(&mut self, request_id: u32) -> Option<W> {
         let who = self.pending.get_mut(request_id)?.take()?;
         self.given_up += 1;
@@ -277,7 +277,7 @@ impl<W> Connection<W> {
         self.closed.unwrap_or(Closed::Cut)
     }
 
-    /// The socket has ended, or failed. What was said before holds: who has closed in order may cut.
+    /// The socket has ended, or failed. What was said before holds: a peer that has closed in order may cut.
     pub fn cut(&mut self) -> Closed {
         *self.closed.get_or_insert(Closed::Cut)
     }
@@ -317,13 +317,13 @@ impl<W> Connection<W> {
         self.pending.len() - self.given_up
     }
 
-    /// How many replies may still come that nobody waits for.
+    /// How many replies may still come that are not waited for.
     #[must_use]
     pub const fn given_up(&self) -> usize {
         self.given_up
     }
 
-    /// All who still wait, in the order in which their requests were sent. [`Closed::completed`] says what these became.
+    /// All waiting callers, in the order in which their requests were sent. [`Closed::completed`] says what these became.
     pub fn into_waiting(self) -> impl Iterator<Item = W> {
         let mut last = self.pending.into_last();
         core::iter::from_fn(move || last.pop()).flatten()

@@ -108,7 +108,7 @@ impl<'a> Cursor<'a> {
         Self::settle(types, node, reader, work)
     }
 
-    /// At a value whose type lies elsewhere: `type_code` stands in front of that.
+    /// At a value with its type elsewhere: `type_code` stands in front of that.
     ///
     /// # Errors
     /// There is no `TypeCode`, or `work` does not suffice.
@@ -336,7 +336,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// The ordinal of an enumerator, whose enum's parameters behind the name are at `place`.
+    /// The ordinal of an enumerator. The parameters of its enum, behind the name, are at `place`.
     fn ordinal_at(&self, mut place: Place, name: &str, work: &mut Work) -> Result<Option<u32>, ReadError> {
         for index in 0..self.types.u32(&mut place)? {
             work.step(self.types.offset(place))?;

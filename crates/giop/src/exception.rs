@@ -1,6 +1,6 @@
 //! The standard's system exceptions, as they travel in replies.
 //!
-//! CORBA 3.3 part 1, annex A.5, and part 2, 9.4.3.2. User exceptions are their repository id and members, which whoever
+//! CORBA 3.3 part 1, annex A.5, and part 2, 9.4.3.2. User exceptions are their repository id and members, which the code that
 //! defines them writes; what minor codes of ours mean is said where they are raised.
 
 #[cfg(test)]
@@ -167,7 +167,7 @@ pub enum Completed {
     Yes,
     /// It was not (`COMPLETED_NO`).
     No,
-    /// Nobody knows (`COMPLETED_MAYBE`).
+    /// It is unknown (`COMPLETED_MAYBE`).
     Maybe,
 }
 
@@ -196,8 +196,8 @@ impl Completed {
 pub struct SystemException {
     /// Which.
     pub kind: Kind,
-    /// What it is about more exactly: the upper twenty bits say whose list of codes it is from, such as [`OMG_MINOR`]; 0 says
-    /// nothing.
+    /// What it is about more exactly: the upper twenty bits say from which vendor's list of codes it is, such as
+    /// [`OMG_MINOR`]; 0 says nothing.
     pub minor: u32,
     /// Whether the operation was carried out.
     pub completed: Completed,

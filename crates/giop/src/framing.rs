@@ -1,7 +1,7 @@
 //! The receiving side of one connection: bytes in, whole messages out.
 //!
 //! CORBA 3.3 part 2, 9.4.1 and 9.4.9. [`Inbound`] owns the buffer that the socket is read into, finds the messages in it and
-//! puts fragments together, so that whoever asks only ever sees whole messages. It knows no socket and no time: who owns
+//! puts fragments together, so that its caller only ever sees whole messages. It knows no socket and no time: the owner of
 //! the connection reads, and decides for how long a message may stay unfinished.
 //!
 //! Memory grows with the bytes that really arrived and not with what a header claims, and every bound that a peer can
@@ -24,9 +24,9 @@ use core::fmt;
 pub struct Limits {
     /// Octets of one message, header included, whether it comes in one piece or in fragments. Default 16 MiB.
     pub message_bytes_max: usize,
-    /// Messages whose fragments may be on their way at once. Default 16.
+    /// Messages with fragments on their way at once. Default 16.
     pub fragment_sets_max: usize,
-    /// Octets of all messages whose fragments are on their way. Default 32 MiB.
+    /// Octets of all messages with fragments on their way. Default 32 MiB.
     pub fragment_bytes_max: usize,
     /// Octets that are asked of the socket at once, unless the message at hand is larger: the size of the buffer of an
     /// idle connection. Default 64 KiB; at least 256.
@@ -54,7 +54,7 @@ impl Default for Limits {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProtocolError {
-    /// There is less than a header. [`Inbound`] waits for more instead; whoever calls [`crate::message::Header::parse`] may
+    /// There is less than a header. [`Inbound`] waits for more instead; a caller of [`crate::message::Header::parse`] may
     /// not.
     Truncated {
         /// Octets that there are.

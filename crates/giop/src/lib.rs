@@ -7,7 +7,7 @@
 //! - [`cdr`]: the transfer syntax: primitive values, strings, encapsulations, alignment.
 //! - [`message`]: the eight messages of GIOP, parsed in place and written in place.
 //! - [`framing`]: the receiving side of one connection: bytes in, whole messages out, fragments put together.
-//! - [`connection`]: one connection: who waits for which reply, what may come, how it ends.
+//! - [`connection`]: one connection: which replies are waited for, what may come, how it ends.
 //! - [`ior`], [`url`]: how an object is referred to.
 //! - [`codeset`]: which characters travel on a connection.
 //! - [`realtime`]: Real-time CORBA's priorities, beside requests and in references.

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! Positions for alignment are counted from the `G`. Parsing a request or a reply reads its head and says where its
-//! body begins; the body is left to whoever knows its type. All that is parsed borrows from the message and allocates
-//! nothing. Whole messages come from [`crate::framing`], which also puts fragments together: nothing here sees one.
+//! body begins; the body is left to code that knows its type. All that is parsed borrows from the message and
+//! allocates nothing. Whole messages come from [`crate::framing`], which also puts fragments together: nothing here
+//! sees one.
 
 mod contexts;
 mod parse;
@@ -73,7 +74,7 @@ pub enum MessageKind {
     CloseConnection,
     /// The sender could not make sense of a message.
     MessageError,
-    /// Continues a message whose header said that more follows; from GIOP 1.1 on.
+    /// Continues a message that announced more in its header; from GIOP 1.1 on.
     Fragment,
 }
 

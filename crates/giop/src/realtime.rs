@@ -8,9 +8,9 @@
 //! pvalue of policy 40: encapsulated { ulong model; short server_priority }
 //! ```
 //!
-//! A client of an object whose model is [`PriorityModel::ClientPropagated`] tells the priority of each invocation in the service
-//! context [`ServiceContexts::RT_CORBA_PRIORITY`], an encapsulated `short`: four octets, of which
-//! [`priority_context`] makes them and [`parse_priority_context`] reads them. Neither allocates.
+//! A client of an object with the model [`PriorityModel::ClientPropagated`] sends the priority of each invocation in the service
+//! context [`ServiceContexts::RT_CORBA_PRIORITY`], an encapsulated `short`: four octets, of which [`priority_context`] makes
+//! them and [`parse_priority_context`] reads them. Neither allocates.
 //!
 //! [`ServiceContexts::RT_CORBA_PRIORITY`]: crate::message::ServiceContexts::RT_CORBA_PRIORITY
 
@@ -24,7 +24,7 @@ use crate::ior::{Component, IiopProfile, Ior, tag};
 /// The highest priority there is (`RTCORBA::maxPriority`). The lowest is 0 (`RTCORBA::minPriority`).
 pub const PRIORITY_MAX: i16 = i16::MAX;
 
-/// Who decides at what priority an invocation is carried out: `RTCORBA::PriorityModel`.
+/// Which side decides at what priority an invocation is carried out: `RTCORBA::PriorityModel`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PriorityModel {
     /// The client: its priority travels with each invocation.
@@ -69,10 +69,10 @@ impl PriorityModel {
 /// What a reference says about the priority of invocations: `RTCORBA::PriorityModelPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PriorityModelPolicy {
-    /// Who decides.
+    /// Side that decides.
     pub model: PriorityModel,
     /// From 0 to [`PRIORITY_MAX`]: the priority of all invocations under `SERVER_DECLARED`; under `CLIENT_PROPAGATED` that of
-    /// those of clients that tell none.
+    /// those of clients that send none.
     pub server_priority: i16,
 }
 

@@ -5,9 +5,9 @@
 //! marshalled type; nothing is allocated except in the buffer that is written to. (The one exception are unions that are
 //! discriminated by `wchar`, which before IDL 4 were no types: between GIOP 1.1 and 1.2 their types have to be rebuilt.)
 //!
-//! What is checked is structure: that types are types, that lengths and counts fit, that strings end, that
-//! discriminators can be read. That an octet is a boolean, a number one of an enum's, or text valid in its code set is
-//! left to whoever looks at the values ([`crate::value`]).
+//! What is checked is structure: that types are types, that lengths and counts fit, that strings end, that discriminators
+//! can be read. That an octet is a boolean, a number one of an enum's, or text valid in its code set is left to the reader
+//! of the values ([`crate::value`]).
 //!
 //! Valuetypes, abstract interfaces and native types are answered with [`ReadErrorKind::Unsupported`]
 //! (local interfaces, too, which cannot travel at all). Their types are read.
@@ -20,7 +20,7 @@ use crate::typecode::{Kind, Work};
 use crate::value::fixed;
 use sink::{Copy, Sink, Skip};
 
-/// Skips what nobody looked at yet.
+/// Skips what was not looked at yet.
 const SKIP: Skip<true> = Skip;
 /// Passes over what has been checked.
 const PASS: Skip<false> = Skip;
@@ -101,7 +101,7 @@ pub fn any_shape(reader: &mut Reader<'_>, work: &mut Work) -> Result<(usize, Sha
 }
 
 /// Moves `value` behind a value of the type that `type_code` stands in front of, having checked the value. The type has
-/// been checked before; if not, where the value ends is anybody's guess, but nothing worse.
+/// been checked before; if not, the value may end anywhere, but nothing worse happens.
 ///
 /// # Errors
 /// The bytes are no value of that type, or `work` does not suffice.
@@ -178,7 +178,7 @@ pub fn copy_wstring(reader: &mut Reader<'_>, writer: &mut Writer<'_>) -> Result<
 }
 
 /// Moves `reader` behind an `Any` as [`skip_any`] does, but looks at no more of its type than it needs to. The `Any` should
-/// have been checked; if not, where it ends is anybody's guess, but nothing worse.
+/// have been checked; if not, it may end anywhere, but nothing worse happens.
 ///
 /// # Errors
 /// As [`skip_any`], as far as it looks.
@@ -266,7 +266,7 @@ fn skip_common(reader: &mut Reader<'_>, work: &mut Work) -> Result<bool, ReadErr
 struct Walk<'w, 'a, S> {
     reader: &'w mut Reader<'a>,
     sink: S,
-    /// Turned off by everything whose size depends on more than its alignment.
+    /// Turned off by everything with a size that depends on more than its alignment.
     fixed_size: bool,
 }
 
@@ -279,7 +279,7 @@ impl<'a, S: Sink<'a>> Walk<'_, 'a, S> {
         self.value(&types, &node, work, depth)
     }
 
-    /// An outermost type, at whose kind the reader stands.
+    /// An outermost type, with the reader at its kind.
     #[inline(always)]
     fn type_code(
         &mut self,

@@ -64,7 +64,7 @@ struct NodeData {
     /// Where the members lie, and how many.
     first: u32,
     count: u32,
-    /// Stands for the enclosing type whose repository id is `id` until that is built.
+    /// Stands for the enclosing type with the repository id `id` until that is built.
     placeholder: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Values that carry their type: any `Any` as something a program can look at, without its IDL.
 //!
 //! [`Value`] is what a value is made of, with the names that its type gives it; [`AnyValue`] is one with its type.
-//! [`AnyRef`] is an `Any` left where it lies, for whoever only wants to know its type or may not need it at all.
+//! [`AnyRef`] is an `Any` left where it lies, for code that only wants to know its type or may not need it at all.
 //!
 //! Aliases are looked through. Octets in a row are kept as such. Values of valuetypes, abstract interfaces and native
 //! types are answered with [`ReadErrorKind::Unsupported`](crate::cdr::ReadErrorKind::Unsupported).

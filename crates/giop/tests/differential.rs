@@ -199,7 +199,8 @@ fn values_are_the_same_octets() {
         let mut ours = Vec::new();
         write_ours(&mut Writer::with_phase(&mut ours, phase, encoding), &items);
         let mut e = theirs::Encoder::with_offset(order(encoding.endian), cdr(encoding.version), phase);
-        // They put a byte order mark in front of wide text unless told otherwise; we never do, as the standard allows.
+        // They put a byte order mark in front of wide text unless this is switched off; we never do, as the standard
+        // allows.
         e.set_wstring_bom(false);
         write_theirs(&mut e, &items).unwrap();
         assert_eq!(e.as_bytes(), ours, "{encoding:?} at {phase}: {items:?}");
@@ -483,8 +484,8 @@ fn the_small_messages_are_the_same_octets() {
     });
 }
 
-/// Of GIOP 1.1 they write no fragments of whole messages. They read those that omniORB writes, whose alignment begins
-/// anew in each, by remembering where; our framing hands out one run of octets, and refuses those that this would shift.
+/// Of GIOP 1.1 they write no fragments of whole messages. They read those that omniORB writes, in which alignment begins
+/// anew, by remembering where; our framing hands out one run of octets, and refuses those that this would shift.
 #[test]
 fn we_put_their_fragments_together() {
     for_each_seed(100, |rng| {

@@ -90,7 +90,7 @@ fn for_each_message(mut each: impl FnMut(&str, &Header, &[u8], CharSet)) {
         }
     }
     // In GIOP 1.1 each fragment counts its alignment from its own beginning. Where one breaks inside values that need
-    // alignment, only whoever knows their types could put them together, so the framing refuses.
+    // alignment, only code that knows their types could put them together, so the framing refuses.
     for (conversation, error) in &refused {
         assert!(conversation.contains("-1.1-points") && error.contains("alignment"), "{conversation}: {error}");
     }

@@ -1,4 +1,4 @@
-//! Bytes from those who wish us ill: few octets that ask for much work, memory or stack.
+//! Bytes from hostile peers: few octets that ask for much work, memory or stack.
 
 use campanile_giop::cdr::{Encoding, Endian, ReadError, ReadErrorKind, Reader, Writer};
 use campanile_giop::recode;
@@ -47,7 +47,7 @@ fn named(w: &mut Writer<'_>, kind: Kind, params: impl FnOnce(&mut Writer<'_>)) {
     });
 }
 
-/// A short `Any` whose value claims to have as many elements as there can be made one service reserve gigabytes.
+/// A short `Any` with a value that claims to have as many elements as there can be made one service reserve gigabytes.
 #[test]
 fn refuses_an_any_that_claims_more_than_there_is() {
     for element in [Kind::Octet, Kind::Long, Kind::Double, Kind::String, Kind::Boolean, Kind::Char] {
@@ -88,8 +88,8 @@ fn refuses_types_that_claim_more_members_than_there_are() {
     assert!(matches!(decode(&union), Err(ReadErrorKind::Truncated { .. })));
 }
 
-/// A request of 108 octets kept a thread busy for ever: arrays of arrays of a structure without members. Whoever walks
-/// them one by one has 2^128 steps to do and never runs out of bytes.
+/// A request of 108 octets kept a thread busy for ever: arrays of arrays of a structure without members. To walk them
+/// one by one takes 2^128 steps and never runs out of bytes.
 #[test]
 fn arrays_of_nothing_cost_nothing_to_skip_and_are_refused_to_whoever_builds_them() {
     let nothing = TypeCode::structure("", "", &[]);
@@ -176,7 +176,7 @@ fn a_sequence_of_itself_has_values() {
     assert!(any.type_code.to_string().len() < 1000);
 }
 
-/// A type whose members double at each level describes more values than there are atoms, in a few hundred octets.
+/// A type with members that double at each level describes more values than there are atoms, in a few hundred octets.
 #[test]
 fn a_type_that_doubles_at_each_level_runs_out_of_steps() {
     for leaf in [Kind::Null, Kind::Octet, Kind::String] {

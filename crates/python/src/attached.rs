@@ -74,7 +74,7 @@ impl Calls {
         }
     }
 
-    /// Whether the caller is in one of these calls, for whose end it would wait in vain.
+    /// Whether the caller is in one of these calls, and so would wait for its own end in vain.
     pub(crate) fn is_inside(&self) -> bool {
         INSIDE.get() == self.address()
     }
@@ -164,7 +164,8 @@ impl Drop for Kept {
         // An interpreter that has ended, or is about to, has taken the states of all threads away, or does.
         let Some(_call) = ALL.begin() else { return };
         Python::try_attach(|_| {
-            // SAFETY: it belongs to the call in `new`, on the same thread; as there, another is around it, whose end takes the state away.
+            // SAFETY: it belongs to the call in `new`, on the same thread; as there, it is within another, at the end of which the state is
+            // taken away.
             unsafe { ffi::PyGILState_Release(ffi::PyGILState_STATE::PyGILState_LOCKED) };
         });
     }

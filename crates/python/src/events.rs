@@ -15,7 +15,7 @@ use pyo3::types::{PyDict, PyModule, PyTuple};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often whoever waits for an event looks whether the user has interrupted it.
+/// How often a thread that waits for an event looks whether the user has interrupted it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// A consumer with callbacks, or one that keeps events until they are asked for, before it begins.
@@ -197,7 +197,7 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.calls.close();
         let subscription = self.lock().take();
-        // A callback that runs may wait for the interpreter, which whoever drops this has.
+        // A callback that runs may wait for the interpreter, which the thread that drops this has.
         Python::try_attach(|py| py.detach(|| drop(subscription)));
     }
 }

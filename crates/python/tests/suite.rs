@@ -88,7 +88,7 @@ fn pythons_own_tests_pass_over_dds() {
     };
     let contexts = format!("selected = \"test\"\n{}{}", of("test", 20), of("apart", 1000));
     fs::write(context.join("contexts.toml"), contexts).unwrap();
-    // Nobody is to look for a service.
+    // The tests are not to look for a service.
     let mut command = with_package(&folder, "127.0.0.1:1");
     command.env("CAMPANILE_TRANSPORT", "dds");
     command.args(["-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-x", "test_service.py"]);

@@ -3,7 +3,7 @@
 //!
 //! - A subscriber that suffers loss [wishes for less](LossFreeRate), and a publisher [follows the lowest wish](follow_lowest): so a
 //!   rate is found at which nothing is lost.
-//! - A publisher whose messages take too long [tightens its deadline](TightenDeadline), and subscribers
+//! - A publisher of messages that take too long [tightens its deadline](TightenDeadline), and subscribers
 //!   [follow](follow_deadline), until the delay is acceptable or it is clear that it cannot be had so.
 //!
 //! Each is asked once in an announcement period, when [`Notice::Period`](crate::endpoint::Notice::Period) comes.

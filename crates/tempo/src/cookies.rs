@@ -1,14 +1,14 @@
 //! How an address proves that it is where it says: by returning what was sent there.
 //!
-//! A cookie is made of the address, the session and a secret, and nothing is kept for it: who returns one is told from who does
-//! not by making it again.
+//! A cookie is made of the address, the session and a secret, and nothing is kept for it: one that is returned is checked by
+//! making it again.
 
 use core::hash::Hasher;
 use core::net::SocketAddr;
 
 use siphasher::sip::SipHasher24;
 
-/// Makes cookies that nobody else can make.
+/// Makes cookies that no peer can make.
 #[derive(Debug, Clone, Copy)]
 pub struct Cookies {
     secret: (u64, u64),

@@ -1,12 +1,12 @@
 //! Publishers and subscribers of one process, as a state machine that allocates nothing.
 //!
-//! Whoever drives it [hands it](Endpoint::handle) what has come, calls [`Endpoint::handle_timeout`] when
-//! [`Endpoint::next_timeout`] has come, and after each of its calls sends what [`Endpoint::poll_transmit`] gives until that gives
-//! nothing more. A connection that has no room is [told](Endpoint::set_ready), and told again when it has.
+//! Its driver [hands it](Endpoint::handle) what has come, calls [`Endpoint::handle_timeout`] when [`Endpoint::next_timeout`] has
+//! come, and after each of its calls sends what [`Endpoint::poll_transmit`] gives until that gives nothing more. It
+//! [reports](Endpoint::set_ready) a connection without room, and again when that has some.
 //!
 //! **What is kept of strangers: nothing.** An announcement from an address that has not proven itself is answered from what it says,
-//! with a cookie, and forgotten. Only who returns the cookie becomes a peer; so `PEERS` are taken by those that are where they
-//! say, and when all are taken, others are refused and counted.
+//! with a cookie, and forgotten. Only a stranger that returns the cookie becomes a peer; so `PEERS` are taken by those that are
+//! where they say, and when all are taken, others are refused and counted.
 //!
 //! **Turns.** Topics take turns by fair shares in virtual time, a message to all its subscribers at a time. Messages of a topic wait
 //! by priority and then arrival in blocks of 256 octets that the topics share: half of them are divided up among the topics, so
@@ -91,7 +91,7 @@ pub use reports::{
 pub use settings::{Channel, Refused, Settings};
 pub use topics::{Order, TopicSettings};
 
-/// A topic of an end point, in one role. When it has been removed, it is nobody's.
+/// A topic of an end point, in one role. When it has been removed, this stands for none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicId {
     at: u16,
@@ -121,7 +121,7 @@ pub struct Endpoint<
     streams: Streams<PEERS>,
     queue: Blocks<BLOCKS>,
     time: VirtualTime,
-    /// The topic whose turn it is.
+    /// Topic that is next to send.
     turn: Option<usize>,
     unfinished: Unfinished<MESSAGE, UNFINISHED>,
     counters: Counters,
@@ -193,7 +193,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 Place::Datagram(_) => true,
             };
             if is_group || !has_room {
-                // A group is told once, and who has no room notices the silence.
+                // A group is notified once, and a peer without room notices the silence.
                 self.peers.remove(entry);
                 self.unfinished.release(entry);
             } else {
@@ -324,7 +324,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A connection is gone, and with it who was there.
+    /// A connection is gone, and with it the peers on it.
     pub fn stream_closed(&mut self, stream: u32, to: &mut impl Receive) {
         if self.settings.channel == Channel::Peer(Place::Stream(stream)) {
             self.is_channel_open = false;
@@ -370,7 +370,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         (next != Nanos::MAX).then_some(next)
     }
 
-    /// Forgets who is silent, and lets announce, probe and report what is due.
+    /// Forgets silent peers, and lets announce, probe and report what is due.
     pub fn handle_timeout(&mut self, now: Nanos, to: &mut impl Receive) {
         if self.peers.next_gone() <= now {
             for at in 0..PEERS {
@@ -399,7 +399,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// A topic is announced to everybody on it, with the next that is sent.
+    /// A topic is announced to all peers on it, with the next that is sent.
     fn announce(&mut self, at: usize) {
         let is_group = matches!(self.settings.channel, Channel::Group(_));
         for peer in self.peers.of_mut(at).filter(|_| !is_group) {
@@ -459,7 +459,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
         let Some(topic) = self.topics.get_mut(peer.topic) else { return };
         topic.counterparts = topic.counterparts.saturating_sub(1);
-        // What is being sent may have waited for nobody else.
+        // What is being sent may have waited for this peer alone.
         topic.is_blocked = false;
         if let Kind::Publisher(heard) = &peer.kind {
             topic.tally.add(heard);

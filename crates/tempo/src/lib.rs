@@ -1,14 +1,14 @@
 //! Tempo, the small protocol (`docs/tempo.md`; Bauer, Garcés-Erice, Rooney: *Tempo: A Simple Time-Sensitive Messaging System*).
 //!
 //! Publishers and subscribers announce topics and rates to each other, repeatedly; silence ends what they announced. Messages
-//! go from peer to peer, to a group, or through a broker, by one protocol: an end point is told an address and nothing else.
+//! go from peer to peer, to a group, or through a broker, by one protocol: an end point gets an address and nothing else.
 //!
 //! - [`wire`]: frames: what lies where, read in place and written in place.
 //! - [`cookies`]: how an address proves that it is where it says.
 //! - [`sequence`]: the order in which messages of one publisher are handed on, and how many were lost.
 //! - [`reassembly`]: messages that came in several frames.
 //! - [`presence`]: what was announced, until when that holds.
-//! - [`endpoint`]: publishers and subscribers of one process, as a state machine: it is handed datagrams and told the time, and
+//! - [`endpoint`]: publishers and subscribers of one process, as a state machine: it gets datagrams and the time, and
 //!   says what to send. It allocates nothing; its size is in its type.
 //! - [`adaptation`]: what an application may make of the reports it gets (V, figure 9).
 //!

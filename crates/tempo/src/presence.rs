@@ -3,7 +3,7 @@
 use crate::Nanos;
 use crate::wire::Announcement;
 
-/// Who did not announce itself for so many of its periods is gone.
+/// A peer that did not announce itself for so many of its periods is gone.
 pub const PERIODS_UNTIL_GONE: u64 = 3;
 
 const NANOS_PER_MS: u64 = 1_000_000;
@@ -11,7 +11,7 @@ const NANOS_PER_MS: u64 = 1_000_000;
 /// What an announcement says of a peer, but for its name and its cookies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Announced {
-    /// Messages in 1,000 s; 0: not told.
+    /// Messages in 1,000 s; 0: not announced.
     pub rate: u32,
     /// Messages in 1,000 s, of the fastest one behind it.
     pub highest_rate: u32,
@@ -112,7 +112,7 @@ pub const fn period_nanos(period_ms: u16) -> Nanos {
 pub struct Summary {
     /// The sum of their rates, in messages in 1,000 s.
     pub rates: u32,
-    /// The lowest rate that is told; 0 if none is.
+    /// The lowest rate that is announced; 0 if none is.
     pub lowest_rate: u32,
     /// The highest rate of a single one.
     pub highest_rate: u32,
@@ -134,7 +134,7 @@ impl Summary {
     }
 }
 
-/// The highest rate of a single one, if it is told; it cannot be more than that of all.
+/// The highest rate of a single one, if it is announced; it cannot be more than that of all.
 const fn rate_of_one(rate: u32, highest: u32) -> u32 {
     if highest == 0 { rate } else { highest }
 }
@@ -149,7 +149,7 @@ const fn shorter(one: u32, other: u32) -> u32 {
     }
 }
 
-/// Chance, of a small generator (xorshift): so that those who began together do not stay together.
+/// Chance, of a small generator (xorshift): so that peers that began together do not stay together.
 #[derive(Debug, Clone, Copy)]
 pub struct Chance(u64);
 

@@ -26,7 +26,7 @@ pub enum Unfit {
     TooMany,
     /// It is not as large as the others, or does not lie at a multiple of that, or not within the message.
     Uneven,
-    /// The message has another size as told by its other fragments.
+    /// The message has another size by its other fragments.
     Total,
 }
 

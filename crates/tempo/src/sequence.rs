@@ -22,7 +22,7 @@ pub enum Arrival {
     Anew,
     /// It was counted as lost, and others have been handed on since.
     Late,
-    /// It has been here, or is so far behind that this cannot be told.
+    /// It has been here, or is so far behind that this is not known.
     Repeated,
 }
 
@@ -136,7 +136,7 @@ impl Sequence {
         self.late
     }
 
-    /// How many came again, or so late that this cannot be told.
+    /// Messages that came again, or so late that this is not known.
     #[must_use]
     pub const fn repeated(&self) -> u64 {
         self.repeated

@@ -44,7 +44,7 @@ const CONTENT_MASK: u8 = 3;
 /// The shortest and the longest time between two announcements, in milliseconds.
 pub const PERIODS_MS: core::ops::RangeInclusive<u16> = 10..=60_000;
 
-/// Why octets are not a frame. Which octet it is about can be told from the frame's beginning.
+/// Why octets are not a frame. The octet that is wrong follows from the frame's beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unreadable {
@@ -119,7 +119,7 @@ pub struct Header {
     pub by_broker: bool,
 }
 
-/// What a topic is to whoever announces it.
+/// What a topic is to the end point that announces it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
     /// It is able to send.
@@ -192,7 +192,7 @@ pub struct Announcement<'b> {
     pub given: u64,
     /// The cookie that the receiver gave last; 0 if there is none.
     pub returned: u64,
-    /// Messages in 1,000 s: a publisher's intention (of several: the sum), a subscriber's wish (the lowest). 0: not told.
+    /// Messages in 1,000 s: a publisher's intention (of several: the sum), a subscriber's wish (the lowest). 0: not announced.
     pub rate: u32,
     /// Messages in 1,000 s: the highest of a single publisher, or a single subscriber.
     pub highest_rate: u32,
@@ -233,7 +233,7 @@ pub struct Data<'b> {
 /// A probe, and an echo of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    /// The prober's clock when it was sent, in nanoseconds. Nobody else looks at it.
+    /// The prober's clock when it was sent, in nanoseconds. Only the prober looks at it.
     pub sent: u64,
     /// Session of the publisher that probes.
     pub prober: u32,
@@ -269,7 +269,7 @@ pub enum Payload<'b> {
     Announcement(Announcement<'b>),
     /// A message, or a part of one.
     Data(Data<'b>),
-    /// It goes the way of data, and is echoed by who receives it.
+    /// It goes the way of data, and is echoed by each receiver.
     Probe(Probe),
     /// A probe has arrived.
     Echo(Probe),
@@ -288,12 +288,12 @@ pub struct Frame<'b> {
     pub payload: Payload<'b>,
 }
 
-/// How many octets the first frame has, header and all, if so much can be told yet.
+/// Octets of the first frame, header and all, if that is known yet.
 ///
 /// # Errors
 /// When these octets do not begin a frame, or too few are there to tell ([`Unreadable::Incomplete`]).
 pub fn frame_octets(bytes: &[u8]) -> Result<usize, Unreadable> {
-    // As early as it can be told: a connection's first octet is enough.
+    // As early as possible: a connection's first octet is enough.
     match *bytes {
         [first, ..] if first != MAGIC => return Err(Unreadable::Magic(first)),
         [_, version, ..] if version != VERSION => return Err(Unreadable::Version(version)),
@@ -395,8 +395,8 @@ impl<'b> Frame<'b> {
     }
 }
 
-/// Writes the head of data whose octets the caller puts behind it, and says how many octets the head has. Nothing if there is no
-/// room for both, or if they are more than a frame can have.
+/// Writes the head of data before octets that the caller puts behind it, and says how many octets the head has. Nothing if there is
+/// no room for both, or if they are more than a frame can have.
 #[must_use]
 pub fn write_data_head(
     header: Header,

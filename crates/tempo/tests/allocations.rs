@@ -36,7 +36,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// The one whose size docs/tempo.md tells.
+/// The one of which docs/tempo.md gives the size.
 type Small = Endpoint<8, 16, 96, 4096, 2>;
 
 /// The largest that a device of 64 KiB might have.
@@ -68,7 +68,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Two end points on the stack: a publisher, and a subscriber whose channel is the publisher.
+    /// Two end points on the stack: a publisher, and a subscriber with the publisher as its channel.
     fn new() -> Self {
         let places = ["10.0.0.1:1", "10.0.0.2:2"].map(|address| {
             let address: Result<SocketAddr, _> = address.parse();

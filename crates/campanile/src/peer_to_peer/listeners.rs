@@ -1,7 +1,7 @@
 //! Receiving over DDS.
 //!
 //! A thread for each participant that has readers waits for their values and hands them over, a consumer's own or that of all consumers
-//! that share it; one for each consumer's domain looks who has come, and has readers made for types that are wanted and not those of a
+//! that share it; one for each consumer's domain looks for new writers, and has readers made for types that are wanted and not those of a
 //! reader yet.
 
 use super::once::Once;
@@ -26,9 +26,9 @@ use std::time::{Duration, Instant};
 const TAKEN_MAX: usize = 64;
 /// How long others may take to say what a type is.
 const TYPE_MAX: Duration = Duration::from_secs(1);
-/// Between two looks at what was lost, and at who could not be asked.
+/// Between two looks at what was lost, and at writers that did not say their types.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// And where somebody did not say what its type is, the first times.
+/// And at writers that did not say their types, the first times.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Readers that one consumer may have: each type of each topic is one.
 const READERS_MAX: usize = 4096;
@@ -46,10 +46,10 @@ struct Shared {
     has_ended: AtomicBool,
     /// A callback has had enough.
     is_enough: AtomicBool,
-    /// Of those who look, to be woken at the end.
+    /// Wakers of the looking threads, to be woken at the end.
     wakers: Mutex<Vec<Waker>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Those who listen for it, and maybe for others.
+    /// Listeners of this consumer, and maybe of others.
     registry: Arc<Registry>,
     sources: Arc<Count>,
 }
@@ -57,7 +57,7 @@ struct Shared {
 /// Listeners by participant.
 type Registry = Mutex<HashMap<Guid, Arc<Listener>>>;
 
-/// Those of consumers that share them.
+/// Listeners of consumers that share them.
 static OF_PROCESS: LazyLock<Arc<Registry>> = LazyLock::new(Arc::default);
 
 thread_local! {
@@ -65,14 +65,14 @@ thread_local! {
     static HAS_CALLBACKS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// How many there are.
+/// Number of sources that are there.
 #[derive(Default)]
 struct Count {
     of: Mutex<usize>,
     fell: Condvar,
 }
 
-/// One of those that are counted.
+/// One source in the count, until it is dropped.
 struct Counted(Arc<Count>);
 
 /// Where values are handed over, one at a time.
@@ -94,7 +94,7 @@ struct Listening {
     participant: Guid,
     /// A token is never used twice.
     next_token: u64,
-    // In the order in which they are to go: with the last reader the participant goes, if nobody else has it.
+    // In the order in which they are to go: with the last reader the participant goes, unless it is shared.
     listener: Arc<Listener>,
     set: WaitSet,
     sources: BTreeMap<u64, Source>,
@@ -109,10 +109,10 @@ struct Source {
     declared: Declared,
     lost: u64,
     once: Once,
-    /// Whose it is.
+    /// Consumer that it belongs to.
     of: Arc<Shared>,
     _share: Share,
-    /// Whoever waits until it is gone waits for all of the above.
+    /// Last: a thread that waits until it is gone waits for all of the above.
     _counted: Counted,
 }
 
@@ -128,9 +128,9 @@ struct Domain {
     topics: BTreeMap<String, Vec<Topic>>,
     /// Endpoints that are dealt with.
     known: BTreeSet<Guid>,
-    /// Those that could not be dealt with, as is told.
+    /// Endpoints that could not be dealt with, which has been reported.
     told: BTreeSet<Guid>,
-    /// Those that did not say what their types are, or are not known yet to those who would, since when.
+    /// Endpoints that did not say their types, or are not known yet to a reader of that topic, since when.
     mute: BTreeMap<Guid, Instant>,
     readers: usize,
     share: Share,
@@ -148,7 +148,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Listeners {
-    /// Begins to receive; when it returns, those who are there have been found.
+    /// Begins to receive; when it returns, the writers that are there have been found.
     pub(crate) fn new(channel: &str, settings: &Settings, filter: Option<&str>, desk: Desk) -> Result<Self, Error> {
         let sieve = filter.map(|text| Sieve::new(text, settings)).transpose()?;
         let mut domains: BTreeMap<u16, Domain> = BTreeMap::new();
@@ -351,11 +351,11 @@ impl Shared {
             sources: BTreeMap::new(),
             gone: Vec::new(),
         };
-        // Nobody joins it: it may outlive this consumer, for others.
+        // The thread is not joined: it may outlive this consumer, for others.
         begin("campanile-dds", move || listening.listen()).map(drop)
     }
 
-    /// Begins to look who comes.
+    /// Begins to look for new writers.
     fn look(shared: &Arc<Self>, domain: Domain) -> Result<(), Error> {
         let mut set = domain.share.participant.wait_set()?;
         set.attach_discovery()?;
@@ -387,7 +387,7 @@ impl Shared {
         }
     }
 
-    /// Has a reader made for a writer whose type none has.
+    /// Has a reader made for a writer of a type that no reader has.
     fn meet(self: &Arc<Self>, domain: &mut Domain, endpoint: &Endpoint) {
         // One before it may have had the same type.
         let topics = domain.topics.get(&endpoint.topic).map_or(&[][..], Vec::as_slice);
@@ -401,7 +401,7 @@ impl Shared {
             return;
         }
         let made = self.reader_for(domain, endpoint);
-        // Who does not say what its type is may be busy, or has come or gone just now, and is asked again before that is told.
+        // A writer that does not say its type may be busy, or has come or gone just now, and is asked again before that is reported.
         let is_mute = matches!(made, Err(Error::Dds(_)));
         if !is_mute {
             domain.known.insert(endpoint.guid);
@@ -436,7 +436,7 @@ fn begin(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<(
 }
 
 impl Listening {
-    /// What a listener's thread does, until it has nobody to listen for.
+    /// Body of a listener's thread: runs until it has no consumer to listen for.
     fn listen(mut self) {
         let (mut tokens, mut looked, mut is_due) = (Vec::new(), Instant::now(), true);
         loop {
@@ -466,7 +466,7 @@ impl Listening {
         }
     }
 
-    /// Waits for those that have come.
+    /// Attaches the sources that have come.
     fn take_in(&mut self) {
         for source in lock(&self.listener.fresh).drain(..) {
             let token = self.next_token;
@@ -481,7 +481,7 @@ impl Listening {
         }
     }
 
-    /// Waits no more for those whose consumer has ended.
+    /// Detaches the sources of consumers that have ended.
     fn let_go(&mut self) {
         let ended = self.sources.iter().filter(|(_, source)| source.of.has_ended());
         for token in ended.map(|(token, _)| *token).collect::<Vec<u64>>() {
@@ -492,7 +492,7 @@ impl Listening {
         self.gone.iter().for_each(|source| source.reader.keep_nothing());
     }
 
-    /// Whether there is nobody to listen for. Then it is not in the registry any more, where somebody might come.
+    /// Whether there is no consumer to listen for. Then it is not in the registry any more, where another might find it.
     fn is_over(&self) -> bool {
         let mut registry = lock(&self.registry);
         let is_over = self.sources.is_empty() && lock(&self.listener.fresh).is_empty();

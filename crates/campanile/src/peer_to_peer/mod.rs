@@ -70,7 +70,7 @@ fn time(ms: u32) -> Option<Duration> {
     (ms > 0).then(|| Duration::from_millis(ms.into()))
 }
 
-/// Waits for a moment, where nobody tells that something is so.
+/// Waits for a moment, where nothing notifies of a change.
 fn pause(time: Duration) {
     let (lock, nobody) = (Mutex::new(()), Condvar::new());
     let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);

@@ -83,7 +83,7 @@ impl Share {
         Ok((share, made))
     }
 
-    /// Waits until those who are there have been found.
+    /// Waits until the participants that are there have been found.
     pub(super) fn settle(&self, settings: &Settings) {
         let settle = Duration::from_millis(settings.dds.settle_ms.into());
         loop {

@@ -33,7 +33,7 @@ impl Sieve {
         let domain = of.domain().unwrap_or_default();
         let envelope = Envelope { domain, form: self.form, supplier: "", ticks, count: 0 };
         if write_event(of, &envelope, cdr, &mut Writer::new(&mut self.event, NATIVE)).is_err() {
-            // Whoever reads it is told what is wrong with it.
+            // Passed on: its reader reports what is wrong with it.
             return true;
         }
         let fields = fields_of_structured(Reader::new(&self.event, NATIVE), ticks);

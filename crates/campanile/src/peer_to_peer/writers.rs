@@ -18,7 +18,7 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// Longest time that the first event of a type waits for readers that are known and not yet met.
 const MEETING_MAX: Duration = Duration::from_millis(500);
 
-/// After how long without room it is looked whose fault it is. Unit: milliseconds.
+/// Time without room after which the reader that causes it is looked for. Unit: milliseconds.
 const LOOKS_AFTER_MS: u32 = 1000;
 
 /// What a supplier has: a writer for each type that it has published.
@@ -40,7 +40,7 @@ pub(crate) struct Writers {
 struct One {
     // In the order in which they are to go.
     writer: Writer,
-    /// Readers for which nobody waits.
+    /// Readers for which no writer waits.
     let_go: Mutex<LetGo>,
     /// Kept, so that its address is its own.
     declared: Declared,
@@ -76,7 +76,7 @@ impl Writers {
         let cdr = declared.written_for_dds(cdr, &mut octets)?;
         let one = self.writer(declared)?;
         for _ in 0..self.waits_max {
-            // Whoever has it looks.
+            // Skipped while another thread has it, which then looks.
             if let Ok(mut let_go) = one.let_go.try_lock() {
                 let_go.look(self, &one.writer);
             }
@@ -170,7 +170,7 @@ impl WritersTally {
         Ok(self.published.fetch_add(1, Ordering::AcqRel))
     }
 
-    /// Those that readers have confirmed, after waiting for them.
+    /// Counts with the events that readers have confirmed, after waiting for them.
     pub(crate) fn sync(&self, writers: &Writers, limit: Duration) -> Tally {
         let published = self.published.load(Ordering::Acquire);
         if writers.wait(limit) {

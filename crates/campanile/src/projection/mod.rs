@@ -14,7 +14,7 @@
 //! | `char`, `wchar` | `wchar`, `string` |
 //! | `string`, `wstring` | each other; a bound is checked |
 //! | an enum | an enum with that label |
-//! | a struct | a struct whose members it has, by name, in any order |
+//! | a struct | a struct with members that it has, by name, in any order |
 //! | sequence, array | each other; a bound or length is checked |
 //! | a type | a sequence of at most one of it (an optional value), which it then is |
 //! | a union | a union with the same discriminator, names and labels |
@@ -198,7 +198,7 @@ impl Plan {
     /// That of a type to itself: checks values, and puts them into another encoding.
     ///
     /// # Errors
-    /// The type is none whose values can be had.
+    /// Values of the type cannot be had.
     pub(crate) fn same(of: &TypeCode) -> Result<Self, Misfit> {
         Self::new(of, of)
     }

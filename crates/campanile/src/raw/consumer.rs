@@ -46,7 +46,7 @@ pub struct RawEvent<'a> {
 /// What a callback may answer instead of nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallbackError {
-    /// The event could not be handled, and why: told as [`Trouble::Callback`]; the next one comes.
+    /// The event could not be handled, and why: reported as [`Trouble::Callback`]; the next one comes.
     Failed(String),
     /// No more events are wanted: the subscription ends.
     Enough,
@@ -65,7 +65,7 @@ pub(crate) enum Handling {
     Callback(CallbackError),
 }
 
-/// Who wants what.
+/// A callback, and the form in which it takes events.
 pub(crate) enum Handler {
     Octets(OnRaw),
     Reader(OnReader),
@@ -110,7 +110,7 @@ impl RawConsumer {
         self
     }
 
-    /// Has `callback` called for events of a declared type, whose values are made of what comes under its name: members by name, numbers
+    /// Has `callback` called for events of a declared type, with values made of what comes under its name: members by name, numbers
     /// widened. Several may be declared; one name several times.
     pub fn on(
         self,
@@ -138,7 +138,7 @@ impl RawConsumer {
         self
     }
 
-    /// How long a callback may take before that is told as [`Trouble::Slow`]. Default 1 s.
+    /// How long a callback may take before that is reported as [`Trouble::Slow`]. Default 1 s.
     pub fn slow_after(mut self, limit: Duration) -> Self {
         self.slow_after = limit;
         self

@@ -1,4 +1,4 @@
-//! Where events are taken in, and handed to those who want them.
+//! Where events are taken in, and handed to the callbacks for them.
 
 use super::consumer::{CallbackError, Handler, Handling, Header, OnRaw, OnTrouble, RawEvent};
 use crate::declared::{Declared, NATIVE};
@@ -51,14 +51,14 @@ fn words(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it panicked".to_owned())
 }
 
-/// Takes events in and hands them to those who want them.
+/// Takes events in and hands them to the callbacks for them.
 pub(crate) struct Desk {
     pub(super) declared: Vec<(Declared, Handler)>,
     pub(super) others: Option<OnRaw>,
     pub(super) tell: Teller,
     pub(super) slow_after: Duration,
     types: Types,
-    /// The last callback was slow, and that is told.
+    /// The last callback was slow, and that is reported.
     is_slow: bool,
     /// Where values are put that have to be made, and members that came apart.
     value: Vec<u8>,
@@ -260,7 +260,7 @@ fn call(callback: &mut OnRaw, header: Header<'_>, type_code: &Arc<TypeCode>, cdr
     guarded(|| callback(RawEvent { domain, name, event_name, type_code, cdr }).map_err(Handling::Callback))
 }
 
-/// A panic of a callback is told as any other failure.
+/// Treats a panic of a callback as any other failure.
 fn guarded(callback: impl FnOnce() -> Result<(), Handling>) -> Result<(), Handling> {
     catch_unwind(AssertUnwindSafe(callback))
         .unwrap_or_else(|panic| Err(Handling::Callback(CallbackError::Failed(words(panic.as_ref())))))

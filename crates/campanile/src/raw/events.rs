@@ -78,7 +78,7 @@ impl RawEvents {
         self.queue.next(limit)
     }
 
-    /// Ends it for all threads: no more events come, and whoever waits for one is told so once those that are here are taken.
+    /// Ends it for all threads: no more events come, and a thread that waits for one gets an error once those that are here are taken.
     pub fn close(&self) {
         self.queue.close();
     }

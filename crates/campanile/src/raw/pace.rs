@@ -6,7 +6,7 @@ use std::time::Duration;
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(5);
 
-/// Told of each look, it says when the next one is.
+/// Says after each look when the next one is.
 pub(super) struct Pace {
     gather_time: Duration,
     /// Until the next look, if something was published since the last.
@@ -48,7 +48,7 @@ mod tests {
         Duration::from_millis(count)
     }
 
-    /// A publisher of one event every so often, whose thread keeps a pace, by a simulated clock.
+    /// A publisher of one event every so often, with a thread that keeps a pace, by a simulated clock.
     #[derive(Default)]
     struct Run {
         now: Duration,
@@ -97,7 +97,7 @@ mod tests {
         }
     }
 
-    /// Once, with events under way whose answers had not come, whatever was gathered was sent within 5 ms, however long it was to wait.
+    /// Once, with unanswered events under way, whatever was gathered was sent within 5 ms, however long it was to wait.
     #[test]
     fn events_are_sent_together_as_long_as_they_may_wait_for_each_other() {
         for answered_after in [ms(0), ms(1), ms(3), ms(30), ms(400)] {

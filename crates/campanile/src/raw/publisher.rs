@@ -39,13 +39,13 @@ impl Default for PublishOptions {
 }
 
 /// Publishes events without waiting for each: they are gathered for a moment and sent together, in order. Each gets a number, from 0
-/// on; what became of them is told by [`tally`](Self::tally) and [`next_loss`](Self::next_loss).
+/// on; what became of them is reported by [`tally`](Self::tally) and [`next_loss`](Self::next_loss).
 ///
-/// An event is never sent twice. When the connection breaks, what was under way is told as lost, and publishing goes on when the
+/// An event is never sent twice. When the connection breaks, what was under way is reported as lost, and publishing goes on when the
 /// service is back. A thread of the library's sends what was gathered when its time has come.
 ///
-/// When it is dropped, answers are waited for until for 2 seconds none has come; what is not confirmed then is logged. Those who want
-/// to know call [`close`](Self::close).
+/// When it is dropped, answers are waited for until for 2 seconds none has come; what is not confirmed then is logged. To get it
+/// reported, call [`close`](Self::close).
 #[derive(Debug)]
 pub struct RawPublisher {
     way: Way,

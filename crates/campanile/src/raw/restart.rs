@@ -133,7 +133,7 @@ impl<'a> Wait<'a> {
         }
     }
 
-    /// Ends the wait of this thread, whose event got through, and wakes the others.
+    /// Ends the wait of this thread after its event got through, and wakes the others.
     fn succeed(self, channel: &str) {
         let mut state = self.restart.lock();
         state.returns += 1;

@@ -110,14 +110,14 @@ impl RawSupplier {
         }
     }
 
-    /// Number of threads whose `publish` waits for the service to be there again. Always 0 over DDS.
+    /// Number of threads in `publish` that wait for the service to be there again. Always 0 over DDS.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         self.inner.here().map_or(0, |inner| inner.restart.waiting())
     }
 
     /// Ends what [`waiting`](Self::waiting) counts: each such `publish` answers the failure that it waits about, and later ones do not wait
-    /// for a restart any more. For those who are about to close a supplier with which other threads publish.
+    /// for a restart any more. For programs about to close a supplier with which other threads publish.
     pub fn stop_waiting(&self) {
         if let Ok(inner) = self.inner.here() {
             inner.restart.stop();

@@ -31,7 +31,7 @@ const WAITING_MAX: usize = 256;
 /// ```
 ///
 /// Callbacks run on a thread of the library's, one at a time, in the order of the channel. While one runs, the consumer's other events
-/// wait. When the service is restarted, the consumer is subscribed again by itself, and told of the gap ([`Trouble::Gap`]).
+/// wait. When the service is restarted, the consumer is subscribed again by itself, and the gap reported ([`Trouble::Gap`]).
 #[derive(Debug)]
 #[must_use = "it receives nothing until it is ready"]
 pub struct Consumer {
@@ -60,8 +60,8 @@ impl Consumer {
 
     /// Has `callback` called for events of a type. Several types may be asked for.
     ///
-    /// The values are made of what comes under the type's name: members by name, others left out, numbers widened. What cannot be
-    /// is told as [`Trouble::Mismatch`].
+    /// The values are made of what comes under the type's name: members by name, others left out, numbers widened. What cannot be is
+    /// reported as [`Trouble::Mismatch`].
     ///
     /// # Errors
     /// [`Error::Type`]: the type cannot be an event's.
@@ -111,7 +111,7 @@ impl Consumer {
         Self { raw: self.raw.on_trouble(callback) }
     }
 
-    /// How long a callback may take before that is told as [`Trouble::Slow`]. Default 1 s.
+    /// How long a callback may take before that is reported as [`Trouble::Slow`]. Default 1 s.
     pub fn slow_after(self, limit: Duration) -> Self {
         Self { raw: self.raw.slow_after(limit) }
     }

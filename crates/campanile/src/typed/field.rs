@@ -305,7 +305,7 @@ impl<T: Field, const N: usize> Field for [T; N] {
 }
 
 thread_local! {
-    /// The structures whose types are being made, by their ids: one that contains itself is met here again.
+    /// Ids of the structures that have their types made at the moment: one that contains itself is met here again.
     static MAKING: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
 }
 

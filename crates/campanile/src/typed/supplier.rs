@@ -120,7 +120,7 @@ impl Supplier {
         self.raw.reconnections()
     }
 
-    /// Number of threads whose `publish` waits for the service to be there again. Always 0 over DDS.
+    /// Number of threads in `publish` that wait for the service to be there again. Always 0 over DDS.
     #[must_use]
     pub fn waiting(&self) -> u32 {
         self.raw.waiting()

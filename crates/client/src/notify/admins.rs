@@ -130,7 +130,7 @@ impl ConsumerAdmin {
         Ok((ProxySupplier::unchecked(object), id))
     }
 
-    /// The admin as one of the Event Service, whose operations it inherits.
+    /// The admin as one of the Event Service, from which it inherits operations.
     #[must_use]
     pub fn as_event_admin(&self) -> crate::event_service::ConsumerAdmin {
         crate::event_service::ConsumerAdmin::unchecked(self.object().clone())
@@ -210,7 +210,7 @@ impl SupplierAdmin {
         Ok((ProxyConsumer::unchecked(object), id))
     }
 
-    /// The admin as one of the Event Service, whose operations it inherits.
+    /// The admin as one of the Event Service, from which it inherits operations.
     #[must_use]
     pub fn as_event_admin(&self) -> crate::event_service::SupplierAdmin {
         crate::event_service::SupplierAdmin::unchecked(self.object().clone())

@@ -109,7 +109,7 @@ impl EventChannel {
         Ok(factory.map(FilterFactory::unchecked))
     }
 
-    /// The channel as one of the Event Service, whose operations it inherits.
+    /// The channel as one of the Event Service, from which it inherits operations.
     #[must_use]
     pub fn as_event_channel(&self) -> crate::event_service::EventChannel {
         crate::event_service::EventChannel::unchecked(self.object().clone())

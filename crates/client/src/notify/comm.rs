@@ -2,7 +2,7 @@
 //!
 //! A consumer that is pushed to is a [`CallbackConsumer`], a supplier that is pulled a
 //! [`QueueSupplier`](super::QueueSupplier). The other two kinds, [`SupplierServant`] and [`ConsumerServant`], call the
-//! service themselves and only want to be told of changes and of their disconnection.
+//! service themselves and only want to be notified of changes and of their disconnection.
 
 use super::{ClientType, EventType, read_event_type, read_sequence, skip_event};
 use crate::{Servant, ServantError};
@@ -243,8 +243,8 @@ impl<F: FnMut(Delivery<'_>) -> Result<(), ServantError> + Send + 'static> Servan
     }
 }
 
-/// A [`CallbackConsumer`] whose closure is told at what Real-time CORBA priority it is called, too: `None` unless its
-/// reference asks for it ([`Orb::activate_at`](crate::Orb::activate_at)) and the service tells it.
+/// A [`CallbackConsumer`] with a closure that also gets the Real-time CORBA priority of the call: `None` unless its
+/// reference asks for it ([`Orb::activate_at`](crate::Orb::activate_at)) and the service sends it.
 pub struct PrioritizedConsumer<F> {
     form: ClientType,
     early: bool,
@@ -355,10 +355,10 @@ impl ConsumerCallbacks for std::sync::Arc<AtomicBool> {
     }
 }
 
-/// A push supplier's own object: it is told of subscriptions and disconnection. Also the callback of a filter.
+/// A push supplier's own object: notified of subscriptions and disconnection. Also the callback of a filter.
 #[derive(Debug)]
 pub struct SupplierServant<C> {
-    /// `None` for an object that is told of subscriptions and nothing else.
+    /// `None` for an object that is notified of subscriptions and nothing else.
     form: Option<ClientType>,
     callbacks: C,
 }
@@ -427,7 +427,7 @@ pub(crate) fn tell_supplier(
     Ok(())
 }
 
-/// A pull consumer's own object: it is told of offers and disconnection.
+/// A pull consumer's own object: notified of offers and disconnection.
 #[derive(Debug)]
 pub struct ConsumerServant<C> {
     form: ClientType,

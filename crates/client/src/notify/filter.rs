@@ -316,8 +316,8 @@ impl Filter {
         self.object().invoke("match_typed", |w| write_properties(event, w))?.read("match_typed", Reader::bool)
     }
 
-    /// Has an object told of the event types its constraints are about, by `subscription_change`; gives the callback's
-    /// id.
+    /// Notifies an object, by `subscription_change`, of the event types its constraints are about; gives the
+    /// callback's id.
     ///
     /// # Errors
     /// See [`InvokeError`].

@@ -49,7 +49,7 @@ impl FilterQuestion<'_> {
     }
 }
 
-/// A `CosNotifyFilter::Filter` whose decision is a closure, called on the thread of the service's connection, for
+/// A `CosNotifyFilter::Filter` that decides by a closure, called on the thread of the service's connection, for
 /// several events at a time if they come over several connections.
 ///
 /// It has no constraints: operations that would change them are answered with `NO_IMPLEMENT`. A service that waits for
@@ -100,7 +100,7 @@ impl<F: Fn(FilterQuestion<'_>) -> Result<bool, ServantError> + Send + Sync + 'st
             "match" => reply.bool((self.decide)(FilterQuestion::Any(args.clone()))?),
             "match_structured" => reply.bool((self.decide)(FilterQuestion::Structured(args.clone()))?),
             "match_typed" => reply.bool((self.decide)(FilterQuestion::Typed(args.clone()))?),
-            // A language of its own: nobody can write constraints for it.
+            // A language of its own: no client can write constraints for it.
             "_get_constraint_grammar" => reply.string("PROGRAM"),
             "get_all_constraints" => reply.length(0),
             "get_constraints" => match read_sequence(args, 4, Reader::i32)?.first() {

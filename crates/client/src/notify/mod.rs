@@ -82,8 +82,8 @@ macro_rules! stub {
                 Self(object)
             }
 
-            /// Wraps an object after asking it whether it supports the interface; one whose reference says so is not
-            /// asked.
+            /// Wraps an object after asking it whether it supports the interface, unless its reference already says
+            /// so.
             ///
             /// # Errors
             /// [`InvokeError::WrongType`]($crate::InvokeError::WrongType) if it does not; otherwise what the call met.

@@ -19,7 +19,7 @@ use giop::value::{AnyValue, Value};
 /// `NotifyExt::ThreadPoolParams`, the value of the property `ThreadPool`: so many threads of one priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPool {
-    /// Who decides about the priority of an event.
+    /// Where the priority of an event comes from.
     pub priority_model: PriorityModel,
     /// The priority under [`PriorityModel::ServerDeclared`], from 0 to 32767.
     pub server_priority: i16,
@@ -42,7 +42,7 @@ pub struct ThreadPool {
 /// `NotifyExt::ThreadPoolLanesParams`, the value of the property `ThreadPoolLanes`: threads of several priorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadPoolLanes {
-    /// Who decides about the priority of an event, and so about the lane that it takes.
+    /// Where the priority of an event comes from, and so the lane that it takes.
     pub priority_model: PriorityModel,
     /// The priority under [`PriorityModel::ServerDeclared`], from 0 to 32767.
     pub server_priority: i16,
@@ -50,7 +50,7 @@ pub struct ThreadPoolLanes {
     pub stacksize: u32,
     /// The lanes.
     pub lanes: Vec<ThreadPoolLane>,
-    /// Whether a lane whose threads are busy may borrow those of a lane with a lower priority.
+    /// Whether a lane with all threads busy may borrow those of a lane with a lower priority.
     pub allow_borrowing: bool,
     /// Whether requests may wait when all threads are busy.
     pub allow_request_buffering: bool,

@@ -115,7 +115,7 @@ impl<E: PullableEvent, C: SupplierCallbacks> QueueSupplier<E, C> {
         &self.callbacks
     }
 
-    /// Makes whoever waits in a `pull` leave with `Disconnected`, and later ones too.
+    /// Ends each waiting `pull` with `Disconnected`, and later ones too.
     pub fn close(&self) {
         lock(&self.queue).disconnected = true;
         self.changed.notify_all();

@@ -106,7 +106,7 @@ idl_enum! {
 }
 
 idl_enum! {
-    /// `CosNotifyChannelAdmin::ObtainInfoMode`: what `obtain_*_types` answers and whether changes are told afterwards.
+    /// `CosNotifyChannelAdmin::ObtainInfoMode`: what `obtain_*_types` answers and whether changes are sent afterwards.
     ObtainInfoMode {
         /// All types of now; no updates.
         AllNowUpdatesOff = "ALL_NOW_UPDATES_OFF",
@@ -179,8 +179,8 @@ pub struct Property {
 }
 
 impl Property {
-    /// A property whose CORBA type follows from the Rust type: `i32` is `long`, `u64` `unsigned long long`, `&str`
-    /// `string`, and so on; an [`AnyValue`] has its own.
+    /// A property of the CORBA type that follows from the Rust type: `i32` is `long`, `u64` `unsigned long long`,
+    /// `&str` `string`, and so on; an [`AnyValue`] has its own.
     #[must_use]
     pub fn new(name: &str, value: impl Into<AnyValue>) -> Self {
         Self { name: name.to_owned(), value: value.into() }
@@ -393,7 +393,7 @@ pub(crate) fn write_batch(events: &[StructuredEvent], writer: &mut Writer<'_>) -
     events.iter().try_for_each(|event| event.write(writer))
 }
 
-/// Reads a sequence whose elements take at least `min_bytes_each`.
+/// Reads a sequence of elements that take at least `min_bytes_each`.
 pub(crate) fn read_sequence<'a, T>(
     reader: &mut Reader<'a>,
     min_bytes_each: usize,

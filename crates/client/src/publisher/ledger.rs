@@ -1,4 +1,4 @@
-//! What became of the events: told in numbers, and one by one where they did not arrive.
+//! What became of the events: in numbers, and one by one where they did not arrive.
 
 use core::ops::Range;
 use std::collections::VecDeque;
@@ -11,17 +11,17 @@ const LOSSES_MAX: usize = 1024;
 pub struct Tally {
     /// Events that the publisher took, and gave numbers from 0 on.
     pub published: u64,
-    /// Of these, those of which it is known that the service has them: they were answered, or a
+    /// Events of which it is known that the service has them: they were answered, or a
     /// [`sync`](super::Publisher::sync) has found that they arrived.
     pub confirmed: u64,
-    /// Those that the service refused.
+    /// Events that the service refused.
     pub refused: u64,
-    /// Those of which it is not known whether the service has them: the connection was lost meanwhile.
+    /// Events of which it is not known whether the service has them: the connection was lost meanwhile.
     pub unknown: u64,
-    /// Those that the service certainly does not have: the connection was lost before they were sent.
+    /// Events that the service certainly does not have: the connection was lost before they were sent.
     pub not_sent: u64,
-    /// Reports of losses that were dropped since nobody took them ([`next_loss`](super::Publisher::next_loss)); their events
-    /// are in the numbers above.
+    /// Reports of losses that were dropped because the program did not take them
+    /// ([`next_loss`](super::Publisher::next_loss)); their events are in the numbers above.
     pub losses_untold: u64,
     /// How often the connection had to be made anew, or the proxy.
     pub reconnections: u64,

@@ -26,7 +26,7 @@ const FAREWELL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait between two attempts to find back to the service.
 const ATTEMPTS_EVERY_MAX: Duration = Duration::from_secs(1);
 
-/// Whether a publisher is told that its events arrived.
+/// Acknowledgement of a publisher's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answers {
     /// Each push is answered; several may be unanswered.
@@ -44,14 +44,14 @@ pub enum Answers {
 pub struct PublisherOptions {
     /// Whether events are answered. Default: so that 256 pushes may be unanswered.
     pub answers: Answers,
-    /// Events that are gathered before they are sent, with one system call; of [`ClientType::Sequence`], in one push. Default 1:
-    /// each leaves at once. With more, whoever stops publishing calls [`Publisher::flush`].
+    /// Events that are gathered before they are sent, with one system call; of [`ClientType::Sequence`], in one push. Default 1: each
+    /// leaves at once. With more, call [`Publisher::flush`] after the last event.
     pub gather_events_max: u32,
     /// Octets after which they are sent, however few events they are; also what may wait for a socket that is full. Default 64 KiB.
     pub gather_bytes_max: usize,
-    /// Time after which what was gathered is sent with the next call of any kind, however few it is. Nothing happens of its
-    /// own accord: whoever has nothing more to publish calls [`Publisher::poll`] or [`Publisher::flush`]. Default 1 ms;
-    /// [`Duration::MAX`] spares a look at the clock for each event but the first.
+    /// Time after which what was gathered is sent with the next call of any kind, however few it is. Nothing happens of its own accord:
+    /// a program that has nothing more to publish calls [`Publisher::poll`] or [`Publisher::flush`]. Default 1 ms; [`Duration::MAX`]
+    /// spares a look at the clock for each event but the first.
     pub gather_time_max: Duration,
 }
 
@@ -68,9 +68,8 @@ impl Default for PublisherOptions {
 
 /// Pushes events into a proxy without waiting for each, over a connection of its own.
 ///
-/// Every event that is taken gets a number, from 0 on, and leaves in that order. Whether it arrived is told later: by
-/// [`tally`](Self::tally) in numbers, and by [`next_loss`](Self::next_loss) for those that did not, or perhaps not. An event is
-/// never sent twice.
+/// Every event that is taken gets a number, from 0 on, and leaves in that order. Its fate is reported later: by [`tally`](Self::tally)
+/// in numbers, and by [`next_loss`](Self::next_loss) for events that did not arrive, or perhaps not. An event is never sent twice.
 ///
 /// When the connection is lost, the next call that publishes makes a new one; what was under way is reported, and the caller
 /// decides what to publish again. When the proxy is gone, since the service was restarted or has disconnected the supplier, a
@@ -541,8 +540,8 @@ impl Drop for Publisher {
         if self.source.is_some() && self.options.answers == Answers::OneWay {
             self.sync_within(Some(FAREWELL_TIMEOUT));
         }
-        // A socket that is closed with answers unread takes with it what the service has not read. Those who want to know
-        // more have called `close`.
+        // A socket that is closed with answers unread takes with it what the service has not read. A program that wants to know more has
+        // called `close`.
         let window = self.options.answers != Answers::OneWay;
         self.drive_within(Some(FAREWELL_TIMEOUT), |publisher| {
             let stream = publisher.stream.as_ref();

@@ -79,7 +79,7 @@ struct Gathered {
 pub(super) struct Stream {
     line: Opened,
     inbound: Inbound,
-    /// Who waits, and of which events.
+    /// Unanswered requests, with their events.
     requests: Connection<InFlight>,
     templates: Templates,
     two_way: bool,
@@ -312,7 +312,7 @@ impl Stream {
     pub(super) fn say_farewell(&mut self) {
         let mut farewell = Vec::new();
         if self.pending_bytes() == 0 && self.requests.close(self.line.version, &mut farewell) {
-            // The peer may be gone already; there is nobody left to tell.
+            // The peer may be gone already.
             let _ = self.line.stream.try_write(&farewell);
         }
     }
@@ -396,18 +396,18 @@ fn unlucky_fate(status: ReplyStatus, mut body: Reader<'_>, is_question: bool) ->
             FORWARDED.to_owned()
         }
     };
-    // Whoever does not answer a question says nothing of what came before it.
+    // A question that is not answered leaves open what became of the events before it.
     Some(if is_question { Fate::Unknown(id) } else { Fate::Refused(id) })
 }
 
 /// The exception that stands for a reply that has the request sent elsewhere, which a publisher does not do.
 const FORWARDED: &str = "IDL:omg.org/CORBA/TRANSIENT:1.0";
 
-/// What a question tells of events whose proxy is gone.
+/// Error of a question about events for which there is no proxy any more.
 const PROXY_IS_GONE: &str = "the proxy is gone";
 
 impl Fate {
-    /// Whether nothing more will arrive at that proxy: it does not exist, or nobody is connected to it.
+    /// Whether nothing more will arrive at that proxy: it does not exist, or no supplier is connected to it.
     fn is_of_a_proxy_that_is_gone(&self) -> bool {
         const EXCEPTIONS: [&str; 2] =
             [Kind::ObjectNotExist.repository_id(), "IDL:omg.org/CosEventComm/Disconnected:1.0"];

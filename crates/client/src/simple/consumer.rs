@@ -55,11 +55,10 @@ pub struct ConsumerOptions {
     /// [`PriorityModel::ClientPropagated`](giop::realtime::PriorityModel::ClientPropagated) the service tells the priority of each
     /// event ([`Received::priority`]). Default none: no priorities.
     pub priority_model: Option<PriorityModelPolicy>,
-    /// Whether an event is answered as soon as it has been read, before the callback ran. The service then sends on without
-    /// waiting for the callback, and events wait in this process (up to 128 KiB of them) and its socket rather than in the
-    /// service. Given up for it: the callback's errors reach nobody, so that nothing is sent again and the subscription is not
-    /// ended by them; and what was answered and not yet handled is lost if the process ends. Default false: an event is
-    /// answered when the callback has returned.
+    /// Whether an event is answered as soon as it has been read, before the callback ran. The service then sends on without waiting for
+    /// the callback, and events wait in this process (up to 128 KiB of them) and its socket rather than in the service. Given up for it:
+    /// the callback's errors do not reach the service, so that nothing is sent again and the subscription is not ended by them; and what
+    /// was answered and not yet handled is lost if the process ends. Default false: an event is answered when the callback has returned.
     pub answer_early: bool,
     /// Whether the consumer shares its end point with the others of the process that ask for it, too, and were connected to the
     /// same address with the same [`OrbOptions`]. The service then has one connection to all of them, and what is due there goes
@@ -74,7 +73,7 @@ pub struct ConsumerOptions {
     /// go, the channel is destroyed, or the consumer took nothing for too long ([`SimpleConsumer::has_ended`]). A service that was
     /// restarted says nothing, and is found again all the same. Default false: it is made anew.
     pub ends_when_disconnected: bool,
-    /// Who is told how the subscription fares. Default nobody; it can be asked for.
+    /// Called with news of the subscription. Default none; the news can be asked for.
     pub news: Option<NewsReader>,
 }
 
@@ -82,16 +81,16 @@ pub struct ConsumerOptions {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum News {
-    /// The service cannot be reached, or does not take the subscription again, and why. Told again when the reason changes.
+    /// The service cannot be reached, or does not take the subscription again, and why. Reported again when the reason changes.
     Unreachable(String),
     /// The service answers again, or for the first time since it was unreachable.
     Reachable,
-    /// The subscription is made anew: events between are missing. Told before the first event that comes after the gap. Told once
+    /// The subscription is made anew: events between are missing. Reported before the first event that comes after the gap. Reported once
     /// more with a later end if the service does not take it after all.
     Gap(Gap),
 }
 
-/// Is told how a subscription fares, on a thread of the library's which looks after all subscriptions.
+/// Gets news of a subscription, on a thread of the library's which looks after all subscriptions.
 #[derive(Clone)]
 pub struct NewsReader(Arc<dyn Fn(News) + Send + Sync>);
 
@@ -152,7 +151,7 @@ impl<'a> Received<'a> {
         self.body.clone()
     }
 
-    /// The Real-time CORBA priority that the service told with it, from 0 to 32767; `None` if it told none, as it does unless
+    /// Real-time CORBA priority that the service sent with it, from 0 to 32767; `None` if it sent none, as it does unless
     /// [`ConsumerOptions::priority_model`] asks for it.
     #[must_use]
     pub const fn priority(&self) -> Option<i16> {
@@ -251,16 +250,16 @@ fn time_of_ticks(ticks: u64) -> SystemTime {
 pub enum Health {
     /// The subscription is in place.
     Connected,
-    /// The subscription was gone and has been made anew, by this call or by the library itself since the call before; events in
-    /// between are lost ([`SimpleConsumer::next_gap`]). Told once, however often it was made anew meanwhile.
+    /// The subscription was gone and has been made anew, by this call or by the library itself since the call before; events in between
+    /// are lost ([`SimpleConsumer::next_gap`]). Reported once, however often it was made anew meanwhile.
     Reconnected,
     /// The subscription has ended, since it was closed, the callback has said that it wants no more, or the service has said that
     /// it disconnected the consumer and [`ConsumerOptions::ends_when_disconnected`] was asked for.
     Ended,
 }
 
-/// A time in which the subscription was gone: the service was restarted, or had given the consumer up. How many events it
-/// missed, nobody knows.
+/// A time in which the subscription was gone: the service was restarted, or had given the consumer up. How many events it missed is not
+/// known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gap {
     /// When the subscription was last known to be there.
@@ -328,7 +327,7 @@ struct Core {
     wants_no_more: Arc<AtomicBool>,
     /// The number of the last event that the callback had; 0 if it is not known.
     last_number: Arc<AtomicU64>,
-    /// The subscription was made anew since [`SimpleConsumer::check`] was asked last, whoever did it.
+    /// The subscription was made anew since [`SimpleConsumer::check`] was called last, by whichever thread.
     is_renewed: AtomicBool,
     /// `None` once closed.
     subscription: Mutex<Option<Subscription>>,
@@ -415,7 +414,7 @@ impl SimpleConsumer {
             }
             outcome
         };
-        // Those who answer before the callback runs end nothing by it.
+        // A consumer that answers before the callback runs ends nothing by it.
         let is_heard = !options.answer_early;
         let deliver = move |delivery: Delivery<'_>, priority| {
             let outcome = match delivery {
@@ -453,8 +452,8 @@ impl SimpleConsumer {
         Ok(Self { core })
     }
 
-    /// Asks the service whether the subscription is still there, and makes it anew if not. Without being called for, that is done
-    /// every few seconds ([`ConsumerOptions::check_every`]); a subscription that was made anew that way is told here, too.
+    /// Asks the service whether the subscription is still there, and makes it anew if not. Without being called for, that is done every
+    /// few seconds ([`ConsumerOptions::check_every`]); a subscription that was made anew that way is reported here, too.
     ///
     /// # Errors
     /// If the service cannot be reached: the service may be back later, so call again.
@@ -468,14 +467,14 @@ impl SimpleConsumer {
         })
     }
 
-    /// Whether the subscription is over: the callback wants no more, or the service has disconnected the consumer and that is to end
-    /// it ([`ConsumerOptions::ends_when_disconnected`]). Asks nobody.
+    /// Whether the subscription is over: the callback wants no more, or the service has disconnected the consumer and that is to end it
+    /// ([`ConsumerOptions::ends_when_disconnected`]). Makes no remote call.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.core.has_ended()
     }
 
-    /// The next gap in the subscription that has not been told, the oldest first. Up to 64 are kept, the latest.
+    /// Next gap in the subscription that has not been reported, the oldest first. Up to 64 are kept, the latest.
     #[must_use]
     pub fn next_gap(&self) -> Option<Gap> {
         lock(&self.core.history).gaps.pop_front()
@@ -504,7 +503,7 @@ impl SimpleConsumer {
     /// Ends the subscription. The callback may still be running for a last event.
     ///
     /// # Errors
-    /// If the service could not be told; a proxy that is gone already is no error.
+    /// If the service could not be notified; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
         let Some(Subscription { proxy, filter, end: _until_told }) = lock(&self.core.subscription).take() else {
             return Ok(());
@@ -524,11 +523,11 @@ impl Drop for SimpleConsumer {
 }
 
 impl Subscription {
-    /// Best effort: a service that is not told finds out when it cannot deliver.
+    /// Best effort: a service that is not notified finds out when it cannot deliver.
     fn leave(&self, operation: &str) {
         let ends = Instant::now() + FAREWELL_TIMEOUT;
         let told = self.proxy.take_leave(operation, FAREWELL_TIMEOUT);
-        // Whoever is mute is not asked for more.
+        // A service that does not answer gets no second request.
         if let (Some(filter), Ok(()) | Err(InvokeError::System { .. })) = (&self.filter, told) {
             let _ = filter.object().take_leave("destroy", ends.saturating_duration_since(Instant::now()));
         }
@@ -574,7 +573,7 @@ impl Core {
             return Ok(State::Ended);
         }
         let channel = self.finder.find(&self.orb)?;
-        // Before the first event comes: whoever gets it knows that others are missing.
+        // Before the first event comes: its callback then knows that others are missing.
         let last = self.last_number.load(Ordering::Acquire);
         let start = match last {
             0 => self.options.start_from.clone(),
@@ -702,7 +701,7 @@ fn attach(
             connect_to(proxy.object(), options.form, consumer)
         })
         .inspect_err(|_| {
-            // Nobody would ever connect to it. The first error is the one to tell.
+            // No consumer would ever connect to it. The first error is the one to return.
             let _ = proxy.object().take_leave(farewell_of(options.form), FAREWELL_TIMEOUT);
         })?;
     Ok(proxy.object().clone())

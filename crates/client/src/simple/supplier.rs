@@ -22,7 +22,7 @@ pub struct SupplierOptions {
     pub form: ClientType,
     /// Quality of service of the proxy. Default none: the channel's.
     pub qos: Vec<Property>,
-    /// Real-time CORBA priority of the events, from 0 to 32767, told to a proxy whose reference says that clients propagate
+    /// Real-time CORBA priority of the events, from 0 to 32767, sent to a proxy if its reference says that clients propagate
     /// priorities ([`ObjectRef::with_priority`]). Default none.
     pub priority: Option<i16>,
 }
@@ -35,11 +35,11 @@ impl Default for SupplierOptions {
 
 /// Pushes events into a channel, over a connection of its own.
 ///
-/// `publish` returns once the service has taken the event. If the connection was closed in between, it is opened again;
-/// if the proxy is gone, because the service was restarted or disconnected the supplier, a new one is obtained and the
-/// event pushed there. An event whose fate is unknown, because the connection broke or time ran out after it was
-/// written, is not sent again: the error says so ([`InvokeError::was_not_carried_out`]) and the caller decides. While there is no
-/// service, `publish` answers an error, and it succeeds again when there is one.
+/// `publish` returns once the service has taken the event. If the connection was closed in between, it is opened again; if the
+/// proxy is gone, because the service was restarted or disconnected the supplier, a new one is obtained and the event pushed
+/// there. An event of unknown fate, because the connection broke or time ran out after it was written, is not sent again: the
+/// error says so ([`InvokeError::was_not_carried_out`]) and the caller decides. While there is no service, `publish` answers an
+/// error, and it succeeds again when there is one.
 ///
 /// When the last of a supplier and its [publishers](Self::publisher) is dropped, the proxy is disconnected, for which a mute
 /// service is waited for a second at most. A program that ends without that is found out by the service: it was given a reference
@@ -136,7 +136,7 @@ impl SimpleSupplier {
         self.push("push", |w| event.write(w))
     }
 
-    /// Pushes an event whose argument, a `StructuredEvent`, an `any` or an `EventBatch`, is written by hand.
+    /// Pushes an event with an argument, a `StructuredEvent`, an `any` or an `EventBatch`, that is written by hand.
     ///
     /// # Errors
     /// See [`InvokeError`].
@@ -172,7 +172,7 @@ impl SimpleSupplier {
     /// Takes leave of the service: the proxy ends, for publishers, too.
     ///
     /// # Errors
-    /// If the service could not be told; a proxy that is gone already is no error.
+    /// If the service could not be notified; a proxy that is gone already is no error.
     pub fn close(self) -> Result<(), InvokeError> {
         self.source.is_closed.store(true, Ordering::Release);
         gone_is_fine(self.proxy().call_void(self.source.farewell(), |_| ()))
@@ -198,7 +198,7 @@ impl Source {
     fn connect(orb: Orb, finder: ChannelFinder, options: SupplierOptions) -> Result<Self, InvokeError> {
         // Connects before listening: the service is to call back at the address over which it was reached.
         let found = finder.find(&orb)?;
-        // Whoever may not listen supplies all the same; only its end is then not noticed.
+        // A program that may not listen supplies all the same; only its end is then not noticed.
         let own = orb.activate(Arc::new(SupplierServant::new(options.form, ()))).ok();
         let proxy = Mutex::new(obtain(&found, &options, own.as_ref().map(Activation::reference))?);
         Ok(Self {
@@ -246,7 +246,7 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         if !self.is_closed.load(Ordering::Acquire) {
-            // Best effort: a service that is not told finds out when it asks.
+            // Best effort: a service that is not notified finds out when it asks.
             let _ = lock(&self.proxy).take_leave(self.farewell(), FAREWELL_TIMEOUT);
         }
     }
@@ -261,7 +261,7 @@ fn obtain(
     let admin = channel.default_supplier_admin()?;
     let (proxy, id) = admin.obtain_notification_push_consumer(options.form)?;
     connect_to((&admin, &proxy, id), options, own).inspect_err(|_| {
-        // Nobody would ever connect to it. The first error is the one to tell.
+        // No supplier would ever connect to it. The first error is the one to return.
         let _ = proxy.object().take_leave(farewell_of(options.form), FAREWELL_TIMEOUT);
     })
 }

@@ -22,9 +22,9 @@ pub(crate) struct Bell {
 struct State {
     /// Something has happened since the thread looked last.
     is_rung: bool,
-    /// There is somebody new to look after.
+    /// An entry was added.
     has_changed: bool,
-    /// Nobody is to be looked after any more.
+    /// The watch was dropped: the thread ends.
     has_ended: bool,
 }
 
@@ -85,7 +85,7 @@ impl Watch {
         &self.bell
     }
 
-    /// Looks after one more, for the first time after `first`. Without a thread, should there be no room for one, nobody is.
+    /// Adds an entry, due for the first time after `first`. If no thread can be started, it is dropped.
     pub(crate) fn add(&self, whom: Weak<dyn Watched>, first: Duration) {
         let entry = Entry { whom, due: Instant::now() + first };
         let mut watched = lock(&self.watched);

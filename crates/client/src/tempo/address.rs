@@ -10,11 +10,11 @@ use tempo::wire::PORT;
 /// What carries frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Transport {
-    /// Least delay; what is lost is counted and told.
+    /// Least delay; what is lost is counted and reported.
     Udp,
     /// Nothing is lost while a connection lasts; delays may be long.
     Tcp,
-    /// The same, and nobody else reads or changes it.
+    /// The same, encrypted and authenticated.
     Tls,
 }
 
@@ -30,8 +30,8 @@ impl Transport {
 
 /// An address as it is written: `udp://HOST[:PORT][/CHANNEL]`, `tcp://…` or `tls://…`. The port is 2811 where it is left out.
 ///
-/// With `@` before the host, as in `udp://@:2811` or `tcp://@10.0.0.1:2811`, an end point waits there for others, and has nobody of its own
-/// to turn to. Without a host it waits at all addresses of IPv4 that the machine has; `udp://@[::]:2811` is for both.
+/// With `@` before the host, as in `udp://@:2811` or `tcp://@10.0.0.1:2811`, an end point waits there for others, and connects to no peer
+/// itself. Without a host it waits at all addresses of IPv4 that the machine has; `udp://@[::]:2811` is for both.
 ///
 /// `/CHANNEL` is a broker's: the number of the notification channel in which the topics are; 0 where it is left out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -120,7 +120,7 @@ impl FromStr for Address {
                 }
             }
             None => match place.rsplit_once(':') {
-                // An address of IPv6 without brackets: nobody can tell its end from a port.
+                // An address of IPv6 without brackets: its end looks like a port.
                 Some((host, _)) if host.contains(':') => return Err(AddressError::Host(text.to_owned())),
                 Some((host, number)) => (host, port(number)?),
                 None => (place, PORT),
@@ -149,7 +149,7 @@ impl Address {
     /// All that the host's name stands for.
     ///
     /// # Errors
-    /// If nobody knows that name.
+    /// If the system does not know that name.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
         if self.host.is_empty() {
             return Ok(vec![SocketAddr::from((Ipv4Addr::UNSPECIFIED, self.port))]);
@@ -177,13 +177,13 @@ impl fmt::Display for Address {
     }
 }
 
-/// Whether it can be told from the address alone that many are meant. See [`is_broadcast`] for the others.
+/// Whether the address alone shows that it is a group's. See [`is_broadcast`] for the others.
 fn is_surely_group(ip: IpAddr) -> bool {
     ip.is_multicast() || ip == IpAddr::V4(Ipv4Addr::BROADCAST)
 }
 
-/// Whether an address is a broadcast address, be it one network's. The system is asked: it knows the networks, and lets nobody send
-/// to one who has not said that it means to.
+/// Whether an address is a broadcast address, be it one network's. The system is asked: it knows the networks, and refuses to send to a
+/// broadcast address without `SO_BROADCAST`.
 pub(crate) fn is_broadcast(address: SocketAddr) -> bool {
     address.ip() == IpAddr::V4(Ipv4Addr::BROADCAST)
         || address.is_ipv4()

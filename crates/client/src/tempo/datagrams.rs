@@ -1,4 +1,4 @@
-//! UDP: sockets for a peer, for a group, and for whoever comes; many datagrams with one system call, in either direction.
+//! UDP: sockets for a peer, for a group, and for any sender; many datagrams with one system call, in either direction.
 
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -34,7 +34,7 @@ pub(super) struct GroupOptions {
 /// The sockets of an end point.
 #[derive(Debug)]
 pub(super) struct Datagrams {
-    /// All is sent from here, so that peers who share a group's port are told apart by their own.
+    /// All is sent from here, so that peers that share a group's port differ by their own.
     own: Socket,
     /// What is sent to the group comes here.
     group: Option<Socket>,
@@ -149,10 +149,10 @@ fn send_one(socket: &UdpSocket, to: SocketAddr, contents: &[u8]) -> io::Result<(
 impl Socket {
     fn of(socket: UdpSocket) -> io::Result<Self> {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // It is set to refuse what is larger than a path takes, for those who look for that size themselves.
+        // It is set to refuse what is larger than a path takes, for programs that look for that size themselves.
         if socket.local_addr()?.is_ipv4() {
             sockopt::set_ip_mtu_discover(&socket, sockopt::Ipv4PathMtuDiscovery::WANT)?;
-            // Nobody asks how each datagram was marked on its way.
+            // How each datagram was marked on its way is of no use here.
             sockopt::set_ip_recvtos(&socket, false)?;
         } else {
             sockopt::set_ipv6_mtu_discover(&socket, sockopt::Ipv6PathMtuDiscovery::WANT)?;

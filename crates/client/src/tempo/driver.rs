@@ -41,7 +41,7 @@ pub(super) struct Driver {
     /// Sees everything that comes, before the state machine does.
     tap: Option<Tap>,
     ready: Ready,
-    /// When this turn began. Callbacks may take long: whoever has sent meanwhile is heard before it counts as silent.
+    /// When this turn began. Callbacks may take long: a peer that has sent meanwhile is heard before it counts as silent.
     began: Nanos,
     wakes_at: Nanos,
     /// Whether datagrams wait for their socket.
@@ -53,7 +53,7 @@ pub(super) struct Driver {
 /// What a wait has found.
 #[derive(Default)]
 struct Ready {
-    /// Somebody has something for this thread.
+    /// Another thread has work for this one.
     is_woken: bool,
     /// A bit for each socket that can be read.
     datagrams: u32,
@@ -63,10 +63,10 @@ struct Ready {
     writable: Vec<u32>,
 }
 
-/// Called with what came from somebody: a datagram, or what of a stream is not consumed yet and can be read.
+/// Called with a peer's octets: a datagram, or what of a stream is not consumed yet and can be read.
 pub(super) type Tap = Box<dyn FnMut(SocketAddr, &[u8]) + Send>;
 
-/// The way back to the peer whose address is the channel.
+/// Reconnection to the peer at the channel's address.
 struct Reconnect {
     to: Vec<SocketAddr>,
     /// Which of them is next.
@@ -199,7 +199,7 @@ impl Driver {
         self.finish();
     }
 
-    /// What is still on its way leaves, for a while at most; then the other ends are told, and read to their end.
+    /// Sends what is still on its way, for a while at most; then ends the streams, and reads them to their end.
     pub(super) fn farewell(&mut self) {
         let began = Instant::now();
         let left = || FAREWELL_TIMEOUT.checked_sub(began.elapsed()).filter(|left| !left.is_zero());
@@ -213,7 +213,7 @@ impl Driver {
             self.turn(Some(left));
         }
         self.streams.say_end();
-        // What they sent and nobody has read would have the system reset the connection, and what was sent be lost with it.
+        // Unread input would have the system reset the connection, and what was sent be lost with it.
         while let Some(left) = left()
             && self.streams.inputs().next().is_some()
         {
@@ -264,7 +264,7 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let Some(datagrams) = &shared.datagrams else { return };
         for _ in 0..READS_IN_A_ROW {
-            // Nothing there, or word of somebody who could not be reached.
+            // Nothing there, or an error of a peer that could not be reached.
             if datagrams.receive(socket, &mut self.received).is_err() {
                 return;
             }
@@ -423,7 +423,7 @@ impl Driver {
     }
 }
 
-/// Who gets what comes: a copy, so that callbacks need no lock.
+/// Handlers of the topics: a copy, so that callbacks need no lock.
 #[derive(Default)]
 struct Topics {
     handlers: Vec<(TopicId, Handler)>,
@@ -483,7 +483,7 @@ impl Delivery {
     }
 }
 
-/// A report and who gets it.
+/// A report and its recipient.
 enum Report {
     Publisher(PublisherReport, Arc<Publishing>),
     Subscriber(SubscriberReport, Arc<Subscribing>),

@@ -1,4 +1,4 @@
-//! What can go wrong, and whose fault it is.
+//! What can go wrong, and what is at fault.
 
 use std::fmt;
 use std::io;
@@ -15,7 +15,7 @@ use super::address::{Address, AddressError};
 pub enum Error {
     /// An address is written in another way.
     Address(AddressError),
-    /// Nobody knows an address's host.
+    /// The system does not know an address's host.
     Host {
         /// The address.
         address: Address,

@@ -35,12 +35,12 @@ pub(super) struct Subscribing {
 }
 
 impl Subscribing {
-    /// Nobody has asked for messages yet; they wait.
+    /// A subscription without a handler: messages wait in `queue`.
     pub(super) fn new(queue: Queue) -> Self {
         Self { taker: Mutex::new(None), queue, on_report: Mutex::default() }
     }
 
-    /// Takes messages one after the other; whoever takes them is looked up once for all.
+    /// Takes messages one after the other; the handler is looked up once for all.
     pub(super) fn take<'m>(&self, messages: impl Iterator<Item = Message<'m>>) {
         let mut taker = lock(&self.taker);
         for message in messages {

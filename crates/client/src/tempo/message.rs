@@ -110,7 +110,7 @@ impl Queue {
             if let Some(kept) = state.take() {
                 return Some(kept);
             }
-            // A time so long that it cannot be told is waited for in parts.
+            // A time too long for the clock is waited for in parts.
             let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return None;
@@ -120,7 +120,7 @@ impl Queue {
         }
     }
 
-    /// How many were given up since nobody asked for them in time.
+    /// Messages given up because they were not asked for in time.
     pub(super) fn discarded(&self) -> u64 {
         lock(&self.state).discarded
     }

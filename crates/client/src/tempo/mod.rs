@@ -44,8 +44,7 @@ use std::net::SocketAddr;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Whether what is sent to an address comes to many: to a multicast group, or to all of a network. The system is asked which addresses
-/// are a network's.
+/// Whether an address is a group's: multicast, or broadcast to all of a network. The system is asked which addresses are a network's.
 #[must_use]
 pub fn is_group(address: SocketAddr) -> bool {
     address.ip().is_multicast() || address::is_broadcast(address)

@@ -47,13 +47,13 @@ pub struct Node {
     pub(super) inner: Arc<Inner>,
 }
 
-/// Ends with the last one who has it.
+/// Ends when its last owner drops it.
 pub(super) struct Inner {
     pub(super) shared: Arc<Shared>,
     pub(super) channel: Option<u32>,
     local: Vec<SocketAddr>,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// If nobody else has its turns.
+    /// `None` if the end point's thread runs it.
     driver: Mutex<Option<Driver>>,
 }
 
@@ -118,7 +118,7 @@ impl Node {
         self.inner.shared.state().outputs.trouble().map(str::to_owned)
     }
 
-    /// A publisher on a topic, whose name is by convention `Domain/Name`.
+    /// A publisher on a topic. A topic's name is by convention `Domain/Name`.
     #[must_use]
     pub fn publisher(&self, topic: &str) -> PublisherBuilder {
         PublisherBuilder::new(self.clone(), topic)
@@ -165,7 +165,7 @@ impl Drop for Inner {
             // A callback may have had the last of it; its thread ends when it returns.
             && thread.thread().id() != thread::current().id()
         {
-            // Of a callback that panicked has been told already.
+            // A callback's panic has been reported already.
             let _ = thread.join();
         }
     }
@@ -233,7 +233,7 @@ impl NodeBuilder {
         self
     }
 
-    /// The time between two announcements, 10 ms to 60 s. Default 1 s. Reports and probes come as often; who is silent for three of its
+    /// Time between two announcements, 10 ms to 60 s. Default 1 s. Reports and probes come as often; a peer that is silent for three of its
     /// periods is gone.
     #[must_use]
     pub const fn period(mut self, period: Duration) -> Self {
@@ -255,7 +255,7 @@ impl NodeBuilder {
         self
     }
 
-    /// What TLS is made with, at an address `tls://…`: whom to trust, and the certificate to show, which those need who wait there.
+    /// Settings of TLS, at an address `tls://…`: the authorities to trust, and the certificate to show, which a waiting end point needs.
     /// The others' certificates have to name the host of the address. Read once, when the end point opens.
     #[must_use]
     pub fn tls(mut self, tls: OrbTls) -> Self {
@@ -263,7 +263,7 @@ impl NodeBuilder {
         self
     }
 
-    /// Has no thread: whoever has the node calls [`Node::poll`], again and again. Publishing then never waits for room.
+    /// Has no thread: the program calls [`Node::poll`], again and again. Publishing then never waits for room.
     #[must_use]
     pub const fn without_thread(mut self) -> Self {
         self.has_thread = false;
@@ -271,7 +271,7 @@ impl NodeBuilder {
     }
 
     /// Sees everything that comes, before anything is made of it, on the end point's thread: the octets of a datagram, or those of a
-    /// connection that are not consumed yet, and who sent them. For looking at the protocol.
+    /// connection that are not consumed yet, and their sender. For looking at the protocol.
     #[must_use]
     pub fn tap(mut self, tap: impl FnMut(SocketAddr, &[u8]) + Send + 'static) -> Self {
         self.tap = Some(Box::new(tap));
@@ -355,7 +355,7 @@ impl Sockets {
     }
 
     fn udp(builder: &NodeBuilder, places: &[SocketAddr]) -> Result<Self, Error> {
-        // A name may stand for several addresses; over UDP nobody says which of them listen. IPv4 is the likelier.
+        // A name may stand for several addresses; over UDP a missing listener does not show. IPv4 is the likelier.
         let place = places.iter().find(|place| place.is_ipv4()).or(places.first()).copied();
         let place = place
             .ok_or_else(|| Error::Host { address: builder.address.clone(), error: io::ErrorKind::NotFound.into() })?;

@@ -62,8 +62,8 @@ impl PublisherBuilder {
         }
     }
 
-    /// Messages a second that are intended, which is announced: topics of one end point take turns by it, and so do those of a
-    /// broker. Nobody is slowed by it. Default: not told, which counts as one message a second.
+    /// Messages a second that are intended, which is announced: topics of one end point take turns by it, and so do those of a broker. It
+    /// slows no publisher. Default: not announced, which counts as one message a second.
     #[must_use]
     pub const fn rate(mut self, per_second: f64) -> Self {
         self.rate = per_second;
@@ -130,9 +130,8 @@ impl Publisher {
 
     /// Publishes a message of priority 0.
     ///
-    /// # Errors
     /// [`Error::Full`] if there was no room for it within the patience that was set: it was not taken. Also if it is larger than the
-    /// largest. That nobody listens is no error: [`report`](Self::report) counts it.
+    /// largest. That there is no subscriber is no error: [`report`](Self::report) counts it.
     pub fn publish(&self, message: &[u8]) -> Result<(), Error> {
         self.publish_with(0, message)
     }
@@ -161,7 +160,7 @@ impl Publisher {
         let mut messages = messages.into_iter();
         let mut some = Vec::with_capacity(AT_ONCE.min(messages.size_hint().0));
         loop {
-            // Not under the lock: nobody knows what an iterator does.
+            // Not under the lock: an iterator may do anything.
             some.extend(messages.by_ref().take(AT_ONCE));
             if some.is_empty() {
                 return Ok(());
@@ -187,19 +186,19 @@ impl Publisher {
         PublisherReport::of(&*self.node.inner.shared.state().core, self.topic)
     }
 
-    /// Who listens, as far as this end point knows: a broker is one.
+    /// Subscribers, as far as this end point knows: a broker is one.
     #[must_use]
     pub fn subscribers(&self) -> Vec<Peer> {
         self.node.inner.shared.state().core.subscribers(self.topic).iter().map(Peer::of).collect()
     }
 
-    /// Has `told` called with the report once in an announcement period, on the end point's thread.
+    /// Has the closure called with the report once in an announcement period, on the end point's thread.
     pub fn on_report(&self, told: impl FnMut(&PublisherReport) + Send + 'static) {
         lock(&self.publishing.on_report).push(Box::new(told));
     }
 
     /// Follows the slowest subscriber (*Tempo*, V and figure 9): once in a period announces the lowest rate that is wished for, but no
-    /// more than is intended, and has `told` called with it on the end point's thread. Whoever publishes keeps to it.
+    /// more than is intended, and has the closure called with it on the end point's thread. The program has to keep to that rate.
     pub fn follow_lowest_rate(&self, intended: f64, mut told: impl FnMut(f64) + Send + 'static) {
         let (shared, topic, intended) = (Arc::downgrade(&self.node.inner.shared), self.topic, in_1000_s(intended));
         self.on_report(move |_| {
@@ -214,7 +213,7 @@ impl Publisher {
     }
 
     /// Announces ever shorter deadlines, once in a period, until messages take no longer than `target` to the slowest subscriber, or it is
-    /// clear that they do not get there sooner for it; `first` is what to begin with (*Tempo*, V and figure 9). `told` is called with
+    /// clear that they do not get there sooner for it; `first` is what to begin with (*Tempo*, V and figure 9). The closure is called with
     /// the deadline that is announced, and how it stands, on the end point's thread.
     pub fn tighten_deadline(
         &self,

@@ -1,4 +1,4 @@
-//! What publishers and subscribers are told about their topics.
+//! Reports to publishers and subscribers about their topics.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub struct Delay {
 pub struct PublisherReport {
     /// Subscribers, those behind a broker included, as far as they are known.
     pub subscribers: u32,
-    /// The lowest rate that a subscriber wishes for, in messages a second, if one is told.
+    /// The lowest rate that a subscriber wishes for, in messages a second, if one is announced.
     pub lowest_rate: Option<f64>,
     /// The highest.
     pub highest_rate: Option<f64>,
@@ -43,7 +43,7 @@ pub struct PublisherReport {
     pub received: u64,
     /// Messages that were lost, likewise.
     pub lost: u64,
-    /// Messages that nobody was there to get.
+    /// Messages for which there was no subscriber.
     pub unheard: u64,
     /// Messages that were not taken for want of room.
     pub refused: u64,
@@ -68,11 +68,11 @@ pub struct SubscriberReport {
     pub late: u64,
     /// Messages and probes that came more than once.
     pub repeated: u64,
-    /// Messages that came and were discarded, since [nobody asked for them](super::Subscriber::next) in time.
+    /// Messages that came and were discarded, since they were not [asked for](super::Subscriber::next) in time.
     pub discarded: u64,
 }
 
-/// Somebody at the other end of a topic: an end point, or a broker.
+/// The other end of a topic: an end point, or a broker.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Peer {
     /// Its session.
@@ -167,7 +167,7 @@ pub(super) fn rate(in_1000_s: u32) -> Option<f64> {
     (in_1000_s != 0).then(|| f64::from(in_1000_s) / 1_000.0)
 }
 
-/// The same the other way. What is not above 0 is not told; what is below the lowest is the lowest.
+/// The same the other way. What is not above 0 is not announced; what is below the lowest is the lowest.
 pub(super) fn in_1000_s(rate: f64) -> u32 {
     if rate.is_nan() || rate <= 0.0 {
         return 0;

@@ -24,9 +24,9 @@ pub(super) struct Shared {
     state: Mutex<State>,
     pub(super) datagrams: Option<Datagrams>,
     pub(super) wake: Wake,
-    /// Told whenever something has left, so that those go on who wait for room.
+    /// Notified when something has left, for the publishers that wait for room.
     room: Condvar,
-    /// Told whenever a peer came or went.
+    /// Notified when a peer came or went.
     peers: Condvar,
     /// Whether the end point's thread is to end.
     pub(super) is_closing: AtomicBool,
@@ -94,7 +94,7 @@ impl Shared {
         }
     }
 
-    /// Changes something about a topic, and says so at once to those whom it concerns.
+    /// Changes something about a topic, and announces it at once to the peers that it concerns.
     pub(super) fn command<T>(&self, command: impl FnOnce(&mut dyn Core) -> T) -> T {
         let mut state = self.state();
         let now = now();
@@ -179,7 +179,7 @@ impl Shared {
             }
             let began = *began.get_or_insert_with(Instant::now);
             let left = patience.saturating_sub(began.elapsed());
-            // Nobody would make room while the thread that does so waits for it.
+            // No thread would make room while the one that does so waits for it.
             if left.is_zero() || state.thread.is_none_or(|thread| thread == thread::current().id()) {
                 return Err(Error::Full { waited: began.elapsed().min(patience) });
             }
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Tells those who wait, after a turn.
+    /// Notifies the waiting threads, after a turn.
     pub(super) fn tell(&self, state: &State, has_met: bool) {
         if state.waiting_for_room > 0 {
             self.room.notify_all();

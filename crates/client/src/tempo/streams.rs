@@ -24,11 +24,12 @@ pub(super) const STREAMS_MAX: usize = 1 << PLACE_BITS;
 pub(super) const CHANNEL: u32 = 0;
 
 const SECOND: Nanos = 1_000_000_000;
-/// Who takes nothing of what waits for it for so long is disconnected; also what the system waits for an answer of a machine.
+/// A peer that takes nothing of its waiting output for so long is disconnected; also the system's limit for a machine that does
+/// not answer.
 const STALLED_AFTER: Nanos = 30 * SECOND;
-/// Who connects and says nothing, or has not made the handshake of TLS, is disconnected after this.
+/// A peer that connects and says nothing, or has not made the handshake of TLS, is disconnected after this.
 const SPEAKS_WITHIN: Nanos = 10 * SECOND;
-/// Who has not said anything for so long has not announced itself for three of the longest periods.
+/// A peer that is silent for so long has not announced itself for three of the longest periods.
 const SILENT_AFTER: Nanos = 180 * SECOND;
 /// Connections taken in one turn, at most.
 const ACCEPTED_AT_ONCE: usize = 16;
@@ -40,7 +41,7 @@ pub(super) const fn place(number: u32) -> usize {
     (number & ((1 << PLACE_BITS) - 1)) as usize
 }
 
-/// What is to be sent, by stream. Whoever publishes has it, under a lock.
+/// Output by stream, under a lock that publishers take.
 #[derive(Debug)]
 pub(super) struct Outputs {
     streams: Vec<Option<Output>>,
@@ -62,7 +63,7 @@ struct Output {
     /// Whether it is connected; nothing is written before.
     is_open: bool,
     has_failed: bool,
-    /// Whether the end point was told that there is no room.
+    /// Whether the end point was notified that there is no room.
     is_full: bool,
     /// Since when the stream has taken nothing of what waits for it.
     stalled_since: Option<Nanos>,
@@ -111,8 +112,8 @@ impl Outputs {
         octets.get(written..).unwrap_or_default()
     }
 
-    /// Puts frames behind what waits for a stream. False once there is no room for the largest frame any more: the end point is to
-    /// be told, and gives nothing for it meanwhile. What is for a stream that is gone is gone.
+    /// Puts frames behind what waits for a stream. False once there is no room for the largest frame any more: the caller notifies
+    /// the end point, which gives nothing for it meanwhile. What is for a stream that is gone is gone.
     pub(super) fn put(&mut self, number: u32, octets: &[u8], now: Nanos) -> bool {
         let room = self.room;
         let Some(output) = self.get(number) else { return true };
@@ -130,7 +131,7 @@ impl Outputs {
         has_room
     }
 
-    /// Writes what was put, as far as sockets take it. Says whether whoever waits for sockets has to look again.
+    /// Writes what was put, as far as sockets take it. Says whether the thread that waits for sockets has to look again.
     pub(super) fn flush(&mut self, now: Nanos) -> bool {
         while let Some(place) = self.fresh.pop() {
             if let Some(output) = self.streams.get_mut(place).and_then(Option::as_mut) {
@@ -142,7 +143,7 @@ impl Outputs {
         std::mem::take(&mut self.is_changed)
     }
 
-    /// A stream takes more: writes what waits. Whether there is room again for an end point that was told there is none.
+    /// Writes what waits, since a stream takes more. Whether there is room again for an end point that was notified of none.
     fn drain(&mut self, number: u32, now: Nanos) -> bool {
         let room = self.room;
         let Some(output) = self.get(number) else { return false };
@@ -204,12 +205,12 @@ enum Stage {
     Open,
 }
 
-/// A connection, as whoever reads from it has it.
+/// The reading side of a connection.
 #[derive(Debug)]
 pub(super) struct Input {
     /// Its number; also in [`Outputs`].
     pub(super) number: u32,
-    /// Who is at the other end.
+    /// Address of the other end.
     pub(super) peer: SocketAddr,
     socket: Arc<Wire>,
     octets: Vec<u8>,
@@ -291,7 +292,7 @@ pub(super) struct Streams {
 #[derive(Debug)]
 pub(super) struct StreamTls {
     pub(super) ends: Ends,
-    /// Who is connected to.
+    /// Host that is connected to.
     pub(super) host: String,
 }
 
@@ -355,7 +356,7 @@ impl Streams {
         Ok(())
     }
 
-    /// Takes those who have connected; a few at a time, since others wait as well.
+    /// Accepts connections; a few at a time, since others wait as well.
     pub(super) fn accept(&mut self, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let Some(Ok((socket, peer))) = self.listener.as_ref().map(TcpListener::accept) else { return };
@@ -450,7 +451,7 @@ impl Streams {
         }
     }
 
-    /// Ends those that failed, or have been silent or stalled for too long.
+    /// Ends connections that failed, or have been silent or stalled for too long.
     pub(super) fn sweep(&mut self, now: Nanos, outputs: &mut Outputs, changes: &mut Vec<Change>) {
         for place in 0..self.inputs.len() {
             let Some(input) = self.inputs.get(place).and_then(Option::as_ref) else { continue };
@@ -485,7 +486,7 @@ impl Streams {
         }
     }
 
-    /// Nobody else is let in.
+    /// Lets no more connections in.
     pub(super) fn listen_no_more(&mut self) {
         self.listener = None;
     }
@@ -501,7 +502,7 @@ impl Streams {
 fn prepare(socket: &TcpStream) {
     // None of these changes what is sent, and all may fail where the other end has gone already.
     let _ = socket.set_nodelay(true);
-    // A machine that is gone without a word is noticed; whoever is alive answers, however little it reads.
+    // A machine that is gone without a word is noticed; one that is alive answers, however little it reads.
     let limit = u32::try_from(STALLED_AFTER / 1_000_000).unwrap_or(u32::MAX);
     let _ = sockopt::set_tcp_user_timeout(socket, limit);
 }

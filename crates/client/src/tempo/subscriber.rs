@@ -64,15 +64,15 @@ impl SubscriberBuilder {
         }
     }
 
-    /// Messages a second that are wished for, which publishers are told. It is for them to decide what to do about it. Default: not
-    /// told.
+    /// Messages a second that are wished for, announced to publishers. It is for them to decide what to do about it. Default: not
+    /// announced.
     #[must_use]
     pub const fn rate(mut self, per_second: f64) -> Self {
         self.rate = per_second;
         self
     }
 
-    /// The deadline that is wished for, which publishers are told. Default: none.
+    /// Deadline that is wished for, announced to publishers. Default: none.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = Some(deadline);
@@ -171,13 +171,13 @@ impl Subscriber {
         SubscriberReport::of(&*self.node.inner.shared.state().core, self.topic, &self.subscribing.queue)
     }
 
-    /// Who publishes, as far as this end point knows: a broker is one.
+    /// Publishers, as far as this end point knows: a broker is one.
     #[must_use]
     pub fn publishers(&self) -> Vec<Peer> {
         self.node.inner.shared.state().core.publishers(self.topic).iter().map(Peer::of).collect()
     }
 
-    /// Has `told` called with the report once in an announcement period, on the end point's thread.
+    /// Has the closure called with the report once in an announcement period, on the end point's thread.
     pub fn on_report(&self, told: impl FnMut(&SubscriberReport) + Send + 'static) {
         lock(&self.subscribing.on_report).push(Box::new(told));
     }

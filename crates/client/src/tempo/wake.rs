@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::io::ioctl_fionbio;
 
-/// Becomes readable when somebody wakes it.
+/// Becomes readable when a thread wakes it.
 #[derive(Debug)]
 pub(super) struct Wake {
     reader: PipeReader,
     writer: PipeWriter,
-    /// Whether it has been woken and has not looked since: then nobody needs to do it again.
+    /// Whether it has been woken and has not looked since: then it need not be woken again.
     is_woken: AtomicBool,
 }
 
@@ -27,9 +27,9 @@ impl Wake {
         &self.reader
     }
 
-    /// Whoever waits goes on; or does not wait next time.
+    /// Wakes the waiting thread, or keeps it from waiting next time.
     pub(super) fn wake(&self) {
-        // AcqRel: what was done before is seen by whoever looks after `take`, which pairs with it.
+        // AcqRel: what was done before is seen by the thread that looks after `take`, which pairs with it.
         if !self.is_woken.swap(true, Ordering::AcqRel) {
             // A pipe that is full wakes as well.
             let _ = (&self.writer).write(&[0]);
@@ -39,7 +39,7 @@ impl Wake {
     /// It goes on now.
     pub(super) fn take(&self) {
         let mut octets = [0; 16];
-        // First the pipe and then the flag: who wakes in between is not forgotten, since the work is looked at after both.
+        // First the pipe and then the flag: a wake-up in between is not forgotten, since the work is looked at after both.
         while matches!((&self.reader).read(&mut octets), Ok(read) if read == octets.len()) {}
         self.is_woken.swap(false, Ordering::AcqRel);
     }

@@ -10,7 +10,7 @@ use crate::support::{Heard, PERIOD, meets};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// A port that nobody has at the moment.
+/// A port that is free at the moment.
 fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -59,7 +59,7 @@ fn a_group_has_each_message_once_for_all_and_finds_all_without_knowing_any() {
         assert_eq!(publisher.report().sent, 100, "{group}");
         other.publish(b"another one").unwrap();
         assert!(subscribers.iter().all(|heard| heard.next() == b"another one"));
-        // Echoes and reports come to whom they belong, though all share the group's port.
+        // Echoes and reports reach their end points, though all share the group's port.
         wait_until("all have reported and echoed", || {
             let peers = publisher.subscribers();
             peers.len() == 5 && peers.iter().all(|peer| peer.received == 100 && peer.delay.is_some())

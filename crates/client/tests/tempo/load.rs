@@ -53,7 +53,7 @@ fn many_messages_go_at_once_and_all_come_over_tcp() {
     assert_eq!(subscriber.report().lost, 0);
 }
 
-/// Its topic waits for whoever reads slowly, and nobody else does. Nothing is lost.
+/// A topic with a slow reader waits for it, and no other topic does. Nothing is lost.
 #[test]
 fn who_reads_slowly_over_tcp_holds_up_its_own_topic_alone() {
     let waiting = Node::builder("tcp://@127.0.0.1:0").unwrap().period(Duration::from_secs(60)).open().unwrap();
@@ -96,8 +96,8 @@ fn who_reads_slowly_over_tcp_holds_up_its_own_topic_alone() {
     assert_eq!(slow.report().lost, 0);
 }
 
-/// A callback took longer than its publisher may be silent, whose announcements waited behind what it had sent; it was forgotten, and what
-/// it had sent discarded.
+/// A callback took longer than its publisher may be silent, and the announcements waited behind what the publisher had sent; it was
+/// forgotten, and what it had sent discarded.
 #[test]
 fn a_callback_that_takes_long_over_tcp_loses_nothing() {
     let waiting = wait_somewhere("tcp");
@@ -152,7 +152,7 @@ fn publishing_waits_for_room_for_as_long_as_it_may() {
     assert!(matches!(full, Error::Full { waited } if waited >= Duration::from_millis(20)), "{full}");
     drop(publisher);
     drop(go_on);
-    // The topic that was given up stays until the subscriber has been told, which has read nothing so far.
+    // The topic that was given up stays until the subscriber has been notified, which has read nothing so far.
     let mut publisher = None;
     wait_until("the topic can be had again", || {
         publisher = waiting.publisher("A/B").patience(PATIENCE).open().ok();

@@ -24,7 +24,7 @@ fn a_message_goes_from_peer_to_peer_whoever_waits_and_whoever_comes_first() {
         publisher.publish_with(3, b"wet").unwrap();
         assert_eq!(heard.next(), b"wet");
 
-        // Who turns to somebody is there before that one is.
+        // The connecting end point is there before the waiting one.
         let at = format!("{}:2811", own_loopback());
         let heard = Heard::of(&open(&format!("{transport}://{at}")), "Weather/Snow");
         let waiting = open(&format!("{transport}://@{at}"));
@@ -100,7 +100,7 @@ fn large_messages_go_in_fragments() {
         }
         let error = publisher.publish(&vec![0; (4 << 20) + 1]).unwrap_err();
         assert!(error.to_string().contains("too large"), "{error}");
-        // Whoever takes less gets what it takes.
+        // A subscriber that takes only smaller messages gets those.
         let small = Heard::of(&open(&address(transport, &waiting)), "Camera/Frames");
         meets(&publisher, 2);
         publisher.publish(&vec![0; 65_537]).unwrap();

@@ -31,7 +31,7 @@ fn open_as(address: &str, set: impl FnOnce(NodeBuilder) -> NodeBuilder) -> Node 
     if !address.starts_with("tls:") {
         return builder.open().unwrap();
     }
-    // Everybody shows the same certificate. Files are there as long as they are read.
+    // All end points show the same certificate. Files are there as long as they are read.
     static PEMS: LazyLock<[Vec<u8>; 3]> = LazyLock::new(|| {
         let authority = Authority::new("tempo-all");
         let Certified { certificate, key, .. } = authority.certify("end point");
@@ -85,7 +85,7 @@ impl Heard {
     }
 }
 
-/// Waits until somebody listens.
+/// Waits until there are so many subscribers.
 #[track_caller]
 pub(crate) fn meets(publisher: &Publisher, subscribers: u32) {
     assert!(publisher.wait_for_subscribers(subscribers, PATIENCE), "waited a minute for {subscribers} subscribers");

@@ -1,4 +1,4 @@
-//! With TLS: who is spoken to and who is not, and what is said of it.
+//! With TLS: which peers are spoken to and which are not, and what is said of it.
 
 use std::io::Read as _;
 use std::net::{TcpListener, TcpStream};
@@ -44,7 +44,7 @@ fn who_is_not_who_the_address_says_is_not_spoken_to_and_it_is_said_why() {
         assert!(trouble.contains(said), "{trouble}");
         assert!(publisher.subscribers().is_empty());
     }
-    // Who shows none, or one of a stranger, is not let in.
+    // An end point without a certificate, or with one of a stranger, is not let in.
     let waiting = waits(tls(&authority, &good));
     let publisher = waiting.publisher("A/B").open().unwrap();
     let at = address("tls", &waiting);
@@ -92,7 +92,7 @@ fn who_does_not_speak_tls_and_who_says_nothing_keep_nobody_else_waiting() {
     assert!(!trouble(&plain).is_empty());
     assert_eq!(publisher.subscribers().len(), 1);
     drop(mute);
-    // The other way round: who is turned to speaks something else, or nothing and goes.
+    // The other way round: the peer that is connected to speaks something else, or nothing and goes.
     for says in [&b"hello, this is no TLS\n"[..], b""] {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("tls://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Who gets what, how much of it, and what happens when there is no room.
+//! What each reader gets, how much of it, and what happens when there is no room.
 
 use std::sync::mpsc;
 use std::thread;
@@ -58,7 +58,7 @@ fn a_writer_that_outruns_its_reader_is_slowed_and_nothing_is_lost() {
         assert!(written < 20_000, "160 MB went somewhere");
     };
     assert_eq!(slowed, WriteError::Slowed);
-    // One of those that wait for room: it is told of room by the reader's taking.
+    // One of the waiting writers: the reader's taking notifies it of room.
     let (done, is_done) = mpsc::channel();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -113,7 +113,7 @@ fn a_reader_without_room_can_go_and_its_writer_goes_on() {
         drop(reader);
         gone.send(()).unwrap();
     });
-    // Neither its writer nor anybody else is forgotten meanwhile: that takes a lease, of fifty minutes here.
+    // Neither its writer nor another endpoint is forgotten meanwhile: that takes a lease, of fifty minutes here.
     is_gone.recv_timeout(crate::support::PATIENCE).unwrap();
     wait_until("the writer goes on", || writer.write(&blob(written, 8000)).is_ok());
 }
@@ -135,8 +135,8 @@ fn readers_without_room_can_go_one_after_the_other() {
     is_gone.recv_timeout(crate::support::PATIENCE).unwrap();
 }
 
-/// Once nobody heard that others were still there while a reader had no room: after their lease they were held to be gone, and what they had
-/// written was lost.
+/// Once a participant was not heard while a reader had no room: after their lease others were held to be gone, and what they had written
+/// was lost.
 #[test]
 fn a_reader_without_room_for_longer_than_a_lease_loses_nothing() {
     let options = Options { lease_ms: 400, writer_bytes_max: 16 << 10, ..Options::loopback() };
@@ -278,13 +278,13 @@ fn who_comes_and_goes_is_noticed() {
     until_matched(&writer, &reader);
     let guid = writer.guid();
     assert!(is_there(guid));
-    // Whoever else has asked meanwhile.
+    // Also if another has asked meanwhile.
     assert!(is_news(crate::support::PATIENCE));
     wait_until("no more news", || !is_news(Duration::ZERO));
     drop(writer);
     wait_until("the writer is gone", || !is_there(guid));
     assert!(is_news(crate::support::PATIENCE));
-    // What is known is reported no more: who waits would not wait, but go in circles.
+    // What is known is reported no more: a waiting thread would not wait, but go in circles.
     wait_until("no more news", || !is_news(Duration::ZERO));
 }
 
@@ -336,7 +336,7 @@ fn a_reader_without_room_is_named_let_go_and_matched_again() {
     assert_eq!(named.pid, std::process::id().to_string());
     assert!(named.address.starts_with("udp/127.0.0.1:") && !named.host.is_empty(), "{named}");
     assert_eq!(named.written, u64::from(written));
-    // Whom nobody waits for does not hold the others.
+    // A reader that is not waited for does not hold the others.
     assert!(writer.unmatch(full.guid()).unwrap());
     assert_eq!((writer.status().unwrap().readers, behind_of(&writer)), (1, Vec::new()));
     let first = written;

@@ -26,7 +26,7 @@ impl Impostor {
 
     fn send(&self, packet: &[u8]) {
         for port in self.ports.clone() {
-            // Where nobody listens the system may say so, at the next send.
+            // Without a listener the system may say so, at the next send.
             let _nobody = self.socket.send_to(packet, ("127.0.0.1", port));
         }
     }
@@ -125,7 +125,7 @@ fn rubbish_is_dropped_and_what_is_sound_still_arrives() {
         }
         impostor.send(&sound[..at]);
     }
-    // A count of octets that nobody sent, and encapsulations that there are not.
+    // A count of octets that were not sent, and encapsulations that there are not.
     for encapsulation in 0..64u8 {
         let mut payload = vec![encapsulation & 7, encapsulation >> 3, 0, 3, 1, 0, 0, 0];
         payload.extend(u32::MAX.to_le_bytes());

@@ -146,7 +146,7 @@ impl Programs {
         program
     }
 
-    /// Builds the example as somebody would who has installed the package.
+    /// Builds the example as a user of the installed package would.
     pub(crate) fn cmake_example(&self) -> PathBuf {
         let folder = self.folder.join("example");
         let _ = fs::remove_dir_all(&folder);
@@ -173,7 +173,7 @@ impl Programs {
         Program::start(language, command.env("XDG_CONFIG_HOME", self.folder.join(form.to_string())))
     }
 
-    /// Starts the program whose consumers come and go, with a service's address.
+    /// Starts the program of consumers that come and go, with a service's address.
     pub(crate) fn start_soak(&self, visits: u32, server: &str) -> Program {
         let mut command = Command::new(self.folder.join("soak"));
         command.args([visits, next_domain().0, 10].map(|number| number.to_string())).env("HOME", &self.folder);
@@ -193,7 +193,7 @@ impl Programs {
         fs::write(folder.join("campanile/contexts.toml"), context).unwrap();
         let mut command = self.command(language, words);
         command.env("CAMPANILE_TRANSPORT", "dds").env("XDG_CONFIG_HOME", &folder).env_remove("CAMPANILE_CONTEXT");
-        // Nobody is to look for a service.
+        // The program is not to look for a service.
         Program::start(language, command.env("CAMPANILE_SERVER", "127.0.0.1:1"))
     }
 
@@ -366,7 +366,7 @@ impl Frozen {
         Self { address: address.unwrap(), child }
     }
 
-    /// Is such a service, if this process was started for that: until whoever has started it is gone.
+    /// Is such a service, if this process was started for that: until the process that started it is gone.
     pub(crate) fn serve() -> bool {
         if std::env::var_os(SERVES).is_none() {
             return false;

@@ -34,7 +34,7 @@ pub enum ReadErrorKind {
         /// The octet as sent.
         value: u8,
     },
-    /// A string whose last octet or unit is not NUL.
+    /// A string that does not end with NUL.
     MissingNul,
     /// Text that is not valid in its code set.
     BadText {
@@ -80,7 +80,7 @@ pub enum ReadErrorKind {
     TooMuchWork,
     /// Values or types are nested deeper than is granted.
     TooDeep,
-    /// Correct, as far as can be told, but of a kind that is not handled here.
+    /// Correct, as far as this crate can see, but of a kind that is not handled here.
     Unsupported {
         /// Name of the kind.
         what: &'static str,

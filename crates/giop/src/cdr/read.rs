@@ -34,14 +34,14 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader over bytes whose first is at position 0 for alignment, as in an encapsulation or a GIOP 1.2 body.
+    /// A reader over bytes that begin at position 0 for alignment, as in an encapsulation or a GIOP 1.2 body.
     #[inline]
     #[must_use]
     pub const fn new(bytes: &'a [u8], encoding: Encoding) -> Self {
         Self { bytes, at: 0, phase: 0, origin: 0, encoding, has_eights: false }
     }
 
-    /// A reader over bytes whose first is at position `phase` of its message. Only `phase` modulo 8 matters.
+    /// A reader over bytes that begin at position `phase` of their message. Only `phase` modulo 8 matters.
     #[inline]
     #[must_use]
     pub const fn with_phase(bytes: &'a [u8], phase: usize, encoding: Encoding) -> Self {
@@ -320,7 +320,7 @@ impl<'a> Reader<'a> {
         self.take(padding(self.phase + self.at, n)).map(|_| ())
     }
 
-    /// The length of a sequence whose elements take at least `min_bytes_each` octets each.
+    /// The length of a sequence of elements that take at least `min_bytes_each` octets each.
     ///
     /// # Errors
     /// That many elements cannot fit into what remains, so that no caller reserves room for them; or the bytes end.

@@ -1,4 +1,4 @@
-//! Wide characters as they lie in the bytes: UTF-16 units, before anybody asks whether they make up text.
+//! Wide characters as they lie in the bytes: UTF-16 units, before it is known whether they make up text.
 //!
 //! A JVM lets half a surrogate pair travel as a `wchar`, and what only passes through should pass unharmed. So units are
 //! what is read and copied, and `char` and `String` are made only where a program wants text.
@@ -65,7 +65,7 @@ pub struct WideUnits<'a> {
 }
 
 impl<'a> WideUnits<'a> {
-    /// Units over whole pairs of octets whose byte order a mark at the front may say.
+    /// Units over whole pairs of octets, in the byte order that a mark at the front may say.
     ///
     /// CORBA 3.3 part 2, 9.3.2.7: a mark in front is not part of the text; `otherwise` is the order where none is.
     pub(super) fn with_mark(bytes: &'a [u8], otherwise: Endian) -> Self {

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 /// Appends values to a caller's buffer.
 ///
-/// The buffer keeps its capacity from one use to the next, so nothing is allocated once it has grown to the largest
-/// message. Lengths are four octets on the wire: who writes more than 4 GiB gets the largest length there is, which no
-/// reader accepts; messages are bounded long before.
+/// The buffer keeps its capacity from one use to the next, so nothing is allocated once it has grown to the largest message.
+/// Lengths are four octets on the wire: more than 4 GiB get the largest length there is, which no reader accepts; messages are
+/// bounded long before.
 ///
 /// ```
 /// use campanile_giop::cdr::{Encoding, Endian, Writer};
@@ -31,14 +31,14 @@ pub struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    /// A writer whose next octet is at position 0 for alignment.
+    /// A writer that begins at position 0 for alignment.
     #[inline]
     #[must_use]
     pub const fn new(buf: &'b mut Vec<u8>, encoding: Encoding) -> Self {
         Self::with_phase(buf, 0, encoding)
     }
 
-    /// A writer whose next octet is at position `phase` of its message. Only `phase` modulo 8 matters.
+    /// A writer that begins at position `phase` of its message. Only `phase` modulo 8 matters.
     #[inline]
     #[must_use]
     pub const fn with_phase(buf: &'b mut Vec<u8>, phase: usize, encoding: Encoding) -> Self {

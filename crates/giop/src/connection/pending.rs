@@ -1,20 +1,20 @@
-//! Who waits for which reply on a connection.
+//! Waiting callers of a connection, by reply.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use hashbrown::HashMap;
 
-/// Who waits, by request id.
+/// Waiting callers, by request id.
 ///
 /// Ids are given in order and most replies come in about that order, so that a ring from the oldest to the newest is all
 /// that is looked at. One that is not answered while many that came after it are, is moved out of the ring, which so stays
-/// in proportion to those who wait.
+/// in proportion to the callers that wait.
 #[derive(Debug)]
 pub struct PendingReplies<T> {
     /// The id that the ring begins with.
     first: u32,
     ring: VecDeque<Option<T>>,
-    /// Those of the ring who wait.
+    /// Waiting callers in the ring.
     waiting: usize,
     late: HashMap<u32, T>,
 }
@@ -30,7 +30,7 @@ impl<T> Default for PendingReplies<T> {
 }
 
 impl<T> PendingReplies<T> {
-    /// Whether nobody waits.
+    /// Whether no caller waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting == 0 && self.late.is_empty()
@@ -42,7 +42,7 @@ impl<T> PendingReplies<T> {
         self.waiting + self.late.len()
     }
 
-    /// Somebody waits for the reply to the newest request.
+    /// Adds a caller that waits for the reply to the newest request.
     pub fn insert(&mut self, request_id: u32, who: T) {
         if self.waiting == 0 {
             self.ring.clear();
@@ -61,14 +61,14 @@ impl<T> PendingReplies<T> {
         self.waiting += 1;
     }
 
-    /// Who waits for this reply.
+    /// The caller that waits for this reply.
     #[must_use]
     pub fn get(&self, request_id: u32) -> Option<&T> {
         let place = request_id.wrapping_sub(self.first) as usize;
         self.ring.get(place).and_then(Option::as_ref).or_else(|| self.late.get(&request_id))
     }
 
-    /// Who waits for this reply, to be changed.
+    /// The caller that waits for this reply, to be changed.
     pub fn get_mut(&mut self, request_id: u32) -> Option<&mut T> {
         let place = request_id.wrapping_sub(self.first) as usize;
         let in_ring = self.ring.get_mut(place).and_then(Option::as_mut);
@@ -89,7 +89,7 @@ impl<T> PendingReplies<T> {
         Some(who)
     }
 
-    /// All who wait, in the order in which their requests were sent: those of a connection that was lost.
+    /// All waiting callers, in the order in which their requests were sent: those of a connection that was lost.
     #[must_use]
     pub fn into_last(mut self) -> LastPending<T> {
         self.move_out();
@@ -100,7 +100,7 @@ impl<T> PendingReplies<T> {
         LastPending { newest, oldest_last }
     }
 
-    /// Empties the ring. Whoever is in it is late.
+    /// Empties the ring. Its callers are late.
     fn move_out(&mut self) {
         for who in self.ring.drain(..) {
             if let Some(who) = who {
@@ -112,17 +112,17 @@ impl<T> PendingReplies<T> {
     }
 }
 
-/// Those who waited for replies on a connection that was lost, until they have been told.
+/// Callers that waited for replies on a connection that was lost, until they have been notified.
 #[derive(Debug)]
 pub struct LastPending<T> {
     /// The id after the newest request's.
     newest: u32,
-    /// How many requests before that each one's was sent, and who waits for it unless it does not any more.
+    /// How many requests before that each one's was sent, and its caller unless it does not wait any more.
     oldest_last: Vec<(u32, Option<T>)>,
 }
 
 impl<T> LastPending<T> {
-    /// Who has waited for longest.
+    /// The caller that has waited for longest.
     pub fn pop(&mut self) -> Option<T> {
         while let Some((_, who)) = self.oldest_last.pop() {
             if who.is_some() {

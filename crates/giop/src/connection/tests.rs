@@ -1,4 +1,4 @@
-//! What the standard says of a connection, told in bytes.
+//! What the standard says of a connection, in bytes.
 
 use super::*;
 use crate::cdr::{CharSet, Endian};
@@ -104,7 +104,7 @@ fn written(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     buf
 }
 
-/// The message cut after `at` octets into two parts (9.4.9): GIOP 1.2, whose fragments repeat the request's id.
+/// The message cut after `at` octets into two parts (9.4.9): GIOP 1.2, in which fragments repeat the request's id.
 fn fragmented(message: &[u8], at: usize, request_id: u32) -> [Vec<u8>; 2] {
     let part = |kind: u8, flags: u8, body: &[u8]| {
         let size = u32::try_from(body.len()).unwrap().to_be_bytes();
@@ -301,7 +301,7 @@ fn a_caller_closes_in_order_only_when_nobody_waits_and_in_giop_1_2() {
     assert!(caller.connection.close(Version::V1_2, &mut farewell));
 }
 
-/// Held against lists: who waits and who gave up, whatever happens in whatever order.
+/// Held against lists: waiting callers and those that gave up, whatever happens in whatever order.
 #[test]
 fn does_what_a_naive_model_does() {
     for seed in 0..200 {

@@ -1,4 +1,4 @@
-//! Lists of named values, whose names are not in their type: `CosNotification::PropertySeq` and its like.
+//! Lists of named values, with names that are not in their type: `CosNotification::PropertySeq` and its like.
 
 use super::{Cursor, Elements};
 use crate::cdr::{CharSet, ReadError, Reader};
@@ -12,8 +12,8 @@ const NAMED_BYTES_MIN: usize = 8;
 impl<'a> Cursor<'a> {
     /// The value that has that name in a list of named values, the first if there are several.
     ///
-    /// That is any sequence or array of structures whose first member is a string and whose second is the value, mostly an
-    /// `Any`: `CosNotification::PropertySeq`, `CosTrading::PropertySeq`, `CORBA::NVList`.
+    /// That is any sequence or array of structures of a string and then the value, mostly an `Any`:
+    /// `CosNotification::PropertySeq`, `CosTrading::PropertySeq`, `CORBA::NVList`.
     ///
     /// # Errors
     /// As [`Cursor::member`].
@@ -64,7 +64,7 @@ pub fn pass_named(reader: &mut Reader<'_>, work: &mut Work) -> Result<(), ReadEr
     Ok(())
 }
 
-/// A structure whose first member is a string.
+/// A structure with a string as its first member.
 struct Pair {
     /// The type of the second member as it was declared, and behind aliases.
     second: Node,

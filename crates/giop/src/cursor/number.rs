@@ -2,7 +2,7 @@
 
 use super::Scalar;
 
-/// The `double` next to an IEEE 754 quadruple whose most significant octet comes first.
+/// The `double` next to an IEEE 754 quadruple, most significant octet first.
 pub(super) fn from_quadruple(octets: [u8; 16]) -> f64 {
     const FRACTION: u32 = 112;
     /// What a quadruple's fraction has more than a double's.

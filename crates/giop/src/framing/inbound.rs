@@ -51,12 +51,12 @@ pub struct Incomplete {
 ///
 /// # Borrowed buffers
 ///
-/// Whoever has many connections need not have a buffer for each. [`Inbound::lend`] one before reading, read into
-/// [`Inbound::vacant`], and take it back with [`Inbound::reclaim`] when the messages in it have been dealt with; a
-/// connection on which nothing is under way then holds none. What is left of a message is kept, up to 4 KiB of it in a small
-/// buffer that is used again, more in one of its size. A message larger than what can be lent is read in place into a
-/// buffer of its own as soon as more than those 4 KiB of it have to be kept. That grows with what arrives: to twice as much,
-/// and to the message's size and no further. [`Inbound::reserved_when_read`] says beforehand how much that will be.
+/// A program with many connections need not have a buffer for each. [`Inbound::lend`] one before reading, read into
+/// [`Inbound::vacant`], and take it back with [`Inbound::reclaim`] when the messages in it have been dealt with; a connection on
+/// which nothing is under way then holds none. What is left of a message is kept, up to 4 KiB of it in a small buffer that is used
+/// again, more in one of its size. A message larger than what can be lent is read in place into a buffer of its own as soon as more
+/// than those 4 KiB of it have to be kept. That grows with what arrives: to twice as much, and to the message's size and no further.
+/// [`Inbound::reserved_when_read`] says beforehand how much that will be.
 ///
 /// # What is under way
 ///
@@ -69,16 +69,16 @@ pub struct Incomplete {
 /// that one message per direction can be open at a time; messages in one piece may come in between. A CancelRequest for
 /// a message that is open drops what was collected, and is returned like any other.
 ///
-/// GIOP 1.1 aligns the values in a fragment from the beginning of that fragment, whose values begin at its octet 12
-/// (CORBA 3.3 part 2, 9.4.9). Put together, they keep their alignment only if the part in front of them is 4 more than a
-/// multiple of 8 octets long. Where it is not, padding would have to be moved, and where padding is cannot be seen without
-/// knowing the types; so such a message is refused with [`ProtocolError::FragmentMisaligned`], rather than handed on to be
-/// misread. A sender that has the choice uses GIOP 1.2, where alignment runs on from part to part.
+/// GIOP 1.1 aligns the values in a fragment from the beginning of that fragment, in which values begin at octet 12 (CORBA 3.3 part 2,
+/// 9.4.9). Put together, they keep their alignment only if the part in front of them is 4 more than a multiple of 8 octets long.
+/// Where it is not, padding would have to be moved, and where padding is cannot be seen without knowing the types; so such a message
+/// is refused with [`ProtocolError::FragmentMisaligned`], rather than handed on to be misread. A sender that has the choice uses GIOP
+/// 1.2, where alignment runs on from part to part.
 pub struct Inbound {
     limits: Limits,
     /// Holds what arrived, and perhaps octets behind that, which mean nothing. Empty until the first read.
     buffer: Vec<u8>,
-    /// Whether it is somebody else's.
+    /// Whether it is borrowed.
     lent: bool,
     /// The connection's own small one, while another is in use.
     small: Vec<u8>,
@@ -87,7 +87,7 @@ pub struct Inbound {
     end: usize,
     /// Length of the message that was returned last, at `start`.
     returned: usize,
-    /// Octets that are yet to come of a message that nobody wants.
+    /// Octets that are yet to come of a message that is not wanted.
     unwanted: usize,
     fragments: Fragments,
     /// What time it is, and when the message in front was first found to be incomplete.
@@ -147,9 +147,8 @@ impl Inbound {
         self.buffer.get_mut(self.end..).unwrap_or_default()
     }
 
-    /// Where the next bytes go, for whoever can append to memory that was never written to: a buffer whose spare capacity
-    /// is not empty and which is not to grow beyond it. Tell with [`Inbound::filled`] how much was appended. Drops the
-    /// message that was returned last.
+    /// Where the next bytes go, for a reader that can append to memory that was never written to: a buffer with some spare capacity,
+    /// beyond which it is not to grow. Tell with [`Inbound::filled`] how much was appended. Drops the message that was returned last.
     #[must_use]
     pub fn vacant(&mut self) -> &mut Vec<u8> {
         self.drop_returned();
@@ -282,8 +281,7 @@ impl Inbound {
         if rest <= REST_BYTES { 0 } else { rest }
     }
 
-    /// What arrived and was not yet returned, for whoever wants to look ahead. It begins with a message, or the part of one
-    /// that arrived.
+    /// What arrived and was not yet returned, for looking ahead. It begins with a message, or the part of one that arrived.
     #[must_use]
     pub fn ahead(&self) -> &[u8] {
         self.pending_bytes().get(self.returned..).unwrap_or_default()
@@ -291,8 +289,8 @@ impl Inbound {
 
     /// The message that has begun in front, in one piece, and is not complete: as much of it as has arrived.
     ///
-    /// To be asked when [`Inbound::poll_message`] has returned `None`. Whoever does not want the message need not have it kept:
-    /// see [`Inbound::skip_begun`].
+    /// To be asked when [`Inbound::poll_message`] has returned `None`. A message that is not wanted need not be kept: see
+    /// [`Inbound::skip_begun`].
     #[must_use]
     pub fn begun(&self) -> Option<Message<'_>> {
         let bytes = self.ahead();
@@ -313,7 +311,7 @@ impl Inbound {
         }
     }
 
-    /// Messages whose fragments are on their way.
+    /// Messages with fragments on their way.
     #[must_use]
     pub fn open_fragment_sets(&self) -> usize {
         self.fragments.open()
@@ -420,7 +418,7 @@ impl Inbound {
         }
     }
 
-    /// Who does not speak GIOP may never send twelve octets, waiting for an answer to fewer.
+    /// A peer that does not speak GIOP may never send twelve octets, waiting for an answer to fewer.
     fn check_beginning(&self) -> Result<(), ProtocolError> {
         let pending = self.pending_bytes();
         if pending.iter().zip(&MAGIC).all(|(octet, expected)| octet == expected) {
@@ -542,7 +540,7 @@ impl Inbound {
     }
 }
 
-/// Tells amounts, and not the bytes, which are somebody's data.
+/// Shows amounts, and not the bytes, which are a user's data.
 impl fmt::Debug for Inbound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Inbound")

@@ -349,7 +349,7 @@ fn refuses_fragments_of_1_1_that_would_be_out_of_alignment() {
     assert_eq!(error, ProtocolError::FragmentMisaligned { at: 8192 });
     assert!(format!("{error}").contains("octet 8192"), "{error}");
 
-    // A fragment without values is in nobody's way.
+    // A fragment without values does no harm.
     let stream = [
         message(Version::V1_1, Endian::Little, true, MessageKind::Request, &whole[HEADER_LEN..]),
         message(Version::V1_1, Endian::Little, false, MessageKind::Fragment, &[]),

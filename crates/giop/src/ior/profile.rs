@@ -71,7 +71,7 @@ pub struct IiopProfile {
     pub host: String,
     /// TCP port of the server.
     pub port: u16,
-    /// The object key: what the server knows the object by. Nobody else understands it.
+    /// The object key: what the server knows the object by. Only the server understands it.
     pub key: Vec<u8>,
     /// What else there is to know; not sent in a profile of version 1.0, which has no room for it.
     pub components: Vec<Component>,
@@ -155,7 +155,7 @@ impl Component {
         })
     }
 
-    /// A component whose data is an encapsulation of what `contents` writes, most significant octet first, so that the
+    /// A component with an encapsulation of what `contents` writes as its data, most significant octet first, so that the
     /// same reference is the same octets wherever it was made.
     #[must_use]
     pub fn encapsulated(tag: u32, contents: impl FnOnce(&mut Writer<'_>)) -> Self {

@@ -281,7 +281,7 @@ impl LocateReply {
 /// A CancelRequest (CORBA 3.3 part 2, 9.4.4): the client no longer wants the answer. The server may answer all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CancelRequest {
-    /// Of the request whose answer is not wanted.
+    /// Of the request that needs no answer any more.
     pub request_id: u32,
 }
 
@@ -301,7 +301,7 @@ pub(crate) fn behind_header<'a>(message: &'a [u8], header: &Header) -> Reader<'a
     body_at(message, header, HEADER_LEN, CharSet::Latin1)
 }
 
-/// A reader over what begins at an offset of a message that speaks `chars`: over a body whose beginning is known.
+/// A reader over what begins at an offset of a message that speaks `chars`: over a body with a known beginning.
 #[inline]
 #[must_use]
 pub fn body_at<'a>(message: &'a [u8], header: &Header, at: usize, chars: CharSet) -> Reader<'a> {

@@ -6,7 +6,7 @@ use crate::ior::{Ior, tag};
 /// How a request names its object (CORBA 3.3 part 2, 9.4.2.2). Before GIOP 1.2 there only is the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target<'a> {
-    /// `KeyAddr`: the object key; what everybody sends unless asked for more.
+    /// `KeyAddr`: the object key; what every client sends unless asked for more.
     Key(&'a [u8]),
     /// `ProfileAddr`: a profile of the object's reference.
     Profile {

@@ -21,7 +21,7 @@ pub struct RequestTemplate {
 }
 
 impl RequestTemplate {
-    /// A template of this head, whose request id does not matter.
+    /// A template of this head; the request id in it does not matter.
     #[must_use]
     pub fn new(head: &RequestHead<'_>) -> Self {
         let (version, endian) = (head.version, head.endian);
@@ -50,7 +50,8 @@ impl RequestTemplate {
         Open::begun(buf, start, start + self.head_end, self.version, self.endian)
     }
 
-    /// Appends the head of a request whose body of `body_len` octets, at least one, follows behind the end of `buf`.
+    /// Appends the head of a request with a body of `body_len` octets, at least one, that follows behind the end of
+    /// `buf`.
     #[inline]
     pub fn append(&self, buf: &mut Vec<u8>, request_id: u32, body_len: usize) {
         let start = buf.len();

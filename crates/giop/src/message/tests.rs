@@ -297,7 +297,7 @@ fn a_message_begins_anywhere_in_a_buffer() {
     }
 }
 
-/// A GIOP 1.2 request whose target is what `target` writes.
+/// A GIOP 1.2 request to the target that `target` writes.
 fn request_to(endian: Endian, target: impl FnOnce(&mut crate::cdr::Writer<'_>)) -> Vec<u8> {
     let mut message = vec![b'G', b'I', b'O', b'P', 1, 2, endian.flag(), 0, 0, 0, 0, 0];
     let encoding = Encoding { endian, version: Version::V1_2, chars: CharSet::Latin1 };

@@ -80,9 +80,9 @@ pub fn begin_request(buf: &mut Vec<u8>, head: &RequestHead<'_>) -> Open {
     }
     w.octets(key);
     w.string_bytes(operation);
-    // The principal is a sequence of octets that nobody looks into since CORBA 2.2 and that everybody skips. Being the last
-    // thing in the head, it can bring the body to any position; a service context, being the first, could only shift it by
-    // multiples of four.
+    // The principal is a sequence of octets that is not looked into since CORBA 2.2 and that every ORB skips. Being the
+    // last thing in the head, it can bring the body to any position; a service context, being the first, could only shift
+    // it by multiples of four.
     w.align(4);
     let filler = body_phase.map_or(0, |phase| phase.wrapping_sub(w.phase()).wrapping_sub(4) & 7);
     w.octets([0; 7].get(..filler).unwrap_or_default());
@@ -177,7 +177,7 @@ impl Open {
         Self { start, head_end: buf.len(), body_start: buf.len(), version, endian }
     }
 
-    /// A head whose body begins at a multiple of 8 (CORBA 3.3 part 2, 9.4.2.2).
+    /// A head with a body that begins at a multiple of 8 (CORBA 3.3 part 2, 9.4.2.2).
     fn aligned(buf: &mut Vec<u8>, start: usize, version: Version, endian: Endian) -> Self {
         let head_end = buf.len();
         let body_start = head_end + padding(head_end.saturating_sub(start), 8);
@@ -214,7 +214,7 @@ impl Open {
         self.start
     }
 
-    /// Ends a message whose body, if any, was appended to `buf`.
+    /// Ends a message. Its body, if any, was appended to `buf`.
     pub fn finish(self, buf: &mut Vec<u8>) {
         if buf.len() <= self.body_start {
             // Without a body there is nothing to align, and some readers take padding for one.
@@ -223,7 +223,7 @@ impl Open {
         self.patch_size(buf, 0);
     }
 
-    /// Ends a message whose body of `body_len` octets is sent from elsewhere right behind the end of `buf`.
+    /// Ends a message with a body of `body_len` octets that is sent from elsewhere right behind the end of `buf`.
     pub fn finish_with_body(self, buf: &mut Vec<u8>, body_len: usize) {
         if body_len == 0 {
             return self.finish(buf);
@@ -231,7 +231,7 @@ impl Open {
         self.patch_size(buf, body_len);
     }
 
-    /// Writes the message's size into its header. Whoever writes a message bounds it far below the 4 GiB that fit there.
+    /// Writes the message's size into its header. Writers bound their messages far below the 4 GiB that fit there.
     fn patch_size(&self, buf: &mut [u8], more: usize) {
         let size = buf.len().saturating_sub(self.start + HEADER_LEN).saturating_add(more);
         debug_assert!(u32::try_from(size).is_ok(), "a message of {size} octets");

@@ -26,7 +26,7 @@ pub(super) trait Sink<'a> {
     /// At least one number of that size.
     fn numbers(&mut self, reader: &mut Reader<'a>, size: usize, align: usize, count: usize) -> Result<(), ReadError>;
 
-    /// A number whose value the walk depends on.
+    /// A number on which the walk depends.
     fn count(&mut self, reader: &mut Reader<'a>) -> Result<u32, ReadError>;
 
     fn discriminator(&mut self, reader: &mut Reader<'a>, kind: Kind) -> Result<u64, ReadError>;
@@ -37,7 +37,7 @@ pub(super) trait Sink<'a> {
 
     fn wstring(&mut self, reader: &mut Reader<'a>) -> Result<(), ReadError>;
 
-    /// A type that has been checked, and at whose kind `start` stands.
+    /// A type that has been checked, with `start` at its kind.
     fn type_code(
         &mut self,
         start: &Reader<'a>,

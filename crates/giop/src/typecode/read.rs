@@ -16,7 +16,7 @@ impl TypeCode {
         Ok(code)
     }
 
-    /// Reads a `TypeCode` in place of this one, whose storage is used again. After an error it is `tk_null` or as before.
+    /// Reads a `TypeCode` in place of this one and uses its storage again. After an error it is `tk_null` or as before.
     ///
     /// # Errors
     /// As [`TypeCode::read`].

@@ -184,7 +184,7 @@ fn a_default_label_that_was_sent_as_an_octet_is_understood() {
 }
 
 /// A fuzzer's finding: a name with NUL in it was taken for something else than a name when the union that it stood in was
-/// written and read again, since that is how a default label sent as an octet is told from one sent as a number.
+/// written and read again, since NUL distinguishes a default label sent as an octet from one sent as a number.
 #[test]
 fn a_name_with_nul_in_it_is_refused() {
     let bytes = octets(|w| {

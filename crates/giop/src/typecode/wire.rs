@@ -5,8 +5,8 @@
 //! of it once, and only afterwards values are walked by it.
 //!
 //! A [`Reader`] is too much to be copied for each of the many places in a type that have to be remembered, so places are
-//! small, and everything is read by the one who knows the bytes. What is marked to be always inlined halves the cost of a
-//! walk: a place that is returned through memory is written in parts and read as a whole, which stalls a processor.
+//! small, and everything is read by [`Types`], which has the bytes. What is marked to be always inlined halves the cost
+//! of a walk: a place that is returned through memory is written in parts and read as a whole, which stalls a processor.
 
 use super::{Kind, Shape, Work};
 use crate::cdr::{CharSet, Encoding, Endian, ReadError, ReadErrorKind, Reader, Version};
@@ -152,7 +152,7 @@ impl<'t> Types<'t> {
         if number == INDIRECTION { self.indirection(place) } else { self.direct(place, number) }
     }
 
-    /// The type whose kind's number was just read.
+    /// The type of the kind that was just read, as a number.
     #[inline(always)]
     fn direct(&self, place: &mut Place, number: u32) -> Result<Node, ReadError> {
         let start = place.at - 4;
@@ -226,7 +226,7 @@ impl<'t> Types<'t> {
         Ok(node)
     }
 
-    /// The kind of the labels of a union whose discriminator's type `place` is in front of.
+    /// The kind of the labels of a union, with `place` in front of its discriminator's type.
     #[inline]
     pub(crate) fn discriminator(&self, place: &mut Place, work: &mut Work) -> Result<Kind, ReadError> {
         let kind = self.resolve(place, work)?.kind;
@@ -293,7 +293,7 @@ impl<'t> Types<'t> {
         named && self.u32(&mut place).is_ok_and(|number| number == INDIRECTION || Kind::from_number(number).is_some())
     }
 
-    /// Follows an indirection whose marker has been read: a distance from its own place back to an earlier kind.
+    /// Follows an indirection behind its marker: a distance from its own place back to an earlier kind.
     ///
     /// That it points to where a type begins is left to [`Types::check`].
     #[cold]
@@ -364,7 +364,7 @@ impl<'t> Types<'t> {
 /// What a check noticed about a type that is in order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Findings {
-    /// A union's labels are wide characters, whose layout is not the same in all versions of GIOP.
+    /// A union's labels are wide characters, which are not laid out the same in all versions of GIOP.
     pub(crate) wide_labels: bool,
 }
 

@@ -4,10 +4,10 @@ use crate::cdr::{ReadError, ReadErrorKind};
 
 /// Bounds a walk over types and values, in steps and in depth.
 ///
-/// A few octets of type can describe values without end: an array of four thousand million empty structures, a type
-/// whose members double at every level, a structure that contains itself. So each type, member, element and label that
-/// is looked at costs one step, whatever its size; what is copied or skipped in one piece costs one step as a whole.
-/// When the steps are spent the walk ends with [`ReadErrorKind::TooMuchWork`]; beyond the depth it ends with
+/// A few octets of type can describe values without end: an array of four thousand million empty structures, a type with
+/// members that double at every level, a structure that contains itself. So each type, member, element and label that is
+/// looked at costs one step, whatever its size; what is copied or skipped in one piece costs one step as a whole. When the
+/// steps are spent the walk ends with [`ReadErrorKind::TooMuchWork`]; beyond the depth it ends with
 /// [`ReadErrorKind::TooDeep`].
 ///
 /// One `Work` can serve several walks, which then share its steps: all the values of one message, say.

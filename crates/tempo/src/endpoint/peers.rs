@@ -111,11 +111,11 @@ pub(super) struct Peers<const N: usize> {
     entries: [Option<Entry>; N],
     /// From here on there has never been one: what is looked at with each message is no more than there are.
     untouched: usize,
-    /// Who was looked for last is often looked for next.
+    /// The peer that was looked for last is often looked for next.
     last_found: usize,
-    /// Nobody is gone before this.
+    /// No peer is gone before this.
     next_gone: Nanos,
-    /// Something may be due to somebody.
+    /// Something may be due to a peer.
     pub(super) is_due: bool,
 }
 
@@ -190,7 +190,7 @@ impl<const N: usize> Peers<N> {
         self.touched_mut().iter_mut().flatten().filter(move |entry| entry.place == place)
     }
 
-    /// Somebody is announced until then; that may be sooner than it was.
+    /// A peer is announced until then; that may be sooner than it was.
     pub(super) fn renewed(&mut self, until: Nanos) {
         self.next_gone = self.next_gone.min(until);
     }

@@ -99,7 +99,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
             (Some(at), true) => self.renewed(now, at, from, header, (announced, announcement.given), to),
             (None, true) => self.met(now, topic, from, header, (announced, announcement.given), to),
             (Some(at), false) if announcement.given == 0 && self.is_bound(at, from, header.topic) => {
-                // To a group, or to somebody of whom it does not know who that is: nothing is proven anew, and nothing is asked.
+                // To a group, or to a peer that the sender does not know yet: nothing is proven anew, and nothing is asked.
                 self.renew(now, at, announced, to);
             }
             (_, false) => {
@@ -132,7 +132,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// Somebody who is known, and has proven to be there.
+    /// A peer that is known, and has proven to be there.
     fn renewed(
         &mut self,
         now: Nanos,
@@ -145,7 +145,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         let Some(peer) = self.peers.get_mut(at) else { return };
         let has_moved = peer.place != from;
         if has_moved && now.saturating_sub(peer.presence.heard()) < peer.presence.period() {
-            // It is heard where it was: somebody else may have taken its session.
+            // It is heard where it was: another may have taken its session.
             self.counters.moves_refused += 1;
             return;
         }
@@ -188,7 +188,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// Somebody who was not known, and has proven to be there.
+    /// A peer that was not known, and has proven to be there.
     fn met(
         &mut self,
         now: Nanos,
@@ -235,7 +235,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     // ---- what publishers send ----
 
-    /// Who sends under that number, if it is there.
+    /// The peer that sends under that number, if it is there.
     fn sender(&mut self, now: Nanos, from: Place, header: &Header) -> Option<usize> {
         let Some(at) = self.peers.publisher(header.session, header.topic) else {
             self.counters.unbound += 1;
@@ -321,7 +321,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         arrival.is_handed_on()
     }
 
-    // ---- probes and what else is told ----
+    // ---- probes and reports ----
 
     fn probe(&mut self, now: Nanos, from: Place, header: &Header, probe: &Probe, to: &mut impl Receive) {
         let Some(at) = self.sender(now, from, header) else { return };
@@ -350,7 +350,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
 
     fn echoed(&mut self, now: Nanos, topic: usize, header: &Header, probe: &Probe) -> Option<()> {
         let subscriber = self.peers.find(topic, probe.echoed_by);
-        // Somebody behind a broker is not known here; without a broker there is nobody.
+        // A subscriber behind a broker is not known here; without a broker there is none.
         if subscriber.is_none() && !self.peers.of(topic).any(|peer| peer.is_broker) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! What is answered at once: announcements to those that are not known, and echoes.
+//! What is answered at once: announcements to unknown peers, and echoes.
 
 use super::reports::Place;
 use crate::wire::Probe;

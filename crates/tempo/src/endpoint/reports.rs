@@ -1,4 +1,4 @@
-//! What an end point tells its application: who is there, what has come, what was discarded, and why.
+//! Reports of an end point to its application: which peers are there, what has come, what was discarded, and why.
 
 use core::net::SocketAddr;
 
@@ -62,7 +62,7 @@ pub trait Receive {
     fn noticed(&mut self, _notice: Notice) {}
 }
 
-/// Whoever wants nothing.
+/// A receiver that wants nothing.
 impl Receive for () {
     fn message(&mut self, _message: Message<'_>) {}
 }
@@ -75,28 +75,28 @@ pub enum Notice {
     Found {
         /// The topic.
         topic: TopicId,
-        /// Who.
+        /// The counterpart.
         peer: Peer,
     },
     /// A counterpart announces something else than before.
     Changed {
         /// The topic.
         topic: TopicId,
-        /// Who.
+        /// The counterpart.
         peer: Peer,
     },
     /// A counterpart is at another place now.
     Moved {
         /// The topic.
         topic: TopicId,
-        /// Who, and where it is now.
+        /// The counterpart, and where it is now.
         peer: Peer,
     },
     /// A counterpart is forgotten.
     Gone {
         /// The topic.
         topic: TopicId,
-        /// Who.
+        /// The counterpart.
         peer: Peer,
         /// Why.
         why: Gone,
@@ -220,7 +220,7 @@ pub struct PublisherReport {
     pub waiting: u32,
     /// Messages refused for want of room.
     pub refused: u64,
-    /// Messages discarded because nobody listened.
+    /// Messages discarded for want of subscribers.
     pub unheard: u64,
 }
 
@@ -267,7 +267,7 @@ pub struct Counters {
     pub peers_expired: u64,
     /// Sessions that were replaced by another one at their place.
     pub peers_replaced: u64,
-    /// Topics whose number a session gave to another topic.
+    /// Topics for which a session gave the number to another topic.
     pub peers_rebound: u64,
     /// Subscribers let go of, or refused, because their connection had no room for too long.
     pub peers_stalled: u64,
@@ -287,7 +287,7 @@ pub struct Counters {
     pub unfinished: u64,
     /// Echoes of probes that are not ours, are too old, or came before.
     pub echoes_unknown: u64,
-    /// Reports and byes of nobody who is known at that place.
+    /// Reports and byes of peers not known at that place.
     pub strangers: u64,
     /// Messages not sent to a subscriber because it does not take so large ones.
     pub too_large_for_peer: u64,

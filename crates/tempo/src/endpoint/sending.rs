@@ -132,7 +132,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// Our announcement of a topic, for a session at a place; 0 if it is not known who is there.
+    /// Our announcement of a topic, for a session at a place; 0 if it is not known which session is there.
     fn put_announcement(
         &self,
         now: Nanos,
@@ -247,7 +247,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
                 continue;
             }
             let put = match self.channel(at) {
-                // The last word is not waited with: who has no room notices the silence.
+                // The last word is not waited with: a peer without room notices the silence.
                 Some(To::Place(place)) if !self.has_room(place) && is_leaving => None,
                 Some(To::Place(place)) if !self.has_room(place) => continue,
                 Some(to) if is_leaving => Some(self.put_bye(now, at, to, outgoing)),
@@ -457,7 +457,7 @@ impl<const TOPICS: usize, const PEERS: usize, const BLOCKS: usize, const MESSAGE
         }
     }
 
-    /// Writes what of a message is next for somebody.
+    /// Writes what of a message is next for a peer.
     fn part(
         &self,
         sending: Sending,

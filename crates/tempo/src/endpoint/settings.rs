@@ -11,7 +11,7 @@ const DATAGRAMS: core::ops::RangeInclusive<usize> = 512..=65_507;
 /// The only thing that tells the four ways of running apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Channel {
-    /// It waits for those that announce themselves here.
+    /// It waits for peers that announce themselves here.
     None,
     /// It announces itself to a peer, or a broker.
     Peer(Place),
@@ -24,9 +24,9 @@ pub enum Channel {
 pub struct Settings {
     /// A number drawn at random when the process begins; 0 counts as 1.
     pub session: u32,
-    /// Drawn at random when the process begins: makes cookies that nobody else can make.
+    /// Drawn at random when the process begins: makes cookies that no peer can make.
     pub secret: (u64, u64),
-    /// Whom it announces itself to.
+    /// Where it announces itself.
     pub channel: Channel,
     /// Milliseconds between two announcements: 10 to 60,000; by default 1,000.
     pub period_ms: u16,
@@ -67,7 +67,7 @@ impl Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refused {
-    /// There are as many topics as there is room for (one that was removed stays until everybody has been told).
+    /// There are as many topics as there is room for (one that was removed stays until all peers have been notified).
     TooManyTopics,
     /// The name is empty, longer than 255 octets, or has control characters.
     Name,

@@ -4,7 +4,7 @@ use crate::Nanos;
 
 #[derive(Debug)]
 pub(super) struct Streams<const N: usize> {
-    /// With the time, as soon as that is told.
+    /// Each with the time of the first look at it.
     without_room: [Option<(u32, Option<Nanos>)>; N],
     count: usize,
 }
@@ -32,7 +32,7 @@ impl<const N: usize> Streams<N> {
         } else {
             self.without_room.iter_mut().find(|place| place.is_none())
         };
-        // With more of them than peers, somebody who is none goes unnoticed.
+        // With more of them than peers, one that belongs to no peer goes unnoticed.
         let Some(place) = place else { return false };
         if has_room {
             *place = None;

@@ -28,7 +28,7 @@ pub struct TopicSettings<'n> {
     pub name: &'n str,
     /// What this end point is on it.
     pub role: Role,
-    /// Messages in 1,000 s that are to be sent, or that are wished for; 0: not told. Topics take turns by their rates; one without
+    /// Messages in 1,000 s that are to be sent, or that are wished for; 0: not announced. Topics take turns by their rates; one without
     /// counts as one message a second.
     pub rate: u32,
     /// Microseconds within which a message ought to be forwarded; 0: none. Beyond 1/rate it means nothing.
@@ -135,7 +135,7 @@ pub(super) struct Topic {
     pub(super) announce_at: Nanos,
     /// Something is due to the channel: an announcement, or the last word.
     pub(super) is_due_to_channel: bool,
-    /// It was removed, and stays until everybody has been told.
+    /// It was removed, and stays until all peers have been notified.
     pub(super) is_leaving: bool,
     /// Peers on it.
     pub(super) counterparts: u32,
@@ -301,8 +301,8 @@ impl<const N: usize> Topics<N> {
         self.topics.get_mut(..self.untouched).unwrap_or_default().iter_mut().flatten()
     }
 
-    /// Half of all blocks are divided up among the topics that publish, the other half is for whoever comes first: so that one
-    /// that cannot send leaves room to the others.
+    /// Divides half of all blocks up among the topics that publish; the other half is for the first that comes: so that one that cannot
+    /// send leaves room to the others.
     fn divide_up(&mut self) {
         let publishers = self.iter().filter(|(_, topic)| topic.role == Role::Publisher).count().max(1);
         self.own = self.blocks / (2 * publishers);

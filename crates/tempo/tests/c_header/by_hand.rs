@@ -342,7 +342,7 @@ fn a_message_of_64_fragments_is_put_together_and_one_of_65_refused_and_another_p
     assert_eq!(message(&world.messages(subscriber)[0]), [3; 640]);
     send(&mut world, 5, 2, 650, &places);
     assert_eq!((world.messages(subscriber).len(), world.counter(subscriber, "fragments")), (1, 66));
-    // The unfinished one of who has fallen silent gives way.
+    // The unfinished message of a silent peer gives way.
     send(&mut world, 6, 2, 20, &[0]);
     assert_eq!(world.counter(subscriber, "fragments"), 67);
     world.now += PERIOD_MS * MS + 1;

@@ -15,7 +15,7 @@ pub(crate) struct Said {
     pub(crate) sent: Vec<(Place, Vec<u8>)>,
     /// Messages it was handed, as text: topic, and the frame's fields.
     pub(crate) messages: Vec<String>,
-    /// What it told of topics and peers.
+    /// What it reported of topics and peers.
     pub(crate) told: Vec<String>,
     pub(crate) value: String,
 }

@@ -11,12 +11,12 @@ pub(crate) const PUBLISHER: u8 = 1;
 pub(crate) const SUBSCRIBER: u8 = 2;
 pub(crate) const TOPIC: &str = "Weather/Wind";
 
-/// Who is the publisher, and who is the subscriber.
+/// Languages of the publisher and of the subscriber.
 const PAIRS: [(Language, Language); 3] =
     [(Language::C, Language::C), (Language::C, Language::Rust), (Language::Rust, Language::C)];
 pub(crate) const BOTH_C: (Language, Language) = PAIRS[0];
 
-/// A publisher (0), whose channel is a subscriber (1) that waits.
+/// A publisher (0) with a waiting subscriber (1) as its channel.
 pub(crate) fn pair(seed: u64, languages: (Language, Language)) -> (World, usize, usize) {
     println!("{languages:?}, seed {seed}");
     let mut world = World::new(seed);

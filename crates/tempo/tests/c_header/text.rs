@@ -23,7 +23,7 @@ pub(crate) fn octets(hex: &str) -> Vec<u8> {
     (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap()).collect()
 }
 
-/// `family/port/octets`; of nobody: `0/0/…`.
+/// `family/port/octets`; without an address: `0/0/…`.
 pub(crate) fn address(address: Option<SocketAddr>) -> String {
     let mut octets = [0; 16];
     let (family, port) = match address.map(|address| (address.ip(), address.port())) {

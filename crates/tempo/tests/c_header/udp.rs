@@ -195,7 +195,7 @@ fn lines_go_from_a_publisher_in_c_to_an_end_point_in_rust() {
     let mut peer = Peer::new(Role::Subscriber, None);
     let url = format!("udp://{}", peer.socket.local_addr().unwrap());
     for round in 1..=2 {
-        // The second one begins anew where nobody has told the first one's end but its bye.
+        // The second one begins anew: only a bye announced the first one's end.
         let mut publisher = Example::start("pub", &url);
         let long = "long ".repeat(700);
         for line in ["wind", "", &long] {

@@ -137,7 +137,7 @@ impl Link {
     }
 
     fn publish(&mut self, topic: TopicId, octets: usize) {
-        // Refused if there is no room: whoever floods does not mind.
+        // Refused if there is no room: a publisher that floods does not mind.
         let _ = self.ends[0].publish(self.now, topic, 0, Content::Octets, &vec![0; octets]);
     }
 }

@@ -17,7 +17,7 @@ pub(crate) struct Hand {
     pub(crate) topic: TopicId,
 }
 
-/// Somebody who announces itself by hand.
+/// A peer that announces itself by hand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stranger {
     pub(crate) place: Place,
@@ -68,7 +68,7 @@ impl Stranger {
 }
 
 impl Hand {
-    /// An end point that waits for those who come.
+    /// An end point that waits for peers.
     pub(crate) fn new(role: Role) -> Self {
         Self::with(role, Channel::None)
     }
@@ -109,12 +109,12 @@ impl Hand {
         sent
     }
 
-    /// Somebody announces itself; says what is answered.
+    /// A stranger announces itself; says what is answered.
     pub(crate) fn announce(&mut self, who: &Stranger) -> Vec<(To, Vec<u8>)> {
         self.give(who.place, &written(who.header(0), Payload::Announcement(who.announcement())))
     }
 
-    /// Somebody proves itself, as everybody can who is where it says.
+    /// A stranger proves itself, as every one can that is where it says.
     pub(crate) fn meet(&mut self, who: &mut Stranger) {
         let answers = self.announce(who);
         who.returned = cookie(&answers);

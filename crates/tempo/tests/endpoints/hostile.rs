@@ -1,4 +1,4 @@
-//! Strangers who lie, flood, repeat, or take what is not theirs.
+//! Strangers that lie, flood, repeat, or take what is not theirs.
 
 use tempo::endpoint::{Channel, Gone, Notice, Place, To};
 use tempo::wire::{Announcement, Data, Fragment, Frame, Payload, Probe, Report, Role};

@@ -108,7 +108,7 @@ pub(crate) struct Network {
     pub(crate) nodes: Vec<Node>,
     /// Octets from one address to another.
     pub(crate) octets: BTreeMap<(SocketAddr, SocketAddr), usize>,
-    /// A group and who is in it.
+    /// A group and its members.
     pub(crate) group: (SocketAddr, Vec<usize>),
     under_way: BinaryHeap<Reverse<(Nanos, u64)>>,
     arrivals: BTreeMap<u64, Arrival>,
@@ -261,7 +261,7 @@ impl Network {
         self.flush(at);
     }
 
-    /// Somebody, who need not be there, sends a datagram.
+    /// Sends a datagram from an address at which there need not be a node.
     pub(crate) fn send(&mut self, from: SocketAddr, to: SocketAddr, octets: &[u8]) {
         *self.octets.entry((from, to)).or_default() += octets.len();
         let copies = if self.random.u32(0..1_000) < self.weather.lost {

@@ -103,7 +103,7 @@ impl Scenario {
         scenario
     }
 
-    /// Whether it can be told exactly what must have been lost.
+    /// Whether the exact losses are known.
     fn is_exact(&self) -> bool {
         !self.has_breaks && !self.has_fragments
     }
@@ -212,7 +212,7 @@ impl Scenario {
                 self.network.run(10 * S);
                 self.network.mend(at);
             }
-            // Who is somebody's channel stays where it is.
+            // An end point that is the channel of another stays where it is.
             1 if !(0..self.network.nodes.len()).any(|other| self.channel(other) == Channel::Peer(self.place(at))) => {
                 self.moves += 1;
                 self.network.nodes[at].address = address(self.network.nodes.len() + self.moves);

@@ -1,4 +1,4 @@
-//! What goes first, and what waits for whom.
+//! What goes first, and what waits for what.
 
 use tempo::endpoint::{BLOCK, Gone, Notice, Order, Place, Refused, TopicSettings};
 use tempo::wire::{Content, Role};
@@ -266,7 +266,7 @@ fn a_topic_that_is_removed_says_bye_to_everybody_and_frees_its_place() {
     for (at, topic) in there.into_iter().zip(topics) {
         assert_eq!(network.nodes[at].end.publishers(topic).count(), 0);
     }
-    // It comes back, under another number, and everybody finds it.
+    // It comes back, under another number, and all peers find it.
     let topic = network.add_topic(here, "A/B", Role::Publisher);
     network.run(2 * S);
     network.publish(here, topic, 0, b"again").unwrap();

@@ -191,7 +191,7 @@ fn values_become_what_the_model_says() {
     assert!(different > 1_000 && deep > 300, "{different} are made anew, {deep} are structs: the others show little");
 }
 
-/// Octets cut off, changed and made up: answered alike by who checks and by who writes, and never by a panic.
+/// Octets cut off, changed and made up: answered alike by checking and by writing, and never by a panic.
 #[test]
 fn octets_that_are_no_values_are_refused_alike_by_checking_and_by_writing() {
     let (mut refused, mut taken) = (0, 0);

@@ -82,8 +82,8 @@ macro_rules! serves_supplier {
                 self.object().call_change("offer_change", added, removed)
             }
 
-            /// Connects a supplier. One that pushes may be `None`: it is then told neither of subscriptions nor of its
-            /// disconnection.
+            /// Connects a supplier. One that pushes may be `None`: it is then notified neither of subscriptions nor of
+            /// its disconnection.
             ///
             /// # Errors
             #[doc = $errors]
@@ -179,7 +179,7 @@ impl StructuredProxyPushConsumer {
         self.object().call_void("push_structured_event", |w| event.write(w))
     }
 
-    /// Pushes an event whose body is written by hand, in CDR: for programs that send much of one form, and benchmarks.
+    /// Pushes an event with a body written by hand, in CDR: for programs that send much of one form, and benchmarks.
     /// Nothing is allocated in the steady state.
     ///
     /// # Errors

@@ -83,7 +83,7 @@ macro_rules! serves_consumer {
                 self.object().call_change("subscription_change", added, removed)
             }
 
-            /// Connects a consumer. One that pulls may be `None`: it is then told neither of offers nor of its
+            /// Connects a consumer. One that pulls may be `None`: it is then notified neither of offers nor of its
             /// disconnection.
             ///
             /// # Errors
@@ -153,8 +153,8 @@ pausable!(ProxyPushSupplier);
 pausable!(StructuredProxyPushSupplier);
 pausable!(SequenceProxyPushSupplier);
 
-// A `pull` waits at the service. An object's time limit applies to it as to any call: the service is then told that
-// nobody waits any more, but an event that it had already sent is lost.
+// A `pull` waits at the service. An object's time limit applies to it as to any call: the request is then cancelled at
+// the service, but an event that it had already sent is lost.
 
 impl ProxyPullSupplier {
     /// Waits for the next event, as long as the object's reply timeout allows.
