@@ -91,7 +91,7 @@ impl Share {
         self.start_rest = 0;
     }
 
-    /// A message comes to the topic, for which none waited. It cannot have saved up what it did not use; and what it had
+    /// Notes a message for the topic, for which none waited. It cannot have saved up what it did not use; and what it had
     /// beforehand still counts, as long as others have been waiting ever since.
     pub fn awake(&mut self, time: &VirtualTime) {
         if self.busy_period != time.busy_period || self.start < time.now {
