@@ -8,7 +8,7 @@ use crate::statistics::Statistics;
 use client::InvokeError;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Somebody who is to be disconnected.
+/// A client to be disconnected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Client {
     channel: u32,
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     if was_missing { Err(Failure::Quiet) } else { Ok(()) }
 }
 
-/// The proxies named, each with who is connected to it.
+/// The proxies named, each with a description of its client.
 fn named(statistics: &Statistics, (options, channel): (&DisconnectOptions, u32)) -> Result<Vec<Client>, InvokeError> {
     let known = all(statistics)?;
     let client = |proxy: &u32| {
