@@ -152,7 +152,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
     }
 }
 
-/// Tells what has become of a subscription since it was looked at last, when the service could be reached or not, and whether it can be now.
+/// Prints what became of a subscription since the last look; `reachable` is the state then, and the result is the state now.
 pub(crate) fn tell_trouble(consumer: &SimpleConsumer, was_reachable: bool) -> bool {
     let reachable = tell_gaps(consumer) || was_reachable;
     match consumer.trouble() {

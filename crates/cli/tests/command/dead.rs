@@ -132,7 +132,7 @@ fn what_a_consumer_never_took_is_shown_after_a_restart_and_replayed_when_it_is_m
     wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
 }
 
-/// A consumer that is gone had a name no more, and what it never took was nobody's.
+/// A consumer that was gone had no name any more, and the events that it never took belonged to no consumer.
 #[test]
 fn what_a_consumer_that_is_gone_never_took_goes_to_the_others_or_is_removed() {
     let folder = Folder::new("dead-gone");
