@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     let terminal = stdout.is_terminal();
     match run(&Line::parse().command, &mut Output::new(&mut stdout, terminal)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has enough.
+        // The reader of the output has enough.
         Err(BenchError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("campanile-bench: {error}");

@@ -152,7 +152,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
     }
 }
 
-/// Prints what became of a subscription since the last look; `reachable` is the state then, and the result is the state now.
+/// Prints what became of a subscription since the last look; `was_reachable` is the state then, and the result is the state now.
 pub(crate) fn tell_trouble(consumer: &SimpleConsumer, was_reachable: bool) -> bool {
     let reachable = tell_gaps(consumer) || was_reachable;
     match consumer.trouble() {

@@ -4,7 +4,7 @@
 use super::{Compared, Crowd, LAYOUTS, PairedRatio, Transport};
 use crate::{BenchError, Output, Percentiles, Spread};
 
-/// Events a second in the turns whose latency counts.
+/// Events a second in the turns for latency.
 const RATE: f64 = 500.0;
 
 /// What a turn gave.

@@ -60,7 +60,7 @@ impl Arrivals {
         Arc::new(Self { sent: zeros(), last: zeros(), came: AtomicU64::new(0), latency })
     }
 
-    /// A message has come to somebody.
+    /// Takes a message that reached one of the subscribers.
     pub(super) fn take(&self, payload: &[u8]) {
         let now = clock::now();
         let Some((sent, rest)) = payload.split_first_chunk::<8>() else { return };

@@ -16,8 +16,8 @@ fn keeping(folder: &Folder) -> Serve {
     folder.serve(&own_address())
 }
 
-/// Whether this process, and so the commands that it starts, were started with a signal ignored: then it stays so. A shell without job control
-/// has SIGQUIT ignored by what it starts in the background, `nohup` has SIGHUP.
+/// Whether this process, and so the commands that it starts, were started with a signal ignored: then it stays so. A shell without job
+/// control has SIGQUIT ignored by what it starts in the background, `nohup` has SIGHUP.
 fn is_ignored(signal: &str) -> bool {
     let number = match signal {
         "HUP" => 1,

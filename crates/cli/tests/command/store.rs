@@ -191,7 +191,7 @@ fn with_past(folder: &Folder, count: u32) -> Vec<PathBuf> {
     files
 }
 
-/// What a service that begins with the folder as it is has of the past, as a subscriber gets it, and what it logs. If it does not begin: why.
+/// What a service that begins with the folder as it is has of the past, as a subscriber gets it, and its log. If it does not begin: why.
 fn past_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
     let log = folder.folder().with_extension("log");
     let mut command = Command::new(PROGRAM);
