@@ -276,7 +276,7 @@ impl Parties {
         self.books.iter().map(|book| count(&book.lock().unwrap_or_else(PoisonError::into_inner))).sum()
     }
 
-    /// Waits until everybody has everything, or nothing more comes.
+    /// Waits until all consumers have everything, or nothing more comes.
     fn await_all(&self, out: &mut Output<'_>) -> Result<u64, BenchError> {
         let (mut missing, mut since) = (u64::MAX, clock::now());
         loop {

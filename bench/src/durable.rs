@@ -36,7 +36,7 @@ Examples:
 /// Suppliers of the busy channel, and octets of an event's payload.
 const SUPPLIERS: u32 = 64;
 /// Pushes that each of them may have unanswered where throughput is measured, as clients do that send asynchronously. With one, how many
-/// there can be is a matter of how often everybody is woken.
+/// there can be is a matter of how often the clients are woken.
 const WINDOW: usize = 16;
 const PAYLOAD: usize = 128;
 /// Best-effort events a second, beside which the other channel is busy, and the busy one's.

@@ -61,7 +61,7 @@ pub(crate) struct Row {
     pub(crate) attack: &'static str,
     /// What clients did.
     pub(crate) story: &'static str,
-    /// Requests and connections of theirs.
+    /// Requests and connections of these clients.
     pub(crate) tries: u64,
     /// How often the service ended what they were at: an exception, a closed connection, or one that it read no more.
     pub(crate) refusals: u64,

@@ -30,7 +30,7 @@ impl std::fmt::Debug for Place {
 }
 
 impl Places {
-    /// All cores that this process may use, for everybody.
+    /// All cores that this process may use, for every part.
     pub(crate) fn anywhere() -> Result<Self, BenchError> {
         let all = Place(sched_getaffinity(None).map_err(affinity)?);
         Ok(Self { supplier: all, consumer: all, middle: all })

@@ -1,6 +1,6 @@
 //! `campanile-bench isolation`: what one publisher suffers when another one misbehaves (Bauer et al., section VI, figures 11 and
-//! 12). Two publishers with a subscriber each publish 1,000 events a second each, on one channel as two topics of equal share; for ten seconds
-//! one of them publishes as much as the service takes.
+//! 12). Two publishers with a subscriber each publish 1,000 events a second each, on one channel as two topics of equal share; for ten
+//! seconds one of them publishes as much as the service takes.
 //!
 //! The service is to be full then and no other process. So the flood comes and goes as sequences, which cost its publisher and its
 //! subscriber a fraction of what they cost the service, which takes each event in and gives it out by itself. And the two

@@ -67,7 +67,7 @@ pub(super) enum Answer {
 /// Where a supplier's events go and what they are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct SupplierPath {
-    /// To whom they are pushed.
+    /// Address of the peer that they are pushed to.
     pub(super) address: SocketAddr,
     /// The object key there.
     pub(super) key: Vec<u8>,

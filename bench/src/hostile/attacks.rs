@@ -175,7 +175,7 @@ fn time(writer: &mut Writer<'_>, name: &str, time: u64) {
     writer.u64(time);
 }
 
-/// Push suppliers and pull consumers that gave a reference behind which there never was anybody.
+/// Push suppliers and pull consumers that gave a reference without any listener.
 fn unreachable(scene: &mut Scene) -> Result<()> {
     let from = scene.from;
     let mut foe = scene.connect()?;

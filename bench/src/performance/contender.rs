@@ -34,7 +34,7 @@ use nats::Nats;
 use omnievents::OmniEvents;
 use omniorb::OmniOrb;
 
-/// What is to be carried, and between whom.
+/// What is to be carried, and between which ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scenario {
     /// Octets of payload of an event.

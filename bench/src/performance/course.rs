@@ -68,7 +68,7 @@ pub(super) struct Outcome {
 }
 
 impl Course {
-    /// Starts everybody.
+    /// Starts the server, the subscribers and the publisher.
     pub(super) fn lay(contender: &dyn Contender, scenario: &Scenario) -> Result<Self, Absence> {
         let mut server = contender.start(scenario)?;
         let in_the_middle = if contender.key() == OURS { "service" } else { contender.key() };

@@ -65,7 +65,7 @@ pub(crate) type LateEvent = (u64, u64, u64);
 pub(crate) struct Publish {
     /// How to speak.
     pub(crate) protocol: Protocol,
-    /// To whom.
+    /// Where to send.
     pub(crate) address: SocketAddr,
     /// What it is sent to there: an object key, a subject.
     pub(crate) target: Vec<u8>,

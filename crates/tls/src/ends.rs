@@ -1,4 +1,4 @@
-//! What handshakes are made with: certificates and keys, whom to trust, and which names to expect.
+//! What handshakes are made with: certificates and keys, trusted authorities, and which names to expect.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -79,8 +79,8 @@ pub(super) struct Sink {
 }
 
 impl Sink {
-    /// One for each of these, as parts of one participant, as the simple API's consumers are. Each has a thread of its own, as each of those
-    /// has: a program that takes its time with one must not keep the others waiting.
+    /// One for each of these, as parts of one participant, as the simple API's consumers are. Each has a thread of its own, as each of
+    /// those has: a program that takes its time with one must not keep the others waiting.
     pub(super) fn connect(topic: &str, all: &[Arc<Arrivals>]) -> Result<Vec<Self>, BenchError> {
         let participant = part()?;
         let topic = participant.topic(topic, &block()).map_err(setup("making a topic"))?;

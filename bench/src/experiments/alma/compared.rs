@@ -1,5 +1,6 @@
-//! The simple API on DDS and Cyclone DDS alone, turn by turn: with as many readers, in as many processes, each with a thread that takes what
-//! comes. The suppliers are on the first core and all readers on the last: on which core threads happen to be otherwise decides of a turn.
+//! The simple API on DDS and Cyclone DDS alone, turn by turn: with as many readers, in as many processes, each with a thread that takes
+//! what comes. The suppliers are on the first core and all readers on the last: on which core threads happen to be otherwise decides of a
+//! turn.
 
 use super::{Compared, Crowd, LAYOUTS, PairedRatio, Transport};
 use crate::{BenchError, Output, Percentiles, Spread};

@@ -40,7 +40,7 @@ struct Row {
     seconds: f64,
     /// That have appeared and vanished so far.
     publishers: u64,
-    /// Messages of theirs that the subscriber has had.
+    /// Messages of these publishers that the subscriber has had.
     received: u64,
     resident_bytes: u64,
     /// Those and their topics that the broker knows: the subscriber's.

@@ -1,5 +1,5 @@
-//! `campanile-bench tempo-fan-out`: one publisher and a hundred subscribers, each an end point of its own: by datagrams to each, to a multicast
-//! group, and through a broker over UDP and TCP. How long a message takes to a subscriber, and to the last of them.
+//! `campanile-bench tempo-fan-out`: one publisher and a hundred subscribers, each an end point of its own: by datagrams to each, to a
+//! multicast group, and through a broker over UDP and TCP. How long a message takes to a subscriber, and to the last of them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

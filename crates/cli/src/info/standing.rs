@@ -85,7 +85,7 @@ impl Standing {
         self.name.get(begin? + 1..)?.strip_suffix(')')
     }
 
-    /// What it is doing and whom it holds, for people.
+    /// Its state, and the suppliers that it holds, for people.
     pub(crate) fn describe(&self) -> String {
         let mut text = clean(&self.state);
         if let Some(other) = self.same_as {

@@ -1,4 +1,4 @@
-//! How commands find each other, and whom they found.
+//! How commands find each other, and which they found.
 
 use crate::args::{MeetOptions, TlsOptions};
 use crate::failure::Failure;

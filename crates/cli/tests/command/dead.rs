@@ -185,7 +185,7 @@ fn what_is_replayed_to_a_consumer_at_its_limit_comes_behind_what_waits_and_is_no
     picky.proxy.suspend_connection().unwrap();
     from.push_structured_event(&event(0, 3)).unwrap();
     assert_eq!(done(&serve, &["replay"]), "replayed 1 events\n");
-    // Killed at once: it is on disk for whom it is, or it is aside yet.
+    // Killed at once: the event is on disk for its consumer, or it is aside yet.
     drop(serve);
     let serve = folder.serve(&address);
     if listed(&serve).len() == 1 {

@@ -382,7 +382,7 @@ fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone
     let files = with_past(&folder, 400);
     let number = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<u32>().unwrap();
     let (second, third) = (number(&files[1]), number(&files[2]));
-    // One is missing, and another has nothing in it; others have put theirs beside them.
+    // One is missing, and another is empty; beside them are files and a folder of other origin.
     fs::remove_file(&files[1]).unwrap();
     let channel = folder.folder().join("history/channel-0");
     let empty = channel.join("00000000000000009000.events");

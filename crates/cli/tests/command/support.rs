@@ -155,7 +155,7 @@ pub(crate) fn start_or_refusal(command: &mut Command) -> (Output, bool) {
     (output, is_ready)
 }
 
-/// `campanile serve`, which leaves nothing in anybody's home.
+/// `campanile serve`, which leaves nothing in a home directory.
 pub(crate) fn serve(options: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("serve").args(options);
