@@ -42,7 +42,7 @@ const PAYLOAD: usize = 128;
 /// Best-effort events a second, beside which the other channel is busy, and the busy one's.
 const BEST_EFFORT_RATE: u64 = 1_000;
 const BUSY_RATE: u64 = 4_000;
-/// The `SCHED_FIFO` priority of the clients with a latency that is reported, which stand for machines of their own.
+/// The `SCHED_FIFO` priority of the clients that measure latency; they stand for machines of their own.
 const CLIENTS_PRIORITY: u8 = 50;
 /// Turns of each side in a round.
 const TURNS: u64 = 4;
@@ -353,7 +353,7 @@ impl Rig {
     }
 }
 
-/// Has the clients with a latency that is reported run at a real-time priority, where that may be.
+/// Runs the clients that measure latency at a real-time priority, where that may be.
 fn measured<R>(run: impl FnOnce() -> Result<R, BenchError>) -> Result<R, BenchError> {
     let _ = system::run_fifo(CLIENTS_PRIORITY);
     let result = run();

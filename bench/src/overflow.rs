@@ -113,7 +113,7 @@ struct Report {
     aims: Vec<Aim>,
 }
 
-/// A consumer that takes nothing until it is woken.
+/// A consumer that takes nothing until `take` is called.
 pub(crate) struct Sleeper {
     callers: Callers,
     /// The last event of each supplier, by the time in it.

@@ -50,7 +50,7 @@ const SERVICE_AT_MOST: f64 = 1.5;
 /// The process between supplier and consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Between {
-    /// None.
+    /// No process.
     #[serde(rename = "2 hops")]
     Nobody,
     /// A relay that forwards each request to the consumer and each reply to the supplier (`bench floor`'s).

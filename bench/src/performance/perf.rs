@@ -1,6 +1,6 @@
 //! What the kernel's own counters say of any contender: system calls, counted by `perf stat` from outside.
 //!
-//! Counting system calls makes every one of them slower, so this is never done in a turn for times.
+//! Counting system calls makes every one of them slower, so this is never done in a turn that is timed.
 
 use std::process::Command;
 

@@ -42,7 +42,7 @@ struct Record {
 enum Kind {
     /// A thread may run again.
     Woken(u32),
-    /// A core goes from one thread to another, with this name; `preempted` if the first would have gone on.
+    /// A core goes from a thread with this name to another; `preempted` if the first would have gone on.
     Switched { from: u32, from_name: String, preempted: bool, to: u32 },
 }
 

@@ -5,7 +5,7 @@
 use super::{Compared, Crowd, LAYOUTS, PairedRatio, Transport};
 use crate::{BenchError, Output, Percentiles, Spread};
 
-/// Events a second in the turns for latency.
+/// Events a second in the turns that measure latency.
 const RATE: f64 = 500.0;
 
 /// What a turn gave.

@@ -59,7 +59,7 @@ pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(
 
 fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
     let (_, seconds) = bed.times(options, (0.0, 20.0), (0.0, 600.0));
-    // Each of them has a socket. If a limit stays too low, the first that there is none for fails.
+    // Each of them has a socket. If the limit stays too low, the first one without a descriptor fails.
     let descriptors = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, ..descriptors });
     let mut crowd = Crowd::gather(Broker::start(bed)?)?;
