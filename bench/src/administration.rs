@@ -56,7 +56,7 @@ pub(crate) struct Row {
     pub(crate) calls: u64,
     /// How many a second.
     pub(crate) calls_per_second: f64,
-    /// Latency, from the supplier's write to the consumer's read, while nobody administered.
+    /// Latency, from the supplier's write to the consumer's read, without administration.
     pub(crate) quiet: Option<Percentiles>,
     /// While the same work was done to another service.
     pub(crate) elsewhere: Option<Percentiles>,

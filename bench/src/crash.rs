@@ -69,7 +69,7 @@ pub(crate) struct CrashOptions {
     /// Five rounds
     #[arg(long)]
     quick: bool,
-    /// Decides at what moments, and who is stopped; another one each time if it is not given
+    /// Decides at what moments, and which process is stopped; another one each time if it is not given
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// Where the programs of the other ORBs are
@@ -92,9 +92,9 @@ struct Report {
     seed: u64,
     /// How often the service was killed.
     rounds: u32,
-    /// Whose programs took part, beside this repository's client.
+    /// The ORBs of programs that took part, beside this repository's client.
     orbs: Vec<&'static str>,
-    /// Events that suppliers were told are taken.
+    /// Events that were acknowledged to suppliers.
     acknowledged: u64,
     /// Acknowledged events that did not come, over all consumers.
     lost: u64,
@@ -119,7 +119,7 @@ struct Report {
 struct Round {
     /// How long suppliers pushed.
     load_ms: f64,
-    /// Who was stopped.
+    /// The process that was stopped.
     stopped: Option<&'static str>,
     /// Events that were acknowledged in it.
     acknowledged: u64,
@@ -165,7 +165,7 @@ impl Supplier {
     }
 
     fn supply(&mut self, over: &AtomicBool, told: &Sender<Numbered>) -> Result<(), BenchError> {
-        // Who listens does so until all have ended.
+        // The receiver is there until all suppliers have ended.
         let acknowledge = |event| _ = told.send(event);
         match self {
             Self::Ours(supplier) => supplier.supply(over, acknowledge),
@@ -276,7 +276,7 @@ impl Parties {
         self.books.iter().map(|book| count(&book.lock().unwrap_or_else(PoisonError::into_inner))).sum()
     }
 
-    /// Waits until everybody has everything, or nothing more comes.
+    /// Waits until all consumers have everything, or nothing more comes.
     fn await_all(&self, out: &mut Output<'_>) -> Result<u64, BenchError> {
         let (mut missing, mut since) = (u64::MAX, clock::now());
         loop {
@@ -325,7 +325,7 @@ pub(crate) fn run(options: &CrashOptions, out: &mut Output<'_>) -> Result<(), Be
     judge(&report.aims)
 }
 
-/// A channel whose events are kept, and marked for all its consumers.
+/// A channel with events that are kept, and marked for all its consumers.
 fn persistent_channel(serving: &Serving) -> Result<i32, BenchError> {
     let qos = [
         Property::new("EventReliability", 1_i16),

@@ -1,9 +1,10 @@
 //! `campanile-bench durable`: what it costs that events outlive the service.
 //!
-//! Three comparisons, whose sides take turns within a round: persistent throughput of suppliers that may have several unanswered pushes,
-//! and of such as wait for each answer, with the store's own engine, driven bare (redb, group commits of as many records of the same
-//! size, of which as many are removed again), and with what the same suppliers reach where nothing is kept; the latency of one supplier with one such commit of one record; and a best-effort channel's latency beside a
-//! busy persistent channel of the same service, with the same alone, and beside one that is as busy and keeps nothing.
+//! Three comparisons; the sides of each take turns within a round. First, persistent throughput of suppliers that may have several
+//! unanswered pushes, and of such as wait for each answer, with the store's own engine, driven bare (redb, group commits of as many
+//! records of the same size, of which as many are removed again), and with what the same suppliers reach where nothing is kept. Second,
+//! the latency of one supplier with one such commit of one record. Third, a best-effort channel's latency beside a busy persistent
+//! channel of the same service, with the same alone, and beside one that is as busy and keeps nothing.
 
 mod bare;
 pub(crate) mod load;
@@ -35,13 +36,13 @@ Examples:
 /// Suppliers of the busy channel, and octets of an event's payload.
 const SUPPLIERS: u32 = 64;
 /// Pushes that each of them may have unanswered where throughput is measured, as clients do that send asynchronously. With one, how many
-/// there can be is a matter of how often everybody is woken.
+/// there can be is a matter of how often the clients are woken.
 const WINDOW: usize = 16;
 const PAYLOAD: usize = 128;
 /// Best-effort events a second, beside which the other channel is busy, and the busy one's.
 const BEST_EFFORT_RATE: u64 = 1_000;
 const BUSY_RATE: u64 = 4_000;
-/// The `SCHED_FIFO` priority of the clients whose latency is told, which stand for machines of their own.
+/// The `SCHED_FIFO` priority of the clients that measure latency; they stand for machines of their own.
 const CLIENTS_PRIORITY: u8 = 50;
 /// Turns of each side in a round.
 const TURNS: u64 = 4;
@@ -223,7 +224,7 @@ fn record_bytes(serving: &Serving, channel: &::load::campanile::Channel) -> Resu
     let before = counter("store_bytes")?;
     let taken = Flood::connect(channel, 1, PAYLOAD)?.run(clock::SECOND / 5, None)?.count();
     let written = counter("store_bytes")?.saturating_sub(before);
-    // Beside the record there are its number and, of some, the number of one who is yet to confirm it.
+    // Beside the record there are its number and, of some, the number of a consumer that is yet to confirm it.
     Ok((written / taken.max(1)).saturating_sub(size_of::<u64>() as u64))
 }
 
@@ -337,7 +338,7 @@ impl Rig {
     }
 
     /// A turn of the best-effort channel, while these suppliers keep another one busy: they stand for other machines, and get of this one
-    /// what nobody else wants.
+    /// what no other process wants.
     fn busily(&mut self, busy: &mut Flood, beside: &mut Recorder) -> Result<(), BenchError> {
         let turn_ns = self.turn_ns / TURNS;
         std::thread::scope(|scope| {
@@ -352,7 +353,7 @@ impl Rig {
     }
 }
 
-/// Has the clients whose latency is told run at a real-time priority, where that may be.
+/// Runs the clients that measure latency at a real-time priority, where that may be.
 fn measured<R>(run: impl FnOnce() -> Result<R, BenchError>) -> Result<R, BenchError> {
     let _ = system::run_fifo(CLIENTS_PRIORITY);
     let result = run();

@@ -159,7 +159,7 @@ impl Contenders {
         let wanted = |who| options.only.is_empty() || options.only.contains(&who);
         let left_out = || "left out by --only".to_owned();
         let mut contenders = Self { campanile: Err(left_out()), relay: Err(left_out()), omniorb: Err(left_out()) };
-        // Stands in for the service's key when there is no service whose requests are to be matched in size.
+        // Stands in for the service's key when there is no service with requests to be matched in size.
         let mut key = vec![b'k'; 40];
         let places = Places::anywhere()?;
         if wanted(Contender::Campanile) {
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// A turn whose figures all follow from one number.
+    /// A turn with all figures derived from one number.
     fn turn(microseconds: f64, counted: bool) -> Turn {
         let latency = Percentiles {
             events: 100,

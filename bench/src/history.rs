@@ -63,7 +63,7 @@ struct Report {
     disordered: u64,
     /// Events that should have been kept and were not.
     missed: u64,
-    /// Events a second that came while everybody kept up, that went on coming afterwards, and that the late consumer got meanwhile.
+    /// Events a second that came while all consumers kept up, that went on coming afterwards, and that the late consumer got meanwhile.
     live_per_second: f64,
     going_on_per_second: f64,
     late_per_second: f64,

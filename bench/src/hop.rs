@@ -70,7 +70,7 @@ impl Peers {
     }
 }
 
-/// What a peer has sent and nobody has been given yet.
+/// Bytes that a peer has sent and that were not passed on yet.
 pub(crate) struct Pending {
     bytes: Vec<u8>,
     /// How much of them is filled.

@@ -7,7 +7,7 @@
 //! that it has.
 //!
 //! With `--together` all attacks are made at once on the one service; a minute after their end it must be at rest. Meanwhile a second
-//! service, which nobody attacks, is asked as often, and what counts is how much longer answers take than there.
+//! service, without attackers, is asked as often, and what counts is how much longer answers take than there.
 
 mod attacks;
 mod contention;
@@ -41,7 +41,7 @@ pub(crate) struct Report {
     /// Events per second from the one supplier to the one consumer.
     pub(crate) rate: f64,
     /// Whether that supplier and that consumer run at a real-time priority. Otherwise their latencies are also those of this machine's
-    /// scheduler, which has them wait for whoever is busy.
+    /// scheduler, which has them wait for busy threads.
     pub(crate) clients_real_time: bool,
     /// Rounds of each attack.
     pub(crate) rounds: u32,
@@ -61,7 +61,7 @@ pub(crate) struct Row {
     pub(crate) attack: &'static str,
     /// What clients did.
     pub(crate) story: &'static str,
-    /// Requests and connections of theirs.
+    /// Requests and connections of these clients.
     pub(crate) tries: u64,
     /// How often the service ended what they were at: an exception, a closed connection, or one that it read no more.
     pub(crate) refusals: u64,
@@ -75,9 +75,9 @@ pub(crate) struct Row {
     pub(crate) p99_ratio_95: Option<(f64, f64)>,
     /// Events a second that a flood was held to: 0.8 of what the service took; `null` of other attacks.
     pub(crate) flood_rate: Option<f64>,
-    /// How long administration took to answer somebody else meanwhile.
+    /// How long administration took to answer another client meanwhile.
     pub(crate) administration: Option<Percentiles>,
-    /// How long that of a service beside it took that nobody attacked; `null` unless the attacks were made together.
+    /// How long that of a service without attackers beside it took; `null` unless the attacks were made together.
     pub(crate) administration_beside: Option<Percentiles>,
     /// The one median through the other, and the one p99 through the other.
     pub(crate) administration_ratios: Option<(f64, f64)>,
@@ -101,7 +101,7 @@ const OF_SATURATION: f64 = 0.8;
 const SATURATED_FOR: u64 = 2 * clock::SECOND;
 /// Administration's answers, in microseconds, while all attacks are made together: each, and half of them.
 const ANSWER_MAX_US: f64 = 1e6;
-/// At most this many times those of a service that nobody attacks, median and p99.
+/// At most this many times those of a service without attackers, median and p99.
 const ANSWER_RATIO_MAX: f64 = 2.0;
 const ANSWER_MEDIAN_MAX_US: f64 = 2e4;
 /// Processor time, in percent of a core, of a service that is at rest.
@@ -183,7 +183,7 @@ struct Turns {
     /// Sequences a second that a flood is held to.
     pace: Option<f64>,
     seen: Seen,
-    /// Of the service that nobody attacked.
+    /// Of the service without attackers.
     beside: Seen,
     tries: u64,
     refusals: u64,
@@ -210,7 +210,7 @@ impl Latencies {
 struct Victim {
     service: Campanile,
     ports: Ports,
-    /// Who is told of over HTTP.
+    /// The consumers that the metrics report by name.
     _scraped: Option<Consumers>,
 }
 
@@ -341,7 +341,7 @@ fn assault(chosen: &[Attack], target: Target, turn_ns: u64, pace: Option<f64>) -
             .iter()
             .map(|attack| {
                 scope.spawn(move || {
-                    // They stand for other machines, and get of this one what nobody else wants. Should that be refused, they
+                    // They stand for other machines, and get of this one what no other process wants. Should that be refused, they
                     // are only stronger.
                     let _ = system::run_only_when_idle();
                     attack.run(target, until, pace)
@@ -484,7 +484,7 @@ The flood was held to {rate:.0} events/s, 0.8 of what the service took."
     Ok(())
 }
 
-/// Says how answers were beside those of a service that nobody attacked.
+/// Says how answers were beside those of a service without attackers.
 fn write_answers_beside(report: &Report, out: &mut Output<'_>) -> Result<(), BenchError> {
     for row in &report.attacks {
         let (Some(here), Some(beside)) = (row.administration, row.administration_beside) else { continue };
@@ -502,7 +502,7 @@ fn write_answers_beside(report: &Report, out: &mut Output<'_>) -> Result<(), Ben
     Ok(())
 }
 
-/// Whether nobody else suffered.
+/// Whether no other client suffered.
 fn verdict(report: &Report) -> Result<(), BenchError> {
     let mut found = Vec::new();
     for row in &report.attacks {

@@ -1,7 +1,7 @@
 //! `campanile-bench`: the papers' experiments, and the service beside floors, peers, attacks and itself.
 //!
 //! The contenders run as processes of their own, so that the processor time of the process in the middle can be read exactly: the
-//! service is the program `campanile` beside this one, everybody else this program again, by a hidden command.
+//! service is the program `campanile` beside this one, all others are this program again, by a hidden command.
 //!
 //! What each figure means and how it is taken is said on the field that holds it, and once more for readers of the
 //! reports in `bench/README.md`.
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     let terminal = stdout.is_terminal();
     match run(&Line::parse().command, &mut Output::new(&mut stdout, terminal)) {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read the output has enough.
+        // The reader of the output has enough.
         Err(BenchError::Io { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("campanile-bench: {error}");

@@ -89,7 +89,7 @@ pub(crate) enum Command {
     /// The simple API in Rust, C, C++, Java and Python: gathered events a second, and how long one takes
     #[command(after_help = LANGUAGES_EXAMPLES)]
     Languages(ExperimentOptions),
-    /// A program in C on both transports, whose consumers and suppliers come and go for half an hour: what is left of them
+    /// A program in C on both transports; its consumers and suppliers come and go for half an hour: what is left of them
     #[command(after_help = SOAK_EXAMPLES)]
     Soak(crate::experiments::soak::SoakOptions),
     /// What the analysis says of a Tempo broker that runs by the clock, beside what is measured (Bauer et al., section IV.E)
@@ -415,7 +415,7 @@ pub(crate) struct EnduranceOptions {
 /// Options of `campanile-bench saturate`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct SaturateOptions {
-    /// Who carries the events: `campanile`, a floor (`relay`, `writev`), or a peer
+    /// Which contender carries the events: `campanile`, a floor (`relay`, `writev`), or a peer
     #[arg(long, value_name = "NAME", default_value = "campanile")]
     pub(crate) contender: String,
     /// Pushes of the supplier that may be unanswered; 1 is a plain two-way push
@@ -527,7 +527,7 @@ pub(crate) struct PipelineOptions {
     pub(crate) report: ReportOptions,
 }
 
-/// Who carries the events of `campanile-bench floor`.
+/// The contenders that carry the events of `campanile-bench floor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "lower")]
 pub(crate) enum Contender {
@@ -679,7 +679,7 @@ pub(crate) struct HostileOptions {
     /// Seconds of an attack in a turn [default: 2, with --quick 1]; with --together of all attacks [default: 600, with --quick 10]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<f64>,
-    /// All attacks at once; administration of a second service, which nobody attacks, is asked as well
+    /// All attacks at once; administration of a second service, without attackers, is asked as well
     #[arg(long, conflicts_with = "rounds")]
     pub(crate) together: bool,
     /// Seconds after the attacks at which the service must be at rest, with --together [default: 60, with --quick 2]

@@ -2,7 +2,7 @@
 //!
 //! Suppliers push numbered events back to back, each as soon as its push before has returned; consumers read as fast as
 //! they can. Every consumer must get every supplier's events, each once and in the order in which they were pushed. No
-//! figure here is a measurement: the rate is told so that a reader sees that it was not a trickle.
+//! figure here is a measurement: the rate is shown so that a reader sees that it was not a trickle.
 
 use std::io::Write;
 

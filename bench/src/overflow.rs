@@ -40,7 +40,7 @@ Examples:
 pub(crate) const SUPPLIERS: u32 = 64;
 /// In units of 100 ns.
 const HOUR: u64 = 36_000_000_000;
-/// The other consumer's p99 while one sleeps, of that while nobody does.
+/// The other consumer's p99 while one sleeps, of that while none does.
 const P99_MAX: f64 = 1.3;
 /// What the service's memory may be, beside the channel's budget of 256 MiB.
 const RESIDENT_MAX: u64 = 512 << 20;
@@ -57,7 +57,7 @@ pub(crate) struct OverflowOptions {
     /// How many seconds everybody keeps up first, to compare with
     #[arg(long, value_name = "N", default_value_t = 5)]
     awake: u64,
-    /// Meanwhile somebody else writes as many octets a second to the same disk: what is compared then is where the writing comes from
+    /// Meanwhile another process writes as many octets a second to the same disk: what is compared then is where the writing comes from
     #[arg(long)]
     writer: bool,
     /// Events a second
@@ -84,7 +84,7 @@ struct Report {
     machine: Machine,
     seconds: u64,
     awake_seconds: u64,
-    /// Octets that somebody else wrote while everybody kept up.
+    /// Octets written beside the service while all consumers kept up.
     written_beside: u64,
     /// Events a second that were answered while one consumer slept.
     per_second: f64,
@@ -113,7 +113,7 @@ struct Report {
     aims: Vec<Aim>,
 }
 
-/// A consumer that takes nothing until it is told to.
+/// A consumer that takes nothing until `take` is called.
 pub(crate) struct Sleeper {
     callers: Callers,
     /// The last event of each supplier, by the time in it.
@@ -239,7 +239,7 @@ fn of_a_second(
     Ok((count, (this.quantile_us(0.99), this.quantile_us(1.0))))
 }
 
-/// Somebody else who writes to the disk: as much a second as a backlog takes, and past the page cache as well.
+/// A writer beside the service: as much a second to the disk as a backlog takes, and past the page cache as well.
 struct Writer {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Result<u64, BenchError>>,

@@ -1,7 +1,7 @@
 //! Where on the machine the parties run.
 //!
 //! Left to itself, the scheduler places the parties of an exchange now on one core, where a wake-up costs next to
-//! nothing, and now on two, where on a virtual machine it costs tens of microseconds. Whoever is lucky in a run wins it.
+//! nothing, and now on two, where on a virtual machine it costs tens of microseconds. A contender that is lucky in a run wins it.
 //! Pinned, every contender crosses from one core to another in the same places: the process in the middle has the
 //! last core, the supplier the first one, the consumer the second one if there are three, else the supplier's.
 
@@ -30,7 +30,7 @@ impl std::fmt::Debug for Place {
 }
 
 impl Places {
-    /// All cores that this process may use, for everybody.
+    /// All cores that this process may use, for every part.
     pub(crate) fn anywhere() -> Result<Self, BenchError> {
         let all = Place(sched_getaffinity(None).map_err(affinity)?);
         Ok(Self { supplier: all, consumer: all, middle: all })

@@ -45,7 +45,7 @@ pub(crate) fn relay(supplier: TcpStream, consumer: TcpStream) -> Result<(), Benc
     })
 }
 
-/// One of the two connections, with what it has sent and nobody has been given yet.
+/// One of the two connections, with bytes that it sent and that were not passed on yet.
 struct End {
     stream: TcpStream,
     pending: Pending,

@@ -1,4 +1,4 @@
-//! Threads that keep the cores awake and get in nobody's way.
+//! Threads that keep the cores awake and get in no other thread's way.
 //!
 //! On a virtual machine, a core that has nothing to do is given back to the host, and waking it takes tens of
 //! microseconds: at low rates this, and not the contender, is what a latency shows. One spinning thread on each core,
@@ -74,7 +74,7 @@ impl Spinners {
                 .spawn(move || {
                     let settled = settle_on(core);
                     let failed = settled.is_err();
-                    // Nobody listens only when starting has been given up, and then `stop` says so too.
+                    // The receiver is gone only when starting has been given up, and then `stop` says so too.
                     let _ = ready.send(settled);
                     while !failed && !stop.load(Ordering::Relaxed) {
                         std::hint::spin_loop();

@@ -2,9 +2,9 @@
 //!
 //! One supplier publishes an event, waits until it is answered and until the consumer has it, and goes on; both are this process. Between
 //! them is a service in the clear, a service over TLS, or a process that knows nothing but records and passes on what is in them: the least
-//! that anybody in the middle does who speaks TLS with both sides. Blocks of events take turns, so that all have the same machine; who is in
-//! the middle has a core, this process another one, and both cores are kept awake: what a wake-up costs else depends on where the scheduler
-//! happens to put somebody, and is several times what is to be measured.
+//! that a process in the middle that speaks TLS with both sides does. Blocks of events take turns, so that all have the same machine; the
+//! process in the middle has a core, this process another one, and both cores are kept awake: what a wake-up costs else depends on where
+//! the scheduler happens to put a thread, and is several times what is to be measured.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -104,7 +104,7 @@ pub(crate) fn run(options: &TlsOptions, out: &mut Output<'_>) -> Result<(), Benc
     let files = Files::write(&folder)?;
     let anywhere = Places::anywhere()?;
     let places = anywhere.pinned();
-    // Before there are threads that call and are called, for those are where whoever starts them is.
+    // Before there are threads that call and are called, for those run where the thread that starts them does.
     places.supplier.take()?;
     let service = Campanile::start_configured(Some(&files.config))?;
     // The whole reference, which names the port for TLS, too.
@@ -351,7 +351,7 @@ pub(crate) struct TlsRelayOptions {
     key: PathBuf,
 }
 
-/// Passes on what is in the records between the first who connects and the consumer, until one of the two closes.
+/// Passes on what is in the records between the first client and the consumer, until one of the two closes.
 pub(crate) fn run_process(options: &TlsRelayOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let unsecured = |error: &dyn core::error::Error| BenchError::Io {
         doing: "securing a connection",

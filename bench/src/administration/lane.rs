@@ -145,7 +145,7 @@ impl Scene {
             let began = clock::now();
             let snapshot = self.hierarchy.snapshot();
             let published = clock::now();
-            // As administration does: whoever lets go of it last is not the lane.
+            // As administration does: the lane is not the last to let go of it.
             let last = Arc::clone(self.lane.snapshot());
             self.lane.handle_snapshot(snapshot, NOW);
             let placed = clock::now();

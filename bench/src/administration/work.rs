@@ -174,7 +174,7 @@ impl Clients {
     }
 }
 
-/// The reference of a consumer at a port where nobody listens; no event is ever sent to it.
+/// The reference of a consumer at a port without a listener; no event is ever sent to it.
 fn nowhere(number: u32) -> Ior {
     let profile = IiopProfile {
         version: giop::cdr::Version::V1_2,

@@ -18,7 +18,7 @@ use crate::BenchError;
 /// Octets of an event's payload.
 const PAYLOAD: usize = 128;
 
-/// Whether consumers go on, and who waits for that.
+/// Whether consumers go on, and the threads that wait for that.
 type Gate = Arc<(Mutex<bool>, Condvar)>;
 
 /// The channel with this id, over a connection of its own.
@@ -117,7 +117,7 @@ fn event((source, number): Numbered) -> StructuredEvent {
     event
 }
 
-/// Which event it is, whoever made it.
+/// Which event it is, of any maker.
 fn numbered(event: &StructuredEvent) -> Option<Numbered> {
     let Value::Struct { fields, .. } = &event.remainder.value else { return None };
     let member = |name: &str| match fields.iter().find(|(member, _)| member == name) {

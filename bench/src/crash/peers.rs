@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::ledger::{Book, Numbered};
 use crate::BenchError;
 
-/// Events that a supplier is told to push at a time, and at how many a second.
+/// Events that a supplier is ordered to push at a time, and at how many a second.
 const AT_ONCE: u32 = 50;
 const RATE: u32 = 500;
 
@@ -135,7 +135,7 @@ fn read(line: &str) -> Option<(Numbered, bool)> {
     Some((event, words.next()? == "marked"))
 }
 
-/// A supplier, which is told how many to push.
+/// A supplier; it is ordered how many events to push.
 pub(super) struct PeerSupplier {
     peer: Peer,
     said: Said,

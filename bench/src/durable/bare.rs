@@ -1,4 +1,4 @@
-//! The store's engine without a service: the same settings, records and removals, and nobody who waits.
+//! The store's engine without a service: the same settings, records and removals, and no client that waits.
 
 use std::path::Path;
 
@@ -74,7 +74,7 @@ impl Bare {
     }
 }
 
-/// Octets that a process has had the kernel write to disks; 0 where that is not told.
+/// Octets that a process has had the kernel write to disks; 0 where the kernel does not say.
 pub(super) fn written_by(pid: u32) -> u64 {
     let told = std::fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
     let line = told.lines().find_map(|line| line.strip_prefix("write_bytes: "));

@@ -1,4 +1,4 @@
-//! Who loads the service: suppliers that each wait for their answer, one that keeps to a schedule, and consumers.
+//! The load of the service: suppliers that each wait for their answer, one that keeps to a schedule, and consumers.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -135,7 +135,7 @@ impl Flood {
     pub(crate) fn run(&mut self, turn_ns: u64, rate: Option<u64>) -> Result<Recorder, BenchError> {
         let (mut took, began) = (Recorder::default(), clock::now());
         let (until, step) = (began + turn_ns, rate.map_or(0, |rate| clock::SECOND / rate.max(1)));
-        // Whose pushes there may be: a supplier is in it as often as it may push.
+        // Pushes that there may be, by supplier: each is in it as often as it may push.
         let all = self.suppliers.len();
         let mut free: Vec<usize> = (0..all).flat_map(|at| std::iter::repeat_n(at, self.window)).collect();
         let most = free.len();
@@ -194,7 +194,7 @@ impl Flood {
 /// A consumer, on a thread of its own, that answers everything.
 pub(crate) struct Consumer {
     is_over: Arc<AtomicBool>,
-    /// From the event's payload to its arrival, since somebody last took that out.
+    /// From the event's payload to its arrival, since the latencies were last taken out.
     latency: Arc<Mutex<Recorder>>,
     thread: Option<JoinHandle<()>>,
 }

@@ -27,7 +27,7 @@ pub(crate) struct RealTime {
     /// What was refused and what to do about it; `null` when nothing was.
     pub(crate) advice: Option<String>,
     /// The share of a core that the kernel grants to all real-time threads together (`sched_rt_runtime_us` of
-    /// `sched_rt_period_us`): what is left is theirs who have none, and for so long every real-time thread stands still.
+    /// `sched_rt_period_us`): the rest is left to threads without such a priority, and for so long every real-time thread stands still.
     pub(crate) granted_share: f64,
     /// Whether that limit was lifted for the experiment (`--lift-throttling`).
     pub(crate) throttling_lifted: bool,
@@ -62,7 +62,7 @@ impl RealTime {
         u8::try_from(native).ok().filter(|_| self.privileged)
     }
 
-    /// What a reader of the tables must be told.
+    /// Writes the remarks that a reader of the tables needs.
     pub(super) fn write_remarks(&self, out: &mut Output<'_>) -> std::io::Result<()> {
         if let Some(advice) = &self.advice {
             writeln!(out, "\nThe real-time side ran without them: {advice}.")?;
@@ -126,7 +126,7 @@ impl Drop for Lifted {
     }
 }
 
-/// Lifts the throttling until the input ends, which it does when whoever started this ends, and puts it back.
+/// Lifts the throttling until the input ends, which it does when the starting process ends, and puts it back.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     let before = fs::read_to_string(RUNTIME).map_err(BenchError::io("reading the limit of real-time threads"))?;
     set_runtime("-1")?;
@@ -148,7 +148,7 @@ pub(super) struct Cores {
     pub(super) parties: Option<usize>,
     /// Where an experiment pins them to get figures that can be compared: the first for suppliers and consumers.
     pub(super) ends: Option<usize>,
-    /// And the last for who is between them.
+    /// And the last for the process between them.
     pub(super) middle: Option<usize>,
 }
 

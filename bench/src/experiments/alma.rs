@@ -109,7 +109,7 @@ struct Report {
     floods: Vec<Flood>,
     /// The simple API on DDS beside Cyclone alone, turn by turn.
     compared: Vec<Compared>,
-    /// Who had no turn, and why.
+    /// Contenders that had no turn, and why.
     skipped: Vec<Skipped>,
 }
 
@@ -194,7 +194,7 @@ struct Way {
     channel: String,
 }
 
-/// What a process of subscribers, a supplier or a relay is told.
+/// Orders for a process of subscribers, a supplier or a relay.
 #[derive(Debug, Serialize, Deserialize)]
 enum Order {
     /// Relay one way.
@@ -203,7 +203,7 @@ enum Order {
     Subscribe { way: Way, count: u32 },
     /// Have a supplier, for so many subscribers.
     Supply { way: Way, subscribers: u32 },
-    /// Have the supplier publish what comes to the last subscriber from now on, or no more.
+    /// Have the supplier publish what reaches the last subscriber from now on, or no more.
     SendBack(bool),
     /// Publish so many a second for so long; without a rate, one after the other.
     Publish { rate: Option<f64>, seconds: f64 },
@@ -233,7 +233,7 @@ enum Answer {
 struct Arrivals {
     /// How long each took, and when the last came.
     taken: Mutex<(Vec<u64>, u64)>,
-    /// Who sends it back, if somebody is to.
+    /// The source that sends it back, if it is to be sent back.
     back: OnceLock<Mutex<Source>>,
     sends_back: AtomicBool,
 }
@@ -249,7 +249,7 @@ impl Arrivals {
         if self.sends_back.load(Ordering::Relaxed)
             && let Some(back) = self.back.get()
         {
-            // What cannot be sent is missed by whoever waits for it.
+            // The receiver misses what cannot be sent.
             let _ = back.lock().unwrap_or_else(PoisonError::into_inner).publish(sent);
         }
     }
@@ -298,7 +298,7 @@ fn publish(source: &mut Source, rate: Option<f64>, seconds: f64) -> Result<Answe
     Ok(Answer::Published { events, began })
 }
 
-/// Has subscribers or a supplier as it is told, until its input ends.
+/// Has subscribers or a supplier as ordered, until its input ends.
 pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     clock::wake_on_time();
     let (mut arrivals, mut sinks, mut source) = (Vec::<Arc<Arrivals>>::new(), Vec::new(), None);
@@ -335,7 +335,7 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Who is between a supplier and its subscribers.
+/// The process between a supplier and its subscribers.
 enum Between {
     Nobody,
     Campanile(Campanile),
@@ -345,7 +345,7 @@ enum Between {
 }
 
 impl Between {
-    /// Who it is, and the ways there and back.
+    /// Starts the process, and gives the ways there and back.
     fn start(transport: Transport, subscribers: u32) -> Result<(Self, [Way; 2]), BenchError> {
         let way = |channel: &str, server: &str, naming: Option<&str>| Way {
             transport,

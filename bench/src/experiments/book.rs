@@ -19,7 +19,7 @@ use crate::{BenchError, ExperimentOptions, ExperimentsOptions, Output};
 struct Chapter {
     kind: &'static Kind,
     heading: &'static str,
-    /// Whose paper, and which figures of it.
+    /// The paper's authors, and which figures of it.
     paper: (&'static str, &'static str),
     /// What the paper did and reported.
     reported: &'static str,
@@ -131,7 +131,7 @@ const JITTER_LIFTED: Chapter = Chapter {
     result: "paths-jitter-without-throttling",
 };
 
-/// All, in the order in which they are run and told.
+/// All, in the order in which they are run and shown.
 const CHAPTERS: [&Chapter; 7] = [&OVERHEAD, &ISOLATION, &LOAD, &LATENCY, &JITTER, &NUMBER, &JITTER_LIFTED];
 
 /// Runs all experiments, or reads what they found when they were run last.

@@ -26,7 +26,7 @@ const PAGE: &str = include_str!("../../../docs/path-of-an-event.md");
 const EVENTS: u64 = 1000;
 const EVENTS_TRACED: u64 = 200;
 
-/// Above everybody whom it stops; where that is not granted, it does without.
+/// Above every thread that it stops; where that is not granted, it does without.
 const TRACER_PRIORITY: u8 = 90;
 
 /// What the page says is called now and then, once a second at most, and belongs to no event.

@@ -1,8 +1,8 @@
 //! `campanile-bench isolation`: what one publisher suffers when another one misbehaves (Bauer et al., section VI, figures 11 and
-//! 12). Two publishers with a subscriber each publish 1,000 events a second each, on one channel as two topics of equal share; for ten seconds
-//! one of them publishes as much as the service takes.
+//! 12). Two publishers with a subscriber each publish 1,000 events a second each, on one channel as two topics of equal share; for ten
+//! seconds one of them publishes as much as the service takes.
 //!
-//! It is the service that is to be full then and nobody else. So the flood comes and goes as sequences, which cost its publisher and its
+//! The service is to be full then and no other process. So the flood comes and goes as sequences, which cost its publisher and its
 //! subscriber a fraction of what they cost the service, which takes each event in and gives it out by itself. And the two
 //! clients are kept apart as if each had a machine of its own: the well-behaved one's processes run at a real-time priority and are
 //! not delayed by the other one's use of the core that they share. The service has a core to itself.
@@ -93,7 +93,7 @@ impl Sharing {
     }
 }
 
-/// Whose events.
+/// One of the two publishers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Publisher {
     /// 1,000 events a second throughout.
@@ -140,7 +140,7 @@ pub(crate) enum Time {
 pub(crate) struct Row {
     /// How the service shares its lane out.
     pub(crate) sharing: Sharing,
-    /// Whose events.
+    /// The publisher of the events.
     pub(crate) publisher: Publisher,
     /// When they were received.
     pub(crate) time: Time,
@@ -158,7 +158,7 @@ pub(crate) struct Row {
 struct Course {
     /// How the service shares its lane out.
     sharing: Sharing,
-    /// Whose events.
+    /// The publisher of the events.
     publisher: Publisher,
     /// A tenth of a second each.
     slices: Vec<Slice>,

@@ -1,7 +1,7 @@
-//! `campanile-bench languages`: the same two programs in each language that has the simple API, a supplier and a consumer: how many events a
-//! second they exchange when they are gathered, and how long one takes. Languages take turns with Rust, round by round.
+//! `campanile-bench languages`: the same two programs in each language that has the simple API, a supplier and a consumer: how many events
+//! a second they exchange when they are gathered, and how long one takes. Languages take turns with Rust, round by round.
 //!
-//! The programs lie in `bench/languages`, which says what they are told and answer; Rust's is this program.
+//! The programs lie in `bench/languages`, which says what they are given and answer; Rust's is this program.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead};
@@ -27,7 +27,7 @@ const COMMAND: &str = "languages-process";
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/languages");
 /// The one that others are compared with comes first.
 const LANGUAGES: [&str; 5] = ["rust", "c", "cpp", "java", "python"];
-/// Nanoseconds between events whose way is timed.
+/// Nanoseconds between events that are timed.
 const PERIOD: u64 = clock::SECOND / 1000;
 /// Events that each language has published one by one before any is timed.
 const PACED_BEFORE: u64 = 20_000;
@@ -38,7 +38,7 @@ const PYTHON_LEAST: f64 = 100_000.0;
 #[derive(Debug, Serialize)]
 struct Report {
     rows: Vec<Row>,
-    /// Languages whose programs could not be built, and why.
+    /// Languages with programs that could not be built, and why.
     skipped: Vec<Skipped>,
 }
 
@@ -122,7 +122,7 @@ impl Arrivals {
     }
 }
 
-/// Whose program this is.
+/// The part that this program plays.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct LanguagesProcessOptions {
     /// Whether it consumes or supplies
@@ -294,7 +294,7 @@ fn by_turns(
     Ok(())
 }
 
-/// Builds the programs: where they are, and whose are missing.
+/// Builds the programs: where they are, and which languages are missing.
 fn build() -> Result<(PathBuf, Vec<Skipped>), BenchError> {
     let program = std::env::current_exe().map_err(BenchError::io("finding this program"))?;
     let target = program.ancestors().nth(2).unwrap_or(Path::new("target"));

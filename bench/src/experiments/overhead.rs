@@ -47,10 +47,10 @@ const REAL_TIME_AT_MOST: f64 = 1.05;
 /// What a service's latency is to be at most, as a multiple of the relay's.
 const SERVICE_AT_MOST: f64 = 1.5;
 
-/// Who stands between supplier and consumer.
+/// The process between supplier and consumer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Between {
-    /// Nobody.
+    /// No process.
     #[serde(rename = "2 hops")]
     Nobody,
     /// A relay that forwards each request to the consumer and each reply to the supplier (`bench floor`'s).
@@ -61,7 +61,7 @@ pub(crate) enum Between {
     Service,
 }
 
-/// Who takes turns, in this order and the reverse one: each that is compared with another stands next to it.
+/// The contenders, in this order and the reverse one: each that is compared with another stands next to it.
 const CONTENDERS: [(Between, bool); 6] = [
     (Between::Nobody, false),
     (Between::Relay, false),
@@ -98,7 +98,7 @@ pub(crate) struct Report {
 /// The figures of one contender.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
-    /// Who stands between supplier and consumer.
+    /// The process between supplier and consumer.
     pub(crate) between: Between,
     /// Whether requests carry their priority, and the service has a lane for it.
     pub(crate) real_time: bool,
@@ -224,7 +224,7 @@ impl Turns {
     }
 }
 
-/// The real-time service with a supplier and a consumer, for whoever wants to look at it.
+/// The real-time service with a supplier and a consumer, for other experiments that look at it.
 pub(super) fn real_time_service(bed: &Bed) -> Result<Contender, BenchError> {
     Contender::start(bed, Between::Service, true)
 }

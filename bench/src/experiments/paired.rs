@@ -2,7 +2,7 @@
 //!
 //! What else the machine does changes from second to second by more than the differences that are looked for. Two turns that
 //! follow each other closely meet about the same of it, so the ratio of their figures has little of it; the median of many
-//! such ratios is the figure, and how far it can be trusted is told by an interval that assumes nothing of how they are spread.
+//! such ratios is the figure, and how far it can be trusted is shown by an interval that assumes nothing of how they are spread.
 
 use serde::Serialize;
 

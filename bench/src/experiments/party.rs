@@ -1,9 +1,9 @@
-//! The suppliers and consumers of an experiment: processes of their own, told what to do line by line.
+//! The suppliers and consumers of an experiment: processes of their own, ordered what to do line by line.
 //!
 //! The experimenter starts `bench party-process` (hidden), leashed, confined to a core and at a real-time priority where
 //! the experiment wants that, and talks to it in lines of JSON: an [`Order`] in, an [`Answer`] out. A process is either
 //! all suppliers or all consumers of one kind of path; each path has a thread. While events flow nothing is said: when
-//! to send what is part of the order, and what happened is told when all of it is over. So the experimenter needs no
+//! to send what is part of the order, and what happened is reported when all of it is over. So the experimenter needs no
 //! processor time while it matters, and a party of low priority may take as long as it has to.
 
 use std::io::{self, BufRead};
@@ -24,7 +24,7 @@ use supplier::Suppliers;
 /// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "party-process";
 
-/// What a party is told.
+/// An order to a party.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// Be the suppliers of these paths, and connect.
@@ -67,7 +67,7 @@ pub(super) enum Answer {
 /// Where a supplier's events go and what they are.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct SupplierPath {
-    /// To whom they are pushed.
+    /// Address of the peer that they are pushed to.
     pub(super) address: SocketAddr,
     /// The object key there.
     pub(super) key: Vec<u8>,
@@ -228,7 +228,7 @@ pub(super) fn start(
     Ok((party, answer))
 }
 
-/// What the process is, once it has been told.
+/// What the process is, once it has its order.
 enum Role {
     None,
     Suppliers(Suppliers),

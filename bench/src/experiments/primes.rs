@@ -3,14 +3,14 @@
 //! Paper 000, 4.2: "The 'load' is a positive count that is supplied with the event payload. A prime number calculation is
 //! performed proportional to the supplied load value." Here a unit of load is a fixed number of trial divisions of
 //! one large prime, which have to be carried out to the last: none of them ends the search. How many make a unit is found
-//! at the beginning of each run, so that a unit takes about the same time on every machine, and is told to all consumers,
+//! at the beginning of each run, so that a unit takes about the same time on every machine, and is given to all consumers,
 //! so that it is the same work for both services.
 
 use std::hint::black_box;
 
 use crate::clock;
 
-/// A prime: no division ends the search. 2^61 − 1, whose root is far above any number of divisions asked for here.
+/// A prime: no division ends the search. The root of 2^61 − 1 is far above any number of divisions asked for here.
 const PRIME: u64 = (1 << 61) - 1;
 
 /// How long a unit of load is to take, in nanoseconds. Three paths of 100 events a second, each with load 25, then ask one

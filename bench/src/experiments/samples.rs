@@ -69,7 +69,7 @@ pub(crate) struct Bin {
 /// Bars in a decade.
 pub(super) const BINS_A_DECADE: i32 = 10;
 
-/// How latencies, in nanoseconds, are spread: bars whose widths grow by the same factor, from the one with the shortest to
+/// How latencies, in nanoseconds, are spread: bars with widths that grow by the same factor, from the one with the shortest to
 /// the one with the longest.
 pub(super) fn distribution(nanoseconds: &[u64]) -> Vec<Bin> {
     let index = |ns: u64| -> i32 {

@@ -1,5 +1,5 @@
-//! `campanile-bench soak`: a program in C on both transports, whose consumers and suppliers come and go for half an hour: whether anything is
-//! left of them in its memory or in the service's. The program is `crates/ffi/tests/c/soak.c`; it may be built with C's sanitizers.
+//! `campanile-bench soak`: a program in C on both transports; its consumers and suppliers come and go for half an hour: whether anything
+//! is left of them in its memory or in the service's. The program is `crates/ffi/tests/c/soak.c`; it may be built with C's sanitizers.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -53,7 +53,7 @@ struct Report {
     heap_bytes_at_the_end: u64,
 }
 
-/// After each tenth of the time, when all who come and go are gone.
+/// After each tenth of the time, when all that come and go are gone.
 #[derive(Debug, Serialize)]
 struct Row {
     seconds: f64,
@@ -100,7 +100,7 @@ fn measure(bed: &Bed, options: &SoakOptions, out: &mut Output<'_>) -> Result<(Ve
     let mut command = Command::new(program);
     command.args([VISITS, DOMAIN, PERIOD_MS]);
     command.env("CAMPANILE_SERVER", service.address().to_string()).env_remove("CAMPANILE_CONTEXT");
-    // What was freed is kept for a while, so that who touches it is noticed; by default that is 256 MiB, which would look like growth.
+    // What was freed is kept for a while, so that a use of it is noticed; by default that is 256 MiB, which would look like growth.
     command.env("ASAN_OPTIONS", "quarantine_size_mb=16:detect_leaks=1");
     let (mut program, told) = Dialogue::spawn("the program in C", command, told)?;
     let mut told = told.map_err(json("reading what the program tells"))?;
@@ -195,7 +195,7 @@ impl Report {
             }
         };
         let few = |what: &str, of: fn(&Row) -> u64| {
-            // One more or less at a time: a connection that nobody uses is closed after a while.
+            // One more or less at a time: a connection without use is closed after a while.
             let most = |rows: &[Row]| rows.iter().map(of).max().unwrap_or(0);
             let (first, second) = self.rows.split_at(self.rows.len() / 2);
             Aim {

@@ -3,7 +3,7 @@
 //! `tempo-fan-out`, `tempo-churn`, and `tempo-predicted` (sections IV.A, IV.C and IV.E).
 //!
 //! Publishers and subscribers are threads of this process, on one core; what is between them, a broker or the floor of one, is a process
-//! on another. Who is compared takes turns.
+//! on another. The compared sides take turns.
 
 pub(crate) mod churn;
 pub(crate) mod fan_out;

@@ -40,7 +40,7 @@ struct Rig {
     source: ProxyKey,
     /// An event of each antenna.
     samples: Vec<Vec<u8>>,
-    /// Whose turn it is.
+    /// The consumer with the next turn.
     next: usize,
     now: u64,
 }

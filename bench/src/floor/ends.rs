@@ -95,19 +95,19 @@ impl Supplier {
         self.message.bytes().len()
     }
 
-    /// Sends one event that nobody records and does not wait for the reply, so that a contender that connects to its
+    /// Sends one event that is not recorded and does not wait for the reply, so that a contender that connects to its
     /// consumer only when there is something to push has a reason to.
     pub(super) fn send_without_waiting(&mut self) -> Result<(), BenchError> {
         self.send(clock::now(), 0, Phase::WarmUp).map(|_| ())
     }
 
-    /// Closes the connection: the turn has failed, and nobody should wait for more.
+    /// Closes the connection: the turn has failed, and no end should wait for more.
     pub(super) fn close(&self) {
         // It may be closed already, and then this has been achieved.
         let _ = self.connection.stream.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Sends `count` events that nobody records.
+    /// Sends `count` events that are not recorded.
     pub(super) fn warm_up(&mut self, count: u64) -> Result<(), BenchError> {
         for number in 0..count {
             let phase = if number + 1 == count { Phase::WarmUpEnd } else { Phase::WarmUp };
@@ -241,7 +241,7 @@ impl Consumer {
                     Phase::WarmUp | Phase::Measured => {}
                     Phase::WarmUpEnd => {
                         arrivals.cpu = clock::thread_cpu();
-                        // Nobody listens only when the supplier has failed, which it tells itself.
+                        // The receiver is gone only when the supplier has failed, which it reports itself.
                         let _ = progress.send(());
                     }
                     Phase::MeasuredEnd => {
@@ -300,7 +300,7 @@ impl Consumer {
 }
 
 /// Plays both ends on one thread: the next event leaves when the consumer has answered the one before and its push has
-/// returned, so that never more than one event is under way, and whoever is in the middle has a core for itself.
+/// returned, so that never more than one event is under way, and the process in the middle has a core for itself.
 ///
 /// Sends `warm_up` events that do not count, calls `begin`, and goes on for `duration` nanoseconds. The thread's processor
 /// time is that of both ends, and is reported as the supplier's.

@@ -1,7 +1,7 @@
 //! omniORB to omniORB, with nothing in between: the programs of `interop/`, driven over their standard input.
 //!
 //! The same event, pushed two-way on one connection by a supplier process to a consumer process. There is one hop
-//! where the others have two, and no process in the middle whose processor time could be told.
+//! where the others have two, and no process in the middle with processor time of its own.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -17,8 +17,8 @@ pub(crate) struct Turn {
     /// read that completed it.
     pub(crate) latency: Percentiles,
     /// The same from the moment at which the event was due by the schedule: what a supplier's lateness, its own and
-    /// that caused by a push that had not returned, adds (no coordinated omission). `null` for omniORB, whose program
-    /// does not tell it, and without meaning back to back, where every event is due when it is sent.
+    /// that caused by a push that had not returned, adds (no coordinated omission). `null` for omniORB: its program
+    /// does not report it, and without meaning back to back, where every event is due when it is sent.
     pub(crate) latency_from_schedule: Option<Percentiles>,
     /// From right before the write of a push to right after the read of its reply, at the supplier. The relay's reply
     /// comes from the consumer, Campanile's as soon as the service has taken the event: these two differ by design.

@@ -17,7 +17,7 @@ const SECONDS: f64 = 4.0;
 
 /// Sends paced traffic through the service while `strace -c -f` counts the system calls of all its threads.
 ///
-/// The count includes the warm-up's calls, whose events are counted as well, and those of the requests by which the counters
+/// The count includes the warm-up's calls (its events are counted as well) and those of the requests by which the counters
 /// are read.
 pub(super) fn count(campanile: &mut Middle, settings: &Settings) -> Result<Strace, BenchError> {
     let pid = campanile.process().pid();

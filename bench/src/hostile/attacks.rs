@@ -57,10 +57,10 @@ pub(super) const FLOOD: &str = "flood";
 /// Events in each of its sequences.
 pub(super) const FLOOD_BATCH: u16 = 64;
 
-/// The one that is none: whoever looks at how things stand.
+/// The one that is none: a monitoring system that reads the metrics.
 pub(super) const SCRAPES: &str = "scrapes";
 
-/// All of them, in the order in which they are told of in docs/operating.md.
+/// All of them, in the order in which docs/operating.md lists them.
 pub(super) const ALL: &[Attack] = &[
     Attack { name: "unreachable", story: "clients that can never be reached, and are probed", wave: unreachable },
     Attack { name: "pulls", story: "connections with 256 waiting pulls each, which close", wave: pulls },
@@ -120,7 +120,7 @@ impl Attack {
         while clock::now() < until {
             if (self.wave)(&mut scene).is_err() {
                 scene.refusals += 1;
-                // Whoever is refused at once would only measure how fast it can be.
+                // A client that is refused at once would only measure how fast it can be.
                 clock::sleep_until((clock::now() + clock::SECOND / 1_000).min(until))?;
             }
         }
@@ -175,7 +175,7 @@ fn time(writer: &mut Writer<'_>, name: &str, time: u64) {
     writer.u64(time);
 }
 
-/// Push suppliers and pull consumers that gave a reference behind which there never was anybody.
+/// Push suppliers and pull consumers that gave a reference without any listener.
 fn unreachable(scene: &mut Scene) -> Result<()> {
     let from = scene.from;
     let mut foe = scene.connect()?;
@@ -198,7 +198,7 @@ fn pulls(scene: &mut Scene) -> Result<()> {
     let mut foe = scene.connect()?;
     let channel = Object::named("DefaultEventChannel");
     let proxy = foe.new_proxy(&channel, "consumer", PULL_SUPPLIER, STRUCTURED)?;
-    // Of a type that nobody sends.
+    // Of a type that is never sent.
     foe.call(&proxy, "subscription_change", |writer| {
         let (never, all) = (["Hostile", "Never"], ["*", "*"]);
         for words in [never, all] {

@@ -1,4 +1,4 @@
-//! A client of whom nothing good is known: it speaks GIOP when that serves its purpose, from an address of its own.
+//! A hostile client: it speaks GIOP when that serves its purpose, from an address of its own.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,8 +10,8 @@ use giop::message::{HEADER_LEN, Header, Reply, ReplyStatus, RequestHead, Respons
 use load::system::choose_port_on_connecting;
 use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
-/// The address that an attack comes from, by its place among all: another one of loopback than that of everybody else, so that the service
-/// can tell them apart.
+/// The address that an attack comes from, by its place among all: another one of loopback than those of all other clients, so that the
+/// service can tell them apart.
 pub(super) fn address_of(attack: usize) -> IpAddr {
     let number = u8::try_from(attack + 1).unwrap_or(u8::MAX);
     Ipv4Addr::new(127, 0, 1, number).into()

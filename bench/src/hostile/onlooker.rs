@@ -1,4 +1,4 @@
-//! Somebody who does nothing wrong, and asks administration something now and then.
+//! A client that does nothing wrong, and asks administration something now and then.
 
 use crate::campanile::{Campanile, setup};
 use crate::latency::Recorder;

@@ -1,4 +1,4 @@
-//! A service that is scraped: ten thousand consumers, each told of by name, and whoever asks for that each second.
+//! A service that is scraped: ten thousand consumers, each reported by name, and a client that asks for that each second.
 
 use std::fs;
 use std::io::{Error, Read, Result, Write};
@@ -14,15 +14,15 @@ use crate::campanile::{Campanile, Channel, setup};
 use crate::persistent::Folder;
 use crate::{BenchError, clock};
 
-/// Consumers that a scrape tells of; as many as may be told of by name.
+/// Consumers that a scrape reports; as many as may be reported by name.
 const CONSUMERS: usize = 10_000;
 /// How often it is scraped.
 const EVERY: u64 = clock::SECOND;
 
-/// A channel without events, and those who would pull from it.
+/// A channel without events, and consumers that would pull from it.
 pub(super) type Consumers = (Channel, Vec<ObjectRef>);
 
-/// A service whose metrics have something to tell.
+/// A service with metrics that have something to report.
 pub(super) fn start(program: Option<&Path>, name: &str) -> core::result::Result<Victim, BenchError> {
     let folder = Folder::new(&format!("scrapes-{name}"), None)?;
     let file = folder.file("campanile.toml");

@@ -14,7 +14,7 @@ use crate::campanile::{Channel, NAME, listen, setup};
 use crate::wire::{self, PushMessage};
 use crate::{BenchError, CarriageOptions, clock};
 
-/// Nobody waits longer than this for an event.
+/// No client waits longer than this for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Octets of a GIOP header.
 const HEADER_LEN: usize = 12;
@@ -142,7 +142,7 @@ fn consumer_at(listening: SocketAddr, number: usize, proxy: &ObjectRef) -> Objec
     proxy.orb().object(Ior::new("IDL:omg.org/CosNotifyComm/StructuredPushConsumer:1.0", profile))
 }
 
-/// Who has all consumers get an event.
+/// The supplier that has all consumers get an event.
 pub(super) struct Supplier {
     stream: TcpStream,
     message: PushMessage,

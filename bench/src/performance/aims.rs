@@ -11,7 +11,7 @@ use serde::Serialize;
 /// A line through times to the last consumer, over the number of consumers.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Growth {
-    /// Whose times: a contender's key.
+    /// The contender with the times: its key.
     pub(crate) contender: &'static str,
     /// Processes at most; with fewer consumers there is one process for each.
     pub(crate) processes: u32,
@@ -38,7 +38,7 @@ impl<'a> Found<'a> {
         })
     }
 
-    /// Who had his turns at the same time as that other one.
+    /// The cell of the contender that had its turns at the same time as that other one.
     fn side_by_side(&self, contender: &str, beside: &str) -> Option<&'a Cell> {
         self.0
             .iter()

@@ -18,9 +18,9 @@ pub(super) type Figures = BTreeMap<&'static str, f64>;
 pub(crate) struct Cell {
     /// What was measured: `latency`, `side by side`, `throughput`, `steady state` or `fan-out`.
     pub(crate) experiment: &'static str,
-    /// Who carried the events: a contender's key.
+    /// The contender that carried the events: its key.
     pub(crate) contender: &'static str,
-    /// Who carried events of his own at the same time: a contender's key. `null` where each had his turns alone.
+    /// The contender that carried events of its own at the same time: its key. `null` where each had its turns alone.
     pub(crate) beside: Option<&'static str>,
     /// Octets of payload of an event.
     pub(crate) payload_bytes: u32,
@@ -243,7 +243,7 @@ mod tests {
         let found = Ratio::of(Some(&slow), Some(&fast), "p50_us").unwrap();
         assert!((found.value - 2.0).abs() < 0.01, "{found:?}");
         assert_eq!(found.to_string(), "95 % interval 2.00 to 2.00, 3 of 3 rounds together");
-        // Nobody's rounds are compared with somebody else's pool.
+        // Rounds are not compared with the pool of another contender.
         let apart = Ratio::of(Some(&slow), Some(&cell(&[1.0; 3])), "p50_us").unwrap();
         assert!((apart.value - 10.0).abs() < 1e-9, "{apart:?}");
     }

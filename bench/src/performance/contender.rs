@@ -1,4 +1,4 @@
-//! Who carries events from publishers to subscribers: what every contender can do, whoever wrote it.
+//! Carriers of events from publishers to subscribers: what every contender can do, of any author.
 //!
 //! A [`Contender`] starts a [`Server`] for one [`Scenario`]; the server says what ends are to be started and how they speak,
 //! and the harness ([`Course`](super::course::Course)) starts them, has them send and record, and reads what the server's
@@ -34,7 +34,7 @@ use nats::Nats;
 use omnievents::OmniEvents;
 use omniorb::OmniOrb;
 
-/// What is to be carried, and between whom.
+/// What is to be carried, and between which ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Scenario {
     /// Octets of payload of an event.
@@ -43,7 +43,7 @@ pub(crate) struct Scenario {
     pub(crate) supply: Supply,
     /// How consumers are given their events.
     pub(crate) consume: Consume,
-    /// Whether single events are Anys and not structured, for who has both.
+    /// Whether single events are Anys and not structured, for contenders with both.
     pub(crate) anys: bool,
     /// Consumers, each given every event,
     pub(crate) consumers: u32,
@@ -113,10 +113,10 @@ impl From<BenchError> for Absence {
 /// An end that is to be started.
 #[derive(Debug, Clone)]
 pub(crate) struct End<T> {
-    /// What it is told to be.
+    /// Its order.
     pub(crate) order: T,
     /// The program that understands it and answers it, with its arguments; `None` for this program's own end. See
-    /// [`ends`](super::ends) for what such a program is told and answers.
+    /// [`ends`](super::ends) for the orders and answers of such a program.
     pub(crate) program: Option<Vec<OsString>>,
 }
 
@@ -127,14 +127,14 @@ impl<T> End<T> {
     }
 }
 
-/// The process of these consumers of a service whose suppliers push to that proxy. Their keys are as long as its, so that messages
+/// The process of these consumers of a service with suppliers that push to that proxy. Their keys are as long as its, so that messages
 /// are as long behind the service as they are before it.
 fn consumers_behind(proxy: &ProxyAddress, protocol: Protocol, consumers: Range<u32>) -> End<Subscribe> {
     let key = |number| crate::campanile::consumer_key(number, proxy.key.len());
     End::own(Subscribe { protocol, address: None, targets: consumers.map(key).collect(), copies: false })
 }
 
-/// Somebody who carries events.
+/// A carrier of events.
 pub(crate) trait Contender {
     /// The name on the command line and in JSON.
     fn key(&self) -> &'static str;
@@ -158,7 +158,7 @@ pub(crate) trait Contender {
 pub(crate) const OURS: &str = "campanile";
 
 /// Those of these contenders that have one of these keys, in the order of the tables. An error that names them all, if a key is
-/// nobody's.
+/// unknown.
 pub(crate) fn named<'a>(
     all: &[&'a dyn Contender],
     option: &'static str,
@@ -189,18 +189,18 @@ pub(crate) fn all() -> Vec<Box<dyn Contender>> {
 
 /// A contender at work, for one scenario. The harness calls these in the order in which they stand here.
 pub(crate) trait Server: Send {
-    /// What a process with the consumers of these numbers is told to be.
+    /// The order for a process with the consumers of these numbers.
     fn subscribe(&mut self, consumers: Range<u32>) -> Result<End<Subscribe>, BenchError>;
 
-    /// That process now runs. It listens there if it does not connect itself; whoever pushes to it is told so.
+    /// That process now runs. It listens there if it does not connect itself; the pushing side gets that address.
     fn subscribed(&mut self, _subscribe: &Subscribe, _listening: Option<SocketAddr>) -> Result<(), BenchError> {
         Ok(())
     }
 
-    /// What the publisher is told to be; all consumers are there.
+    /// The order for the publisher; all consumers are there.
     fn publish(&mut self) -> Result<End<Publish>, BenchError>;
 
-    /// The processes in the middle, if there are any: those whose processor time, memory and system calls count.
+    /// The processes in the middle, if there are any: their processor time, memory and system calls count.
     fn pids(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -319,7 +319,7 @@ impl Scenario {
         usize::try_from(self.payload_bytes).unwrap_or(usize::MAX)
     }
 
-    /// What a publisher is told to be that sends to this target there.
+    /// The order for a publisher that sends to this target there.
     fn publisher(&self, protocol: Protocol, address: SocketAddr, target: Vec<u8>) -> Publish {
         Publish { protocol, address, target, payload_bytes: self.payload(), window: self.supply.window() }
     }

@@ -25,7 +25,7 @@ pub(super) struct Course {
     publisher: PublisherProcess,
     subscribers: Vec<SubscriberProcess>,
     server: Box<dyn Server>,
-    /// Whose the server's threads are said to be.
+    /// The name under which the server's threads are reported.
     in_the_middle: &'static str,
     run: u32,
 }
@@ -68,7 +68,7 @@ pub(super) struct Outcome {
 }
 
 impl Course {
-    /// Starts everybody.
+    /// Starts the server, the subscribers and the publisher.
     pub(super) fn lay(contender: &dyn Contender, scenario: &Scenario) -> Result<Self, Absence> {
         let mut server = contender.start(scenario)?;
         let in_the_middle = if contender.key() == OURS { "service" } else { contender.key() };
@@ -89,7 +89,7 @@ impl Course {
         self.server.pids()
     }
 
-    /// All processes, with whose they are: `publisher`, `subscriber`, and between them `service` or another contender's key.
+    /// All processes, with their part: `publisher`, `subscriber`, and between them `service` or another contender's key.
     pub(super) fn parties(&self) -> Vec<(u32, &'static str)> {
         let servers = self.server.pids().into_iter().map(|pid| (pid, self.in_the_middle));
         let subscribers = self.subscribers.iter().map(|subscriber| (subscriber.pid(), "subscriber"));

@@ -1,4 +1,4 @@
-//! The publishers and subscribers of every contender: processes of their own, told what to do line by line.
+//! The publishers and subscribers of every contender: processes of their own, ordered what to do line by line.
 //!
 //! The harness starts `bench end-process` (hidden) and talks to it in lines of JSON: an [`Order`] in, an [`Answer`] out. A
 //! process is one publisher, or any number of consumers. Both are one thread that builds nothing, and that reads and writes
@@ -20,7 +20,7 @@ use crate::{BenchError, Losses, Output};
 /// The name of the hidden sub-command.
 pub(crate) const COMMAND: &str = "end-process";
 
-/// What an end is told.
+/// An order to an end.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Order {
     /// Be a publisher, and connect.
@@ -65,7 +65,7 @@ pub(crate) type LateEvent = (u64, u64, u64);
 pub(crate) struct Publish {
     /// How to speak.
     pub(crate) protocol: Protocol,
-    /// To whom.
+    /// Where to send.
     pub(crate) address: SocketAddr,
     /// What it is sent to there: an object key, a subject.
     pub(crate) target: Vec<u8>,
@@ -148,7 +148,7 @@ pub(crate) struct Received {
     pub(crate) since_sent: Vec<(u64, u64)>,
     /// Of each event: its number, when it was due, when it came first and last, and how often.
     pub(crate) spans: Vec<Span>,
-    /// Those events that came late and have not been told of.
+    /// Those events that came late and were not reported yet.
     pub(crate) late: Vec<LateEvent>,
     /// Nanoseconds of the process's processor time since the recording began.
     pub(crate) cpu: u64,
@@ -205,7 +205,7 @@ pub(crate) fn run_process(out: &mut Output<'_>) -> Result<(), BenchError> {
     }
 }
 
-/// An order that comes to the wrong one.
+/// Error for an order that reached the wrong end.
 pub(super) fn not_its_part(order: &Order) -> BenchError {
     BenchError::Process { name: COMMAND.to_owned(), reason: format!("was told what is not its part: {order:?}") }
 }
@@ -227,7 +227,7 @@ impl PublisherProcess {
         }
     }
 
-    /// Has it send; what it did is told by [`Self::sent`].
+    /// Has it send; [`Self::sent`] reports what it did.
     pub(crate) fn send(&mut self, run: Run) -> Result<(), BenchError> {
         self.0.order(&Order::Send(run))
     }
@@ -286,7 +286,7 @@ impl SubscriberProcess {
         }
     }
 
-    /// Asks what came; the answer is told by [`Self::received`].
+    /// Asks what came; [`Self::received`] reports the answer.
     pub(crate) fn collect(&mut self, events: u64, quiet: u64) -> Result<(), BenchError> {
         self.0.order(&Order::Collect { events, quiet })
     }

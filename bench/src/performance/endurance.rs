@@ -48,7 +48,7 @@ pub(crate) struct Report {
 /// One rate for a long time.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Endured {
-    /// Who carried the events: a contender's key. All of one rate ran at the same time.
+    /// The contender that carried the events: its key. All of one rate ran at the same time.
     pub(crate) contender: &'static str,
     /// Events a second.
     pub(crate) rate: f64,
@@ -142,10 +142,10 @@ fn nothing_lost(run: &Endured) -> Aim {
     Aim { aim: format!("nothing is lost at {}/s", run.rate), found, met: Some(lost == 0) }
 }
 
-/// Whose consumers are programs of their own that tell of late events at the end only, when the trace of most is gone.
+/// Contenders with consumer programs of their own that report late events at the end only, when the trace of most is gone.
 const TELL_AT_THE_END: [&str; 2] = ["omniorb", "cyclonedds"];
 
-/// Campanile and who is to run beside it.
+/// Campanile and the contenders that run beside it.
 fn contenders<'a>(all: &'a [Box<dyn Contender>], beside: &[String]) -> Result<Vec<&'a dyn Contender>, BenchError> {
     let all = all.iter().map(AsRef::as_ref);
     let (mut contenders, others): (Vec<_>, Vec<_>) = all.partition(|contender| contender.key() == OURS);
@@ -158,10 +158,10 @@ fn contenders<'a>(all: &'a [Box<dyn Contender>], beside: &[String]) -> Result<Ve
 struct Party {
     contender: &'static str,
     rate: f64,
-    /// How much later than the others its first event is due, in nanoseconds; `None` where nobody runs beside Campanile.
+    /// How much later than the others its first event is due, in nanoseconds; `None` if Campanile runs alone.
     later: Option<u64>,
     course: Course,
-    /// Whose each thread is.
+    /// The owner of each thread.
     owners: BTreeMap<u32, &'static str>,
 }
 
@@ -204,7 +204,7 @@ fn endure(
     })
 }
 
-/// Shares the shortest period out among all: with the same period for so long, who came right behind another one would do so to the
+/// Shares the shortest period out among all: with the same period for so long, a party right behind another one would be so to the
 /// end.
 fn keep_apart(parties: &mut [Party], rates: &[f64]) {
     let shortest = rates.iter().map(|rate| clock::nanoseconds(1.0 / rate)).min().unwrap_or(0);
@@ -250,7 +250,7 @@ impl Party {
             before = stolen_ms;
             ticks += 1;
             if ticks % 30 == 0 {
-                // Who listens may have gone, and then nobody has to be told.
+                // The receiver may be gone, and then there is nothing to report.
                 let _ = told.send(format!("{contender}, {rate}/s: {} events late so far", found.events));
             }
             Ok(())

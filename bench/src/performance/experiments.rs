@@ -52,16 +52,16 @@ pub(super) const AGAIN: &str = "relay-again";
 /// What two are measured in that run at the same time.
 pub(super) const SIDE_BY_SIDE: &str = "side by side";
 
-/// Who that is with Campanile: by whom its latency is judged.
+/// The contenders that run with Campanile: its latency is judged by them.
 const BESIDE_OURS: [&str; 4] = ["relay", "jacorb", "omnievents", "nats"];
 
 /// Events a second of each of the two.
 pub(super) const SIDE_BY_SIDE_RATE: f64 = 250.0;
 
-/// Who is in the whole of the fan-out; the others are in a part of it.
+/// The contenders in the whole of the fan-out; the others are in a part of it.
 const IN_WHOLE_FAN_OUT: [&str; 2] = ["campanile", "writev"];
 
-/// Whose queues have no bound: to a hundred consumers, a publisher that asks for no acknowledgement fills them for minutes.
+/// Contenders with queues without bound: to a hundred consumers, a publisher that asks for no acknowledgement fills them for minutes.
 const UNBOUNDED: [&str; 2] = ["jacorb", "omnievents"];
 
 /// What a run does, and how long.
@@ -294,7 +294,7 @@ impl Bench<'_> {
         self.race(&race, out)
     }
 
-    /// Many consumers in one process, in ten, and in one each: when an event comes to the first and to the last.
+    /// Many consumers in one process, in ten, and in one each: when an event reaches the first and the last.
     fn fan_out(&mut self, out: &mut Output<'_>) -> Result<(), BenchError> {
         let counts: &[u32] = if self.quick { &[1, 10, 100] } else { &CONSUMERS };
         let seconds = match (self.quick, self.rounds) {
@@ -334,7 +334,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Who is judged by the floor of a fan-out, the floor, and how many rounds these two have.
+    /// The contenders that are judged by the floor of a fan-out, the floor, and how many rounds these two have.
     const fn judged(&self) -> (&'static [&'static str], u32) {
         (&IN_WHOLE_FAN_OUT, if self.quick { 2 } else { 3 * self.rounds })
     }
@@ -356,7 +356,7 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// What is told of a turn of events at fixed times.
+/// Figures of a turn of events at fixed times.
 pub(super) fn latencies(_: &Scenario, outcome: &Outcome) -> Figures {
     let mut figures = percentiles(&outcome.since_due(), &outcome.since_sent());
     figures.insert("late_pushes", ratio(outcome.sent.late, 1));
@@ -389,7 +389,7 @@ fn allocations(_: &Scenario, outcome: &Outcome) -> Figures {
     ])
 }
 
-/// What is told of every turn.
+/// Figures of every turn.
 fn common(outcome: &Outcome, consumers: f64, figures: &mut Figures) {
     let events = (ratio(outcome.total(|received| received.in_window), 1) / consumers).max(1.0);
     if outcome.threads > 0 {

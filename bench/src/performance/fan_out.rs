@@ -64,7 +64,7 @@ impl Consumer {
         Ok(Self { stream, copies })
     }
 
-    /// Reads what it answered, which nobody needs.
+    /// Reads and discards what it answered.
     fn drain(&mut self, scratch: &mut [u8]) -> Result<(), BenchError> {
         match self.stream.read(scratch) {
             Ok(0) => Err(BenchError::Protocol { contender: "a consumer".to_owned(), reason: "closed".to_owned() }),

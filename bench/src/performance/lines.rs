@@ -20,7 +20,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Those of the standard input, which nobody else reads: what `Stdin` has buffered, no poll tells of.
+    /// Those of the standard input; there is no other reader: what `Stdin` has buffered, no poll tells of.
     pub(super) fn of_input() -> Result<Self, BenchError> {
         let input = io::stdin().as_fd().try_clone_to_owned().map_err(BenchError::io("opening the standard input"))?;
         Ok(Self { input, buffer: Vec::new(), ended: false })

@@ -200,7 +200,7 @@ fn latencies<'a>(cells: impl Iterator<Item = &'a Cell>, name: &impl Fn(&Cell) ->
     of_cells(cells, ["payload B", "contender"], what, &figures)
 }
 
-/// Those who ran at the same time, two by two.
+/// Contenders that ran at the same time, two by two.
 fn side_by_side(report: &Report, named: &impl Fn(&'static str) -> Field) -> Option<(String, Table)> {
     let cells = report.cells.iter().filter(|cell| cell.experiment == SIDE_BY_SIDE);
     let what = |cell: &Cell| [named(cell.contender), named(cell.beside.unwrap_or_default())];

@@ -1,6 +1,6 @@
 //! What the kernel's own counters say of any contender: system calls, counted by `perf stat` from outside.
 //!
-//! Counting system calls makes every one of them slower, so this is never done in a turn whose times count.
+//! Counting system calls makes every one of them slower, so this is never done in a turn that is timed.
 
 use std::process::Command;
 
@@ -32,7 +32,7 @@ impl Counter {
         }
         let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
         let mut command = Command::new("perf");
-        // It begins when it is told to on its standard input, and says that it has.
+        // It begins at a command on its standard input, and says that it has.
         command.args(["stat", "-x", ",", "-e", SYSTEM_CALLS, "-D", "-1", "--control", "fd:0", "-p", &pids.join(",")]);
         let (mut perf, ()) = Dialogue::spawn("perf", command, says("Events disabled")).ok()?;
         perf.say("enable").ok()?;

@@ -1,8 +1,8 @@
 //! Latencies of several short turns of a contender taken together: a turn alone has too few events for a 99.9th percentile.
 //!
-//! A host that stalls the machine for a tenth of a second would decide that of all turns, whoever has his turn then; so a few
-//! turns, those that were worst, are left out of each contender's. Where contenders have their turns at the same time, what
-//! stalls one stalls the other, and none is left out. How far the ratio of two contenders can be trusted is told by
+//! A host that stalls the machine for a tenth of a second would decide that of all turns, whichever contender has its turn then; so a
+//! few turns, those that were worst, are left out of each contender's. Where contenders have their turns at the same time, what
+//! stalls one stalls the other, and none is left out. How far the ratio of two contenders can be trusted is shown by
 //! an interval that takes turns, and not events, to be independent: a stall makes many events late at once.
 
 use super::cells::Figures;
@@ -21,7 +21,7 @@ const SINCE_SENT: [(&str, f64); 5] =
 /// The 99.9th percentile from when events were due, with no turn left out.
 pub(super) const P999_OF_ALL: &str = "p999_of_all_us";
 
-/// One turn in so many is left out: those whose 99.9th percentile is largest.
+/// One turn in so many is left out: those with the largest 99.9th percentile.
 const LEFT_OUT: usize = 5;
 
 /// How often turns are drawn anew to find an interval.

@@ -102,7 +102,7 @@ impl Publisher {
         })
     }
 
-    /// Does what it is told until nothing more comes.
+    /// Carries out orders until there are no more.
     pub(super) fn obey(mut self, mut orders: Lines, out: &mut Output<'_>) -> Result<(), BenchError> {
         clock::wake_on_time();
         say_answer(out, &Answer::Ready)?;

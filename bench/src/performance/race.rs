@@ -23,20 +23,20 @@ const WARM_UPS_MAX: u32 = 6;
 pub(super) struct Race<'a> {
     /// For reports.
     pub(super) experiment: &'static str,
-    /// Who takes part.
+    /// The contenders that take part.
     pub(super) contenders: Vec<&'a dyn Contender>,
     pub(super) scenario: Scenario,
     pub(super) rounds: u32,
-    /// Those who are judged by each other, and how many rounds they have: those beyond the others' they have by themselves.
+    /// Those that are judged by each other, and how many rounds they have: those beyond the others' they have by themselves.
     pub(super) judged: (&'a [&'a str], u32),
-    /// Events that nobody records, before the first round: caches fill, and virtual machines compile. Where the server's own
+    /// Events that are not recorded, before the first round: caches fill, and virtual machines compile. Where the server's own
     /// counters are read meanwhile, they are sent again until it has allocated nothing, so and so often at most.
     pub(super) warm_up: Plan,
-    /// Which turns' latencies are taken together, where one turn alone has too few for a 99.9th percentile.
+    /// Which latencies are taken together over turns, where one turn alone has too few for a 99.9th percentile.
     pub(super) pooled: Option<Kept>,
     /// Whether the contenders, which then are two, have each turn at the same time, so that what the machine does falls on both.
     pub(super) at_once: bool,
-    /// Whether this is a check only, in which nobody is warmed up for longer.
+    /// Whether this is a check only, without a longer warm-up.
     pub(super) quick: bool,
     /// What is sent in each turn, one after the other.
     pub(super) plans: Vec<Plan>,
@@ -75,7 +75,7 @@ impl Race<'_> {
                     self.turn_at_once(plan, (round, rounds), turns);
                     continue;
                 }
-                // What the machine does changes from second to second: nobody is always the one who comes later.
+                // What the machine does changes from second to second: no contender is always the later one.
                 if round % 2 == 0 {
                     turns.reverse();
                 }
@@ -92,7 +92,7 @@ impl Race<'_> {
         Ok(lanes.into_iter().flat_map(|lane| lane.cells).collect())
     }
 
-    /// Starts everybody who is there.
+    /// Starts all contenders that are there.
     fn lanes(&self, missing: &mut Missing, out: &mut Output<'_>) -> Result<Vec<Lane>, BenchError> {
         let mut lanes: Vec<Lane> = Vec::new();
         for contender in &self.contenders {
@@ -119,7 +119,7 @@ impl Race<'_> {
         Lane { key, course, cells: self.cells(contender), warm_up_times: contender.warm_up_times() }
     }
 
-    /// Events for who takes so many times as long as others to be as fast as it gets; at a rate, so that none queue up.
+    /// Events for a contender that takes so many times as long as others to be as fast as it gets; at a rate, so that none queue up.
     fn longer_warm_up(&self, times: u64) -> Option<Plan> {
         let window = self.warm_up.window.saturating_mul(times.saturating_sub(1));
         let period = clock::SECOND / WARM_UP_DELIVERIES * u64::from(self.scenario.consumers);
@@ -151,7 +151,7 @@ impl Race<'_> {
         cell.sum_up();
     }
 
-    /// Has all of them run at the same time. A turn in which one fails counts for nobody, and there is none without him.
+    /// Has all of them run at the same time. A turn in which one fails counts for none.
     fn turn_at_once(&self, number: usize, round: (u32, u32), mut turns: Vec<&mut Lane>) {
         let Some(plan) = self.plans.get(number) else { return };
         let lanes = turns.len();
@@ -218,7 +218,7 @@ impl Race<'_> {
     }
 }
 
-/// How much later who is in this place begins than the first of those who run at the same time, in this round of so many. It is
+/// How much later the contender in this place begins than the first of those at the same time, in this round of so many. It is
 /// another share of the period in each round, since with the same in all of them one would always come right behind the other. Of
 /// two, each is as often behind the other by a share as it is ahead of it.
 fn later(period: u64, place: u32, (round, rounds): (u32, u32)) -> u64 {

@@ -24,7 +24,7 @@ pub(crate) struct Report {
     pub(crate) benchmark: &'static str,
     /// Where it ran.
     pub(crate) machine: Machine,
-    /// Who carried the events.
+    /// The contender that carried the events.
     pub(crate) contender: &'static str,
     /// What that is, and how it is configured.
     pub(crate) about: String,

@@ -1,4 +1,4 @@
-//! What the scheduler did while an event was late: the kernel's own trace of who ran, who waited, and for whom.
+//! What the scheduler did while an event was late: the kernel's own trace of which threads ran, which waited, and for which.
 //!
 //! A trace instance of the kernel (`tracefs`) tells, on the monotonic clock, when one of the watched threads was woken, was
 //! given a core, and lost it. It is read now and then, and only the last seconds are kept: a thread that follows it as it comes
@@ -42,14 +42,14 @@ struct Record {
 enum Kind {
     /// A thread may run again.
     Woken(u32),
-    /// A core goes from one to another, who has this name; `preempted` if the first would have gone on.
+    /// A core goes from a thread with this name to another; `preempted` if the first would have gone on.
     Switched { from: u32, from_name: String, preempted: bool, to: u32 },
 }
 
 /// Something that made an event late.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Wait {
-    /// Whose thread: `publisher`, `subscriber`, or who is between them: `service`, or another contender's key.
+    /// The thread's process: `publisher`, `subscriber`, or the one between them: `service`, or another contender's key.
     pub(crate) who: String,
     /// What it waited for: `a core that NAME had`, or `its timer`.
     pub(crate) waited_for: String,
@@ -155,12 +155,12 @@ fn remove_left(instances: &Path, is_alive: impl Fn(u32) -> bool) {
     let entries = fs::read_dir(instances).into_iter().flatten().flatten();
     let is_left = |name: &str| process_of(name).is_some_and(|pid| !is_alive(pid));
     for entry in entries.filter(|entry| entry.file_name().to_str().is_some_and(is_left)) {
-        // One that somebody reads cannot be removed, and then it is not left either.
+        // An instance that is being read cannot be removed, and then it is not left either.
         let _ = fs::remove_dir(entry.path());
     }
 }
 
-/// The process whose instance is called so.
+/// The process with an instance of that name.
 fn process_of(instance: &str) -> Option<u32> {
     let number = instance.strip_prefix(INSTANCE)?;
     // Numbers can be written in several ways, of which this program uses one.

@@ -75,7 +75,7 @@ impl Subscriber {
         Ok(subscriber)
     }
 
-    /// Takes events, and does what it is told, until nothing more comes.
+    /// Takes events, and carries out orders, until nothing more comes.
     pub(super) fn obey(mut self, mut orders: Lines, out: &mut Output<'_>) -> Result<(), BenchError> {
         epoll::add(&self.poll, &orders, EventData::new_u64(ORDERS), EventFlags::IN).map_err(polling)?;
         let listening = self.listener.as_ref().map(TcpListener::local_addr).transpose();

@@ -29,7 +29,7 @@ pub(crate) struct Report {
     pub(crate) quick: bool,
     /// How long it took, in seconds.
     pub(crate) seconds: f64,
-    /// Who took part, and who did not.
+    /// Contenders that took part, and those that did not.
     pub(crate) contenders: Vec<About>,
     /// What was to be shown.
     pub(crate) aims: Vec<Aim>,
@@ -43,7 +43,7 @@ pub(crate) struct Report {
     pub(crate) cells: Vec<Cell>,
 }
 
-/// Who took part.
+/// A contender that took part.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct About {
     /// Its name in `cells`.
@@ -111,7 +111,7 @@ fn draw_stored(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(),
     Ok(())
 }
 
-/// What waiting consumers cost. Where that fails, as it does where too few descriptors are allowed, the rest is told all the same.
+/// What waiting consumers cost. Where that fails, as it does where too few descriptors are allowed, the rest is reported all the same.
 fn measure_memory(quick: bool, out: &mut Output<'_>) -> (Option<memory::Found>, Option<String>) {
     let connections = if quick { memory::QUICK_CONNECTIONS } else { memory::CONNECTIONS };
     match memory::measure(connections, memory::PROXIES_EACH, out) {

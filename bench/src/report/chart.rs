@@ -21,7 +21,7 @@ const GRID: &str = "#e4e8ec";
 /// Pixels from one line of a legend to the next.
 const LEGEND_LINE: f64 = 18.0;
 
-/// Colours that those can tell apart, too, who do not see all of them: Okabe's and Ito's, and two that differ from these in lightness.
+/// Colours that colour-blind readers can tell apart, too: Okabe's and Ito's, and two that differ from these in lightness.
 const COLOURS: [&str; 10] =
     ["#0072b2", "#e69f00", "#d55e00", "#009e73", "#cc79a7", "#56616b", "#56b4e9", "#6a3d9a", "#8c6d1f", "#111111"];
 

@@ -242,7 +242,7 @@ pub(crate) enum Command {
     /// Show the channels, admins and proxies of a service
     #[command(after_help = LS_EXAMPLES)]
     Ls(LsOptions),
-    /// Show a channel: settings, filters, who is connected, what waits, what was dropped
+    /// Show a channel: settings, filters, clients, what waits, what was dropped
     #[command(after_help = INFO_EXAMPLES)]
     Info(InfoOptions),
     /// Watch consumers by backlog, lanes, rates and drops
@@ -305,7 +305,7 @@ pub(crate) enum Command {
     /// Put a service under load, and measure
     #[command(subcommand, after_help = BENCH_EXAMPLES)]
     Bench(bench::Command),
-    /// Become a service that ends when whoever started it does
+    /// Become a service that ends when the process that started it does
     #[command(hide = true, name = load::leash::COMMAND)]
     LeashedProcess(load::LeashedOptions),
     /// Assign priorities to declared activities, and say whether they meet their deadlines
@@ -336,7 +336,7 @@ pub(crate) enum Command {
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "TLS")]
 pub(crate) struct TlsOptions {
-    /// Speak TLS, and nothing else, with services whose certificates the authorities in this PEM file have signed
+    /// Speak TLS, and nothing else, with services that have certificates signed by the authorities in this PEM file
     #[arg(long, value_name = "FILE", env = "CAMPANILE_TLS_CA", hide_env_values = true)]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Show the certificate in this PEM file to services that ask for one
@@ -389,10 +389,10 @@ pub(crate) struct ServeOptions {
     /// PEM file with its key
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Let in those only over TLS whose certificates the authorities in this PEM file have signed
+    /// Let clients in only over TLS, with certificates signed by the authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// Call consumers over TLS whose references say so, and whose certificates the authorities in this PEM file have signed
+    /// Call consumers over TLS if their references say so and their certificates are signed by the authorities in this PEM file
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// The least serious messages to log on standard error [default: info]
@@ -425,7 +425,7 @@ pub(crate) enum LogLevel {
     Off,
     /// What keeps the service from doing its work
     Error,
-    /// What somebody should look at
+    /// What an operator should look at
     Warn,
     /// What happens to clients
     Info,

@@ -84,7 +84,7 @@ pub(crate) fn run(options: &CheckOptions) -> ExitCode {
         Ok(told) => told,
         Err((state, why)) => (state, format!("CAMPANILE {} - {}\n", state.word(), why.replace(['|', '\n'], " "))),
     };
-    // Whoever reads it may have gone; the status is what counts.
+    // The reader may have gone; the status is what counts.
     let _ = io::stdout().write_all(text.as_bytes());
     state.into()
 }

@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 use std::io::{self, BufRead, Write as _};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Steps an evaluation may take here: what a channel grants each event unless told otherwise.
+/// Steps an evaluation may take here: what a channel grants each event by default.
 const STEPS: u32 = 250_000;
 
 /// The beginning of 1970 in the OMG's time: 100 ns since 15 October 1582.

@@ -168,7 +168,7 @@ impl Statistics {
     pub(crate) fn dead_letters(&self) -> Result<Vec<DeadLetter>, InvokeError> {
         const OPERATION: &str = "get_dead_letters_behind";
         let (mut all, mut behind) = (Vec::new(), (0, 0));
-        // Told a part at a time, each behind the last one.
+        // The service answers in parts, each behind the last one.
         loop {
             let write = |w: &mut Writer<'_>| {
                 w.u64(behind.0);

@@ -8,7 +8,7 @@ use crate::statistics::Statistics;
 use client::InvokeError;
 use std::io::{self, BufRead, IsTerminal, Write};
 
-/// Somebody who is to be disconnected.
+/// A client to be disconnected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Client {
     channel: u32,
@@ -16,7 +16,7 @@ struct Client {
     description: String,
 }
 
-/// Disconnects those at the proxies named, or whom it finds.
+/// Disconnects the clients of the proxies named, or those that it finds.
 pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     let is_asked_about = options.proxies.is_empty() && !options.yes && !options.dry_run;
     if is_asked_about && !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
@@ -66,7 +66,7 @@ pub(crate) fn run(options: &DisconnectOptions) -> Result<(), Failure> {
     if was_missing { Err(Failure::Quiet) } else { Ok(()) }
 }
 
-/// The proxies named, each with who is connected to it.
+/// The proxies named, each with a description of its client.
 fn named(statistics: &Statistics, (options, channel): (&DisconnectOptions, u32)) -> Result<Vec<Client>, InvokeError> {
     let known = all(statistics)?;
     let client = |proxy: &u32| {
@@ -81,7 +81,7 @@ fn named(statistics: &Statistics, (options, channel): (&DisconnectOptions, u32))
     Ok(options.proxies.iter().map(client).collect())
 }
 
-/// Those for whom all conditions hold.
+/// The clients that meet all conditions.
 fn find(statistics: &Statistics, wanted: (&DisconnectOptions, Option<u32>)) -> Result<Vec<Client>, InvokeError> {
     let mut found = all(statistics)?;
     found.retain(|known| known.is_meant(wanted));
@@ -109,7 +109,7 @@ impl Known {
     }
 }
 
-/// Everybody of whom the service tells.
+/// All clients that the service reports.
 fn all(statistics: &Statistics) -> Result<Vec<Known>, InvokeError> {
     let consumers = statistics.consumers()?.into_iter().map(|standing| {
         let described = standing.client().map(str::to_owned).unwrap_or_default();

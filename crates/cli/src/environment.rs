@@ -1,5 +1,5 @@
-//! What the environment says: where things are, and whom a supervisor such as systemd wants to be told what. Only this asks for it, and
-//! once; all else is configuration.
+//! What the environment says: where things are, and where a supervisor such as systemd expects which notifications. Only this module
+//! reads it, and once; all else is configuration.
 
 use std::env;
 use std::ffi::OsString;
@@ -18,7 +18,7 @@ pub(crate) struct Environment {
     pub(crate) home: Option<PathBuf>,
     /// Names of the sockets that were passed, in their order, with colons between (`LISTEN_FDNAMES`).
     pub(crate) socket_names: Option<String>,
-    /// Where a supervisor wants to be told how the service stands (`NOTIFY_SOCKET`).
+    /// Socket of a supervisor that wants notifications of how the service stands (`NOTIFY_SOCKET`).
     pub(crate) notify_socket: Option<OsString>,
     /// Within which time it wants to hear that the service goes on (`WATCHDOG_USEC`).
     pub(crate) watchdog: Option<Duration>,

@@ -121,7 +121,7 @@ impl EventLine {
     pub(crate) fn body(&self, names: &Names) -> Result<AnyValue, String> {
         let Some(json) = self.0.get("body") else { return Ok(AnyValue::default()) };
         let Some((name, value)) = typed_body(json) else { return Ok(fields::from_json(json)) };
-        // A struct whose type followed from JSON is called so, too.
+        // A struct made from plain JSON has this type name, too.
         let is_made = name == "Object" && value.is_object();
         match names.find(name).filter(|_| !is_made) {
             Some(code) if code.kind() != Kind::Null => {

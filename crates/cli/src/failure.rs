@@ -17,7 +17,7 @@ pub(crate) enum Failure {
     Undelivered(String),
     /// All has been said already; status 1.
     Quiet,
-    /// Whoever read the output has enough: no failure at all.
+    /// The reader of the output has enough: no failure at all.
     OutputClosed,
 }
 

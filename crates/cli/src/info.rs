@@ -1,4 +1,4 @@
-//! `campanile info`: one channel with everything in it: what is set, who filters what, who is slow, what was dropped.
+//! `campanile info`: one channel with everything in it: settings, filters, slow consumers, dropped events.
 //!
 //! Walked through the OMG's interfaces, so that it works with any service; a service that offers less is shown with less.
 //! How consumers stand comes from Campanile's object `Statistics`, if there is one at the channel's address.
@@ -44,7 +44,7 @@ struct Info {
     /// What is kept of its past.
     history: Option<History>,
     admins: Vec<Admin>,
-    /// Whether the service told how its consumers stand.
+    /// Whether the service reported how its consumers stand.
     has_standings: bool,
 }
 

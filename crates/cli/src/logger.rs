@@ -12,12 +12,12 @@ use std::time::SystemTime;
 
 struct Logger;
 
-/// How long a line waits for whoever reads standard error. After one that waited in vain none does until something is read: the thread
+/// How long a line waits for the reader of standard error. After one that waited in vain none does until something is read: the thread
 /// that logs has others to serve.
 const PATIENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Octets that a pipe takes at once where it takes any (`PIPE_BUF`).
 const AT_ONCE: usize = 4_096;
-/// Lines that nobody read, since one was last written. Whoever writes has it: lines come one by one.
+/// Lines left out since one was last written, for want of a reader. Locked while a line is written: lines come one by one.
 static LEFT_OUT: Mutex<u64> = Mutex::new(0);
 
 /// Whether lines are JSON.
@@ -47,7 +47,7 @@ impl Log for Logger {
     fn flush(&self) {}
 }
 
-/// Writes to standard error, which may be a pipe that nobody reads, and says whether there was room for it; if it is closed, nobody misses it.
+/// Writes to standard error, which may be a pipe without a reader, and says whether there was room for it. It being closed is no error.
 fn write(bytes: &[u8], is_patient: bool) -> bool {
     let mut stderr = io::stderr().lock();
     bytes.chunks(AT_ONCE).all(|some| {

@@ -1,5 +1,5 @@
-//! `campanile ls`: the hierarchy of a service, walked through CORBA, so that it works with any. Who is connected to which
-//! proxy, Campanile tells in its object `Statistics`; others do not.
+//! `campanile ls`: the hierarchy of a service, walked through CORBA, so that it works with any. The client of each proxy comes from
+//! Campanile's object `Statistics`; other services do not have it.
 
 use crate::args::{LsOptions, ServerOptions};
 use crate::channels::{self, Names};

@@ -113,11 +113,11 @@ fn main() -> ExitCode {
 
 /// Says what cannot be understood of the command line, or what was asked for instead of a command.
 fn refused(error: &clap::Error, is_check: bool) -> ExitCode {
-    // Nobody may read it; the status says it, too.
+    // The output may have no reader; the status says it, too.
     let _ = error.print();
     match (error.exit_code(), is_check) {
         (0, _) => ExitCode::SUCCESS,
-        // To those who run checks 2 means that a service is in a bad way.
+        // To a monitoring system 2 means that a service is in a bad way.
         (_, true) => ExitCode::from(3),
         (status, false) => ExitCode::from(u8::try_from(status).unwrap_or(2)),
     }

@@ -13,7 +13,7 @@ use std::fs;
 
 /// The type of events of which none is given.
 pub(crate) const DEFAULT_TYPE: [&str; 2] = ["Campanile", "Test"];
-/// What the service says in the header of an event to whom it delivers it.
+/// Names in the header of an event that the service sets at delivery.
 pub(crate) const OF_THE_SERVICE: [&str; 3] = ["EventNumber", "EventTime", "PossiblyRepeated"];
 /// Octets of a file of IDL.
 const IDL_BYTES_MAX: u64 = 16 << 20;
@@ -137,7 +137,7 @@ impl<'o> Maker<'o> {
         Ok(Outgoing::Structured(event))
     }
 
-    /// The type of events that do not say theirs.
+    /// The type of events that do not name one.
     pub(crate) fn event_type(&self) -> [&str; 2] {
         match (&self.options.event_type, &self.declared) {
             (wanted, Some(declared)) => {

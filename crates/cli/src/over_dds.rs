@@ -92,7 +92,7 @@ pub(crate) fn publish(options: &PubOptions) -> Result<(), Failure> {
             }
         }
     };
-    // Waits until who is there has all.
+    // Waits until the consumers that are there have all.
     supplier.close();
     eprintln!("{} on channel {}", sent.summary(began.elapsed()), show::clean(name));
     outcome
@@ -175,7 +175,7 @@ pub(crate) fn subscribe(options: &SubOptions) -> Result<(), Failure> {
             let text = if quiet { String::new() } else { shown(&event, json) };
             let mut out = io::stdout();
             if let Err(error) = out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-                // Nobody waits any more if the command is ending.
+                // The receiver may be gone if the command is ending.
                 let _ = wake.send(Wake::Output(error));
                 return Err(CallbackError::Enough);
             }

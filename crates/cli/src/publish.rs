@@ -34,7 +34,7 @@ pub(crate) fn run(options: &PubOptions) -> Result<(), Failure> {
     if options.server.settings.transport == Transport::Dds {
         return over_dds::publish(options);
     }
-    // What makes no sense is told before anybody is called.
+    // What makes no sense is refused before any connection is made.
     let maker = Maker::new(options)?;
     if !options.json {
         maker.build(1, options.lines.then_some(""))?;
@@ -257,7 +257,7 @@ impl Run<'_> {
                     }
                 }
                 Err(error) => {
-                    // Whether it has come is told by the summary.
+                    // The summary reports whether it has arrived.
                     if options.json {
                         self.gives_up(&error);
                     }
@@ -315,7 +315,7 @@ impl Run<'_> {
         }
     }
 
-    /// Counts an event whose fate is unknown, and lets it be.
+    /// Counts an event as unconfirmed if its fate is unknown, and gives it up.
     fn gives_up(&mut self, error: &InvokeError) -> bool {
         let is_unknown = !error.was_not_carried_out();
         self.tally.unconfirmed += u64::from(is_unknown);

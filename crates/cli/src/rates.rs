@@ -39,7 +39,7 @@ pub(crate) fn run(options: &GaugeOptions, what: What) -> Result<(), Failure> {
         reachable = subscribe::tell_trouble(&consumer, reachable);
         match consumer.has_ended() {
             true => Err(Failure::message(subscribe::DISCONNECTED)),
-            // What did not come, nobody knows.
+            // How many events are missing is not known.
             false => Ok(None),
         }
     };

@@ -150,7 +150,7 @@ impl<W: Write> Recorder<W> {
         self.line.clear();
         line(&mut self.line, number, SystemTime::now(), &event);
         if let Err(error) = self.out.write_all(self.line.as_bytes()) {
-            // Nobody waits any more if the command is ending.
+            // The receiver may be gone if the command is ending.
             let _ = self.wake.send(Wake::Output(error));
             return Err(CallbackConsumer::disconnected());
         }

@@ -98,7 +98,7 @@ impl Pace {
     }
 }
 
-/// What a channel has of its past now, in a file that nobody else sees. Nothing if a signal came.
+/// What a channel has of its past now, in a file without a name. Nothing if a signal came.
 fn past_of(
     (options, channel): (&ReplayOptions, Option<i32>),
     channel_id: i32,

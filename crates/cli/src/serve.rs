@@ -23,7 +23,7 @@ pub(crate) fn run(options: &ServeOptions) -> Result<(), Failure> {
         return check(options);
     }
     let read = config(options);
-    // What cannot be read is told in the log, too.
+    // The log reports what cannot be read, too.
     let log = read.as_ref().map_or_else(|_| log_of(options, LogConfig::default()), |config| config.log);
     let again = || options.config.as_ref().map(|_| config(options));
     serve(log, read, again, |_| Ok(()))
@@ -95,7 +95,7 @@ fn serve_on(
         true => Failure::Usage(error.to_string()),
         false => Failure::message(error),
     })?;
-    // Until the service has ended: whoever watches it sees how it ends.
+    // Until the service has ended: the console shows how it ends.
     let console = Console::start(&config, &service).map_err(|error| match error.is_of_configuration() {
         true => Failure::Usage(error.to_string()),
         false => Failure::message(error),
@@ -109,12 +109,12 @@ fn serve_on(
     let kept =
         service.store_directory().map_or_else(String::new, |kept| format!("; keeps things in {}", kept.display()));
     let announced = waiter.sender();
-    // Nobody listens any more if the command is ending.
+    // The receiver may be gone if the command is ending.
     service.when_announced(move || drop(announced.send(Wake::Done)));
     let asked = waiter.sender();
     service.when_asked_to_stop(move || drop(asked.send(Wake::Signal)));
     say(&remarks);
-    // Who is found by an outside naming service can be called before that has its name.
+    // A service with an outside naming service can be called before it has its name there.
     supervisor.tell_status(&["READY=1"], &format!("serves at {address}"));
     supervisor.watch(service.liveness());
     if let Some(naming) = naming.filter(|_| !service.is_announced()) {
@@ -154,8 +154,8 @@ fn serve_on(
     if undone.is_loss() { Err(Failure::Undelivered(told(&undone))) } else { Ok(()) }
 }
 
-/// Has a panic of any thread logged and end the process by SIGABRT: a service that lost a thread would be half dead, and whoever
-/// supervises it would not know.
+/// Has a panic of any thread logged and end the process by SIGABRT: a service that lost a thread would be half dead, and its
+/// supervisor would not know.
 fn end_on_panic() {
     let say = panic::take_hook();
     panic::set_hook(Box::new(move |panic| {
@@ -189,7 +189,7 @@ fn told(undone: &Undone) -> String {
     format!("stopped before {} events were delivered to {whom}{of_suspended}", show::count(events))
 }
 
-/// A service goes on when nobody reads what it prints.
+/// Prints and ignores failure: a service goes on when its output has no reader.
 fn say(text: &str) {
     let _ = io::stdout().write_all(text.as_bytes());
     let _ = io::stdout().flush();

@@ -63,7 +63,7 @@ impl Waiter {
                     terminal::restore();
                     low_level::exit(128 + signal);
                 }
-                // Nobody waits any more if the command is ending.
+                // The receiver may be gone if the command is ending.
                 let _ = told.send(wake);
             }
         })?;

@@ -27,7 +27,7 @@ pub(crate) struct Statistics {
     pub(crate) address: String,
 }
 
-/// Who is connected to a proxy.
+/// The client connected to a proxy.
 #[derive(Clone, Debug)]
 pub(crate) enum Connected {
     Nobody,
@@ -35,7 +35,7 @@ pub(crate) enum Connected {
     Supplier(Supplier),
 }
 
-/// Who is connected to which proxy, by the numbers of channel and proxy.
+/// The clients of all proxies, by the numbers of channel and proxy.
 pub(crate) struct Clients(HashMap<(u32, u32), Connected>);
 
 /// One `SupplierStatistic`.
@@ -65,7 +65,7 @@ impl Statistics {
         Ok(Self { object: orb.resolve_at(&address, "Statistics")?, address })
     }
 
-    /// Whether the service that is asked has such a channel, for those who ask about one only.
+    /// Whether the service that is asked has such a channel, for requests about one only.
     ///
     /// # Errors
     /// [`InvokeError::NoChannel`] if it has none.
@@ -123,7 +123,7 @@ impl Statistics {
     /// All connected suppliers, by channel and proxy.
     pub(crate) fn suppliers(&self) -> Result<Vec<Supplier>, InvokeError> {
         let mut suppliers = read_suppliers(&self.object, "get_suppliers", |_| ())?;
-        // Told a part at a time, each behind the last one's proxy.
+        // The service answers in parts, each behind the last one's proxy.
         let mut last = suppliers.last().cloned();
         while let Some(Supplier { channel, proxy, .. }) = last {
             let write = move |w: &mut Writer<'_>| [channel, proxy].into_iter().for_each(|number| w.u32(number));
@@ -136,7 +136,7 @@ impl Statistics {
         Ok(suppliers)
     }
 
-    /// Disconnects whoever is connected to a proxy. False if there is no such proxy.
+    /// Disconnects the client of a proxy. False if there is no such proxy.
     pub(crate) fn disconnect(&self, channel: u32, proxy: u32) -> Result<bool, InvokeError> {
         let write = |w: &mut Writer<'_>| [channel, proxy].into_iter().for_each(|number| w.u32(number));
         self.object.invoke("disconnect", write)?.read("disconnect", |reader| reader.bool())
@@ -156,7 +156,7 @@ impl Statistics {
 }
 
 impl Clients {
-    /// Everybody of whom the service at an address tells; nothing if it tells of nobody, being another one than Campanile.
+    /// The clients that the service at an address reports; nothing if it reports none, being another one than Campanile.
     pub(crate) fn read(orb: &Orb, address: &str) -> Option<Self> {
         let statistics = Statistics::at(orb, address.to_owned()).ok()?;
         let restored = Restored::read_all(&statistics.object);

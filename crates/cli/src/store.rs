@@ -163,7 +163,7 @@ fn events(store: &mut KeptStore) -> Result<Events, Failure> {
     let mut by_channel: BTreeMap<u32, (u64, u64, SystemTime)> = BTreeMap::new();
     let mut kept_aside = 0;
     let told = store.events(|event| {
-        // Whoever wants to know of others checks the store.
+        // `store check` reports the others.
         let Ok(event) = event else { return };
         kept_aside += u64::from(event.aside > 0);
         let (count, bytes, oldest) = by_channel.entry(event.channel).or_insert((0, 0, event.arrived));

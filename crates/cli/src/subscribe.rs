@@ -46,7 +46,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
         types: options.selection.types.iter().map(Into::into).collect(),
         constraint: options.selection.constraint.clone(),
         start_from: options.selection.past.start_from(),
-        // An operator who has let it go does not want it back at once.
+        // A consumer that an operator disconnected does not come back at once.
         ends_when_disconnected: true,
         best_effort: true,
         ..ConsumerOptions::default()
@@ -62,7 +62,7 @@ pub(crate) fn run(options: &SubOptions) -> Result<(), Failure> {
     let started = Instant::now();
     let ended = wait(options, &waiter, &consumer, started)?;
     tell_gaps(&consumer);
-    // What the service thinks of it changes nothing any more, but for whoever waited while it was not there.
+    // A failure to close matters only to a command that was stopped: the service may have been away.
     let farewell = consumer.close();
     let tally = tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
     if ended != Ended::Enough || options.quiet {
@@ -137,7 +137,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
     let mut reachable = true;
     loop {
         let left = options.until.wait.map(|wait| wait.saturating_sub(started.elapsed()));
-        // If the callback wants no more, it has told why before.
+        // If the callback wants no more, it has reported the reason before.
         let is_over = consumer.has_ended();
         let pause = if is_over { Duration::ZERO } else { left.map_or(LOOK_EVERY, |left| left.min(LOOK_EVERY)) };
         match waiter.wait(Some(pause)) {
@@ -152,7 +152,7 @@ fn wait(options: &SubOptions, waiter: &Waiter, consumer: &SimpleConsumer, starte
     }
 }
 
-/// Tells what has become of a subscription since it was looked at last, when the service could be reached or not, and whether it can be now.
+/// Prints what became of a subscription since the last look; `was_reachable` is the state then, and the result is the state now.
 pub(crate) fn tell_trouble(consumer: &SimpleConsumer, was_reachable: bool) -> bool {
     let reachable = tell_gaps(consumer) || was_reachable;
     match consumer.trouble() {
@@ -174,7 +174,7 @@ fn tell_gaps(consumer: &SimpleConsumer) -> bool {
     gaps.inspect(|gap| eprintln!("campanile: {}", missed(gap))).count() > 0
 }
 
-/// What a gap means for whoever reads the events.
+/// What a gap means for the reader of the events.
 pub(crate) fn missed(gap: &Gap) -> String {
     format!(
         "the service had forgotten this subscription; subscribed again. Events between {} and {} are missing, how many \
@@ -236,7 +236,7 @@ impl Tally {
 }
 
 /// Prints each event as it comes. The service waits for it: an output that is read slowly slows the service's delivery
-/// to this consumer, and nobody else's.
+/// to this consumer, and to no other.
 struct Printer<W = Stdout> {
     format: Format,
     /// Print only this of each event.
@@ -280,7 +280,7 @@ impl<W: Write> Printer<W> {
             (Format::Json, None) => line(&mut self.text, now, received),
         }
         if let Err(error) = self.out.write_all(self.text.as_bytes()).and_then(|()| self.out.flush()) {
-            // Nobody waits any more if the command is ending.
+            // The receiver may be gone if the command is ending.
             let _ = self.wake.send(Wake::Output(error));
             return Err(CallbackConsumer::disconnected());
         }

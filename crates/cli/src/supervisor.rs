@@ -1,7 +1,7 @@
-//! A supervisor such as systemd: the sockets that it passes, and what it is told (`sd_listen_fds`(3), `sd_notify`(3)).
+//! A supervisor such as systemd: the sockets that it passes, and notifications to it (`sd_listen_fds`(3), `sd_notify`(3)).
 //!
 //! It opens the sockets before there is a service, and keeps them when the service ends: the first client's connection starts the
-//! service, and whoever connects while it is started again waits for that.
+//! service, and clients that connect while it is started again wait for that.
 
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -95,7 +95,7 @@ fn listening(socket: Option<TcpListener>) -> io::Result<Option<TcpListener>> {
     }
 }
 
-/// Whom a service tells how it stands. Nobody, unless somebody wants to know.
+/// The supervisor that a service notifies; none if the environment names none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Supervisor {
     socket: Option<Arc<UnixDatagram>>,
@@ -113,7 +113,7 @@ impl Supervisor {
     /// Tells some of what `sd_notify`(3) has, a line each.
     pub(crate) fn tell(&self, lines: &[&str]) {
         if let Some(socket) = &self.socket {
-            // One that has no ear at this moment is told the next thing.
+            // A notification that cannot be sent now is dropped: the next one follows.
             let _ = socket.send(lines.join("\n").as_bytes());
         }
     }
@@ -124,7 +124,7 @@ impl Supervisor {
         self.tell(&[more, &[status.as_str()]].concat());
     }
 
-    /// Has the supervisor told that the service goes on, for as long as administration and all lanes do, if it wants to hear that.
+    /// Notifies the supervisor that the service goes on, for as long as administration and all lanes do, if it wants to hear that.
     pub(crate) fn watch(&self, liveness: Liveness) {
         let Some(limit) = self.watchdog.filter(|_| self.socket.is_some()) else { return };
         let this = self.clone();
@@ -150,7 +150,7 @@ fn connect(name: &OsStr) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Whoever is told again and again that a service goes on.
+/// Sends the supervisor's keep-alives.
 struct Watchdog {
     /// Within which time it wants to hear that.
     limit: Duration,

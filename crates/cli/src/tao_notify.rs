@@ -16,10 +16,10 @@ use std::path::{Path, PathBuf};
 
 /// The name under which TAO binds the channel of `-Channel`, unless `-ChannelName` says another.
 const CHANNEL_NAME: &str = "NotifyEventChannel";
-/// The type of the object whose reference the monitor's `-o` has written.
+/// The type of the monitor's object; `-o` of the monitor writes its reference.
 const MONITOR_TYPE: &str = "IDL:sandia.gov/CosNotification/NotificationServiceMonitorControl:1.0";
 
-/// What the options and directives come to.
+/// The outcome of the options and directives.
 #[derive(Debug)]
 struct Plan {
     config: Config,
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &TaoNotifyOptions) -> Result<(), Failure> {
     if let Some(data) = &options.data {
         config.store.directory = Some(data.clone());
     }
-    // TAO's server keeps nothing unless it is told to.
+    // TAO's server keeps nothing by default.
     config.store.directory.get_or_insert_with(|| StoreConfig::NOWHERE.into());
     for line in &ignored {
         eprintln!("campanile: {line}");
@@ -78,7 +78,7 @@ impl Plan {
             persistent_without_store: true,
             unknown_filter_internal: true,
             tao_event_types: true,
-            // Its proxies end when they are disconnected, and call nobody: a client of its may have ended what it is called at before.
+            // Its proxies end when they are disconnected, and call no client: a client of its may have ended what it is called at before.
             tell_on_disconnect: false,
             ..Compatibility::default()
         };
@@ -293,10 +293,10 @@ impl Plan {
     }
 }
 
-/// Why TAO's threads are nobody's concern here.
+/// Reason for ignoring TAO's thread options.
 const THREADS: &str = "threads do not depend on clients here, and no consumer waits for another; thread pools are set as quality of service";
 
-/// Why TAO's ORB for dispatching is nobody's concern here, either.
+/// Reason for ignoring TAO's ORB for dispatching.
 const SEPARATE_ORB: &str = "events are sent beside what clients ask for in any case";
 
 /// Why options of the log are left aside.

@@ -61,7 +61,7 @@ pub(crate) fn restore() {
 fn wait_for_q(wake: &Sender<Wake>) {
     for key in io::stdin().lock().bytes() {
         if matches!(key, Ok(b'q' | b'Q' | END_OF_TRANSMISSION)) {
-            // Whoever waited may have ended already.
+            // The receiver may be gone already.
             let _ = wake.send(Wake::Done);
         }
     }

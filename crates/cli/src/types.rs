@@ -17,7 +17,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Event types that are told; others are counted together.
+/// Event types that are listed; others are counted together.
 const TYPES_MAX: usize = 4_096;
 /// Different fields of a type, and different types that its events carry.
 const FIELDS_MAX: usize = 256;
@@ -66,7 +66,7 @@ impl Seen {
 #[derive(Clone, Debug, Default)]
 struct Types {
     seen: BTreeMap<(String, String), Seen>,
-    /// Events of types that are not told.
+    /// Events of types that are not listed.
     others: u64,
 }
 
@@ -148,7 +148,7 @@ pub(crate) fn run(options: &TypesOptions) -> Result<(), Failure> {
     }
 }
 
-/// What consumers have subscribed to, as suppliers are told it.
+/// What consumers have subscribed to, as suppliers hear it.
 fn subscribed(options: &TypesOptions, channel: Option<i32>) -> Result<Vec<EventType>, InvokeError> {
     let orb = Orb::new(ls::orb_options(&options.server));
     let service = orb.resolve_service(&options.server.server)?;
@@ -156,7 +156,7 @@ fn subscribed(options: &TypesOptions, channel: Option<i32>) -> Result<Vec<EventT
     let (proxy, _) = channel.default_supplier_admin()?.obtain_notification_push_consumer(ClientType::Structured)?;
     let proxy = StructuredProxyPushConsumer::unchecked(ProxyConsumer::object(&proxy).clone());
     let types = proxy.obtain_subscription_types(ObtainInfoMode::AllNowUpdatesOff);
-    // A proxy to which nobody connects is of no use to anybody.
+    // A proxy without a client is of no use.
     let _ = proxy.disconnect_structured_push_consumer();
     types
 }

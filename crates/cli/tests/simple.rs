@@ -18,7 +18,7 @@ fn start_at(listen: &str) -> Service {
     Service::start(Config { listen: listen.into(), ..Config::default() }).unwrap()
 }
 
-/// Where a service can be started again, since nobody else takes its port meanwhile.
+/// Where a service can be started again, since no other process takes its port meanwhile.
 fn own_address() -> String {
     format!("{}:0", own_loopback())
 }
@@ -100,7 +100,7 @@ fn types_and_forms_are_chosen() {
     assert_eq!(translated.type_code.name(), "StructuredEvent");
 }
 
-/// `check` said `Connected` to a program whose subscription the library's own thread had made anew a moment before, so that whether
+/// `check` said `Connected` to a program after the library's own thread had renewed its subscription a moment before, so that whether
 /// it learned of the restart was a matter of chance.
 #[test]
 fn supplier_and_consumer_find_back_to_a_service_that_was_restarted() {
@@ -133,7 +133,7 @@ fn find_back_to_a_service_that_was_restarted(check_every: Option<Duration>) {
     service.shutdown();
 }
 
-/// Lets whoever has the channel's only proxy for consumers go, as an operator does.
+/// Disconnects the client of the channel's only proxy for consumers, as an operator does.
 fn disconnect_the_consumer(service: &Service) {
     let proxies = channel_of(service).default_consumer_admin().unwrap().push_suppliers().unwrap();
     let proxy = *proxies.first().unwrap();
@@ -146,7 +146,7 @@ fn disconnect_the_consumer(service: &Service) {
     assert!(was_there.unwrap());
 }
 
-/// A consumer that the service had disconnected, and told so, subscribed again up to five seconds later.
+/// A consumer that the service had disconnected, with notice, subscribed again up to five seconds later.
 #[test]
 fn a_consumer_that_is_disconnected_comes_back_at_once_or_ends_as_it_was_asked_to() {
     let service = start_at("127.0.0.1:0");
@@ -222,8 +222,8 @@ fn until_refused_and_back(publisher: &mut Publisher) -> u64 {
     })
 }
 
-/// An operator who disconnects a proxy, or a service that gives a supplier up, leaves the connection as it is: the publisher is to
-/// learn it from the answers.
+/// A disconnected proxy, or a supplier that the service gives up, leaves the connection as it is: the publisher is to learn it from
+/// the answers.
 #[test]
 fn a_publisher_whose_proxy_was_disconnected_obtains_another_one() {
     let service = start_at("127.0.0.1:0");
@@ -238,7 +238,7 @@ fn a_publisher_whose_proxy_was_disconnected_obtains_another_one() {
     let refused = publisher.next_loss().unwrap();
     assert!(matches!(&refused.fate, Fate::Refused(id) if id.contains("OBJECT_NOT_EXIST")), "{refused:?}");
     assert_eq!((supplier.reconnections(), publisher.tally().reconnections), (3, 3));
-    // And one whose supplier was closed is not brought back.
+    // And a publisher of a closed supplier is not brought back.
     supplier.close().unwrap();
     until("publishing to fail", || publisher.publish(&numbered(1)).err());
     assert_eq!(proxies(&service), (0, 0));
@@ -277,7 +277,7 @@ fn a_consumer_finds_back_by_itself_and_tells_that_it_missed_something() {
     service.shutdown();
 }
 
-/// Programs that ended without a word, or whose author trusted in destructors, left a proxy each; a service had thousands
+/// Programs that ended without a word, or relied on destructors, left a proxy each; a service had thousands
 /// after a year.
 #[test]
 fn suppliers_and_consumers_that_are_dropped_leave_no_proxy() {

@@ -1,6 +1,6 @@
 //! `#[derive(Event)]`: a Rust struct as an event of Campanile, a Rust enum as one of IDL.
 //!
-//! What it makes is described at the trait `campanile::Event`. Mistakes are told where they are made: generic types, enums with values,
+//! What it makes is described at the trait `campanile::Event`. Mistakes are reported where they are made: generic types, enums with values,
 //! tuples, unknown attributes.
 
 mod attributes;

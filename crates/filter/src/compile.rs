@@ -33,7 +33,7 @@ pub(crate) enum Condition {
 /// The steps that calculating a constant may take; beyond, it is left to the evaluations.
 const CONSTANT_STEPS: u32 = 100_000;
 
-/// Compiles a tree whose types have been checked.
+/// Compiles a tree with checked types.
 pub(crate) fn compile(tree: &Tree) -> Result<Compiled> {
     let mut compiler = Compiler {
         tree,

@@ -1,7 +1,7 @@
 //! What a constraint names of an event: a [`Path`] from a [`Root`] through [`Part`]s.
 //!
 //! A path is what the text said, no more: which member a position means, or where a short-hand name is found, is the
-//! business of whoever implements [`Fields`](crate::Fields) for an event.
+//! business of the implementation of [`Fields`](crate::Fields) for an event.
 
 use crate::tree::Kind;
 use alloc::boxed::Box;
@@ -50,7 +50,7 @@ pub enum Part {
     Label(Label),
     /// `.()`: the active member of a union, if that is its default member.
     ///
-    /// A union whose discriminator selects no member at all (an implicit default, CORBA 3.3 part 1, 7.11) has a
+    /// If the discriminator selects no member at all (an implicit default, CORBA 3.3 part 1, 7.11), there is a
     /// [`Composite`](crate::Value::Composite) here.
     Default,
     /// `._length`: how many elements a sequence or array has. Always last.

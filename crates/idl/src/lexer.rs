@@ -49,7 +49,7 @@ pub(crate) struct Lexer<'t> {
     pub(crate) token: Token<'t>,
     /// Where it begins.
     pub(crate) begin: usize,
-    /// What the last `#pragma prefix` in front of it said, until somebody takes it.
+    /// The last `#pragma prefix` in front of it, until the parser takes it.
     pub(crate) prefix: Option<&'t str>,
     /// Whether there was an `#include`.
     pub(crate) includes: bool,
@@ -129,7 +129,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// A text or a character, whose quote comes first.
+    /// A text or a character; its opening quote comes first.
     fn quoted(&mut self, quote: char) -> Result<(), IdlError> {
         let within = self.rest().get(1..).unwrap_or_default();
         let mut is_escaped = false;

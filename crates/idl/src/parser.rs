@@ -44,7 +44,7 @@ pub fn read(text: &str) -> Result<Definitions, IdlError> {
     Ok(Definitions { all: parser.found })
 }
 
-/// A type, and what it comes to.
+/// A type with the number of its parts.
 #[derive(Clone)]
 struct Type {
     code: TypeCode,
@@ -74,7 +74,7 @@ enum Known {
     /// Declared and not defined yet, with the repository id that it will have.
     Forward(String),
     Module,
-    /// An exception or a valuetype, whose definition was passed over.
+    /// An exception or a valuetype; its definition was skipped.
     Other(&'static str),
 }
 
@@ -200,7 +200,7 @@ impl<'t> Parser<'t> {
         self.mark('}')
     }
 
-    /// A struct, union or enum, at whose keyword the parser stands, or word that there will be one.
+    /// A struct, union or enum, from its keyword on; `None` for a forward declaration.
     fn constructed(&mut self) -> Result<Option<Type>, IdlError> {
         let Token::Word(keyword) = self.lexer.token else { return Err(self.expected("`struct`, `union` or `enum`")) };
         self.advance()?;

@@ -154,7 +154,7 @@ fn parts(of: TypeRef<'_>) -> Vec<TypeRef<'_>> {
 fn definitions<'t>(root: TypeRef<'t>, met: &mut Keys, found: &mut Vec<Definition<'t>>) {
     // Each entry says whether what the type is made of has been looked at, and in how many nameless types it lies.
     let mut open = Vec::from([(root, false, 0_usize)]);
-    // Types whose parts are being looked at: those that the type looked at lies in.
+    // Types with parts that are being looked at: those that the type looked at lies in.
     let mut around = Keys::new();
     while let Some((at, is_complete, nesting)) = open.pop() {
         if is_complete {

@@ -2,14 +2,14 @@
 
 use alloc::vec::Vec;
 
-/// A line that is longer than may be: whoever sends it is not heard any more.
+/// A line that is longer than may be: the connection's further input is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
 /// What has arrived on one connection and was not handed out as a line.
 ///
-/// A line that arrives whole is handed out from where it was read to. Only the beginning of one whose end has not come is kept
-/// here, so that a connection on which nothing is under way takes no memory.
+/// A line that arrives whole is handed out from where it was read to. Only the beginning of an incomplete line is kept here, so
+/// that a connection on which nothing is under way takes no memory.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     /// What is kept. It is done with up to `from`, and up to `searched` has no end of a line.
@@ -80,7 +80,7 @@ impl Lines {
         self.kept.extend_from_slice(input);
     }
 
-    /// What is kept, for who wants no more lines.
+    /// What is kept, for a caller that wants no more lines.
     pub(crate) fn take_all(self) -> Vec<u8> {
         let Self { mut kept, from, .. } = self;
         kept.drain(..from);

@@ -15,7 +15,7 @@ use serde_json::Value as Json;
 
 use crate::strict;
 
-/// The value whose type follows from how it is written on a command line.
+/// The value of a text on a command line; its type follows from how it is written.
 ///
 /// # Errors
 /// It begins as JSON does, and is none, or is a number that no type holds.

@@ -23,7 +23,7 @@ pub enum Request {
     },
     /// `{"op":"publish", …}`: here is an event.
     Publish(Box<Publish>),
-    /// `{"op":"hello","token":"…"}`: this is who I am.
+    /// `{"op":"hello","token":"…"}`: identifies the client by a token.
     Hello {
         /// The request's id; it may be left out.
         id: Option<u64>,
@@ -82,7 +82,7 @@ pub struct Refused {
     pub reason: String,
 }
 
-/// The largest id: beyond, languages whose numbers are doubles would read another one.
+/// The largest id: languages in which every number is a double read larger ones as other numbers.
 const ID_MAX: u64 = 1 << 53;
 
 /// Reads a request. The line was bounded before.
@@ -95,7 +95,7 @@ pub(crate) fn parse(json: Json) -> Result<Request, Refused> {
     members.request(id).map_err(|reason| Refused { id, reason })
 }
 
-/// The members that nobody has asked for yet.
+/// The members of a request that were not read yet.
 struct Members(Map<String, Json>);
 
 impl Members {
@@ -213,7 +213,7 @@ fn event_type(text: Option<&str>) -> Result<(String, String), String> {
     }
 }
 
-/// What is told back of what a client has sent.
+/// The beginning of a client's text, as errors quote it.
 fn shortened(text: &str) -> String {
     text.chars().take(40).collect()
 }

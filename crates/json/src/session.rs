@@ -32,15 +32,15 @@ pub enum Heard {
     Request(Request),
     /// A line that is none. It is answered, and the connection goes on.
     Refused(Refused),
-    /// The client is not one of this protocol, or sends a line without end. It may be told why; nothing that it sends is
+    /// The client is not one of this protocol, or sends a line without end. It may be sent the reason; nothing that it sends is
     /// looked at any more, and its connection is to be closed.
     End(String),
 }
 
 /// One connection without its socket: what arrived, and whether the client has shown that it means this protocol.
 ///
-/// The rule that drives it: hand what was read to [`Session::next`] until that returns `None`. Who stops before hands the
-/// rest to [`Session::keep`], and goes on later with empty input.
+/// The rule that drives it: hand what was read to [`Session::next`] until that returns `None`. A caller that stops before hands
+/// the rest to [`Session::keep`], and goes on later with empty input.
 #[derive(Debug)]
 pub struct Session {
     limits: Limits,
@@ -99,7 +99,7 @@ impl Session {
 }
 
 /// What a line means. The first one has to be a JSON object: a web page can have a browser send anything behind the head of
-/// a request, and all of that would else be carried out in the name of whoever looks at the page.
+/// a request, and all of that would else be carried out in the name of the person that looks at the page.
 fn read(line: &[u8], limits: &Limits, is_client: &mut bool) -> Heard {
     // Some editors and languages put a byte order mark in front of UTF-8.
     let line = if *is_client { line } else { line.strip_prefix("\u{feff}".as_bytes()).unwrap_or(line) };
@@ -261,7 +261,7 @@ mod tests {
         assert!(matches!(hear(wide(17_000)), Heard::Refused(Refused { reason, .. }) if reason.contains("16384")));
     }
 
-    /// Whatever comes, it ends; and what was taken is told in the words that it was sent in or refused.
+    /// Random bytes between two pings: reading them ends, and the pings are heard first and last.
     #[test]
     fn random_bytes_are_heard_to_their_end() {
         let words: [&[u8]; 14] = [

@@ -29,7 +29,7 @@ const SHOWN_MAX: usize = 120;
 enum Open<'t> {
     Object {
         names: BTreeSet<Cow<'t, str>>,
-        /// The member whose value is read.
+        /// The name of the member that is being read.
         name: Cow<'t, str>,
         /// Whether a text that comes now is a name.
         is_named_next: bool,
@@ -74,7 +74,7 @@ impl<'t> Scan<'t> {
         Ok(())
     }
 
-    /// A text whose opening quote is at `begin`.
+    /// A text that opens with the quote at `begin`.
     fn string(&mut self, begin: usize) -> Result<(), String> {
         let rest = self.text.as_bytes().get(self.at..).unwrap_or_default();
         let mut is_escaped = false;

@@ -363,7 +363,7 @@ impl Walk {
     }
 }
 
-/// An Any as it is written, or a plain value, whose type follows from how it is written.
+/// An Any as it is written, or a plain value; the type of that follows from how it is written.
 fn any(json: &Json) -> AnyValue {
     match json {
         Json::Object(members) if members.len() == 2 && members.get("type").is_some_and(Json::is_string) => {

@@ -1,5 +1,5 @@
-//! Policies that decide while running, as the discipline of one lane: whose event is next is decided whenever the lane is
-//! done with one, and an event that was begun is finished first.
+//! Policies that decide at run time, as the discipline of one lane: the next event is chosen whenever the lane is done with
+//! one, and an event that was begun is finished first.
 //!
 //! Earliest deadline first is decided by the processor demand criterion without preemption (Baruah, Rosier and Howell 1990;
 //! Jeffay, Stanat and Martel 1991; George, Rivierre and Spuri 1996): in no interval that begins with all activities due at once
@@ -141,7 +141,7 @@ impl<'a> Source<'a> {
         Self { activity, key }
     }
 
-    /// The work of its events that arrive in an interval and whose key is in it, too.
+    /// The work of its events that arrive in an interval and have their key in it, too.
     fn demand(&self, interval: u64) -> Option<u64> {
         let Some(behind) = interval.checked_sub(self.key) else { return Some(0) };
         (behind / self.activity.period + 1).checked_mul(self.activity.execution_time)
@@ -153,13 +153,13 @@ impl<'a> Source<'a> {
         times.checked_mul(self.activity.execution_time)
     }
 
-    /// The next interval at whose end there is another key.
+    /// The next interval that ends at another key.
     fn next_key(&self, interval: u64) -> Option<u64> {
         let Some(behind) = interval.checked_sub(self.key) else { return Some(self.key) };
         (behind / self.activity.period + 1).checked_mul(self.activity.period)?.checked_add(self.key)
     }
 
-    /// The next interval at whose end there is another arrival.
+    /// The next interval that ends at another arrival.
     fn next_arrival(&self, interval: u64) -> Option<u64> {
         let times = interval.checked_add(self.activity.jitter)? / self.activity.period + 1;
         times.checked_mul(self.activity.period)?.checked_sub(self.activity.jitter)

@@ -1,4 +1,4 @@
-//! The files of `campanile plan`: activities in, with times that people write (`2.5ms`), and mistakes told with their line.
+//! The files of `campanile plan`: activities in, with times that people write (`2.5ms`), and mistakes reported with their line.
 
 use super::{Activity, PlanError, Policy, Request};
 use serde::Deserialize;
@@ -186,7 +186,7 @@ pub fn parse_time(text: &str) -> Result<u64, String> {
 /// Writes a time so that [`parse_time`] gives exactly the same: `2.5ms`.
 #[must_use]
 pub fn format_time(nanoseconds: u64) -> String {
-    // Minutes are for reading only: nobody compares 1.5min with 40s.
+    // Minutes are for reading only: 1.5min is hard to compare with 40s.
     let fitting = UNITS.iter().skip(1).find(|(_, unit)| nanoseconds >= *unit);
     let (name, unit) = fitting.copied().unwrap_or(("ns", 1));
     let (whole, rest) = (nanoseconds / unit, nanoseconds % unit);

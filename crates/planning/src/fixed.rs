@@ -1,4 +1,4 @@
-//! Fixed priorities: who has which, and how long each may take.
+//! Fixed priorities: which activity has which, and how long each may take.
 //!
 //! The response time is that of Tindell, Burns and Wellings (1994, "An extendible approach for analysing fixed priority hard
 //! real-time tasks"), which is Joseph and Pandya's where responses are within periods and nothing jitters:

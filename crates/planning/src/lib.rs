@@ -87,8 +87,8 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// What fits a set of activities when nobody says otherwise: deadline monotonic where a deadline is shorter than its
-    /// period, else rate monotonic.
+    /// The default policy for a set of activities: deadline monotonic where a deadline is shorter than its period, else rate
+    /// monotonic.
     #[must_use]
     pub fn automatic(activities: &[Activity]) -> Self {
         let short = activities.iter().any(|activity| activity.deadline < activity.period);
@@ -163,7 +163,7 @@ pub struct AnalysisLimits {
 impl AnalysisLimits {
     /// For a service that has other things to do: half a second at most, on the administration thread.
     pub const SERVICE: Self = Self { activities_max: 4096, steps_max: 50_000_000 };
-    /// For a command that somebody waits for: some ten seconds at most.
+    /// For an interactive command: some ten seconds at most.
     pub const COMMAND: Self = Self { activities_max: 4096, steps_max: 1_000_000_000 };
 }
 
@@ -259,7 +259,7 @@ pub struct Overload {
     pub interval: u64,
     /// What may have to be done in it, in nanoseconds.
     pub demand: u64,
-    /// The activity whose deadline is at its end.
+    /// The activity with its deadline at the end of the interval.
     pub activity: usize,
 }
 

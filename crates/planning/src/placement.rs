@@ -96,7 +96,7 @@ fn share_out(order: &[usize], cpus: &[u16], request: &Request) -> Vec<u16> {
     lanes
 }
 
-/// Splits into at most `count` runs whose lengths differ by one at most, the longer ones at the end.
+/// Splits into at most `count` runs. Their lengths differ by one at most, the longer ones at the end.
 fn split(activities: &[usize], count: usize) -> Vec<Vec<usize>> {
     let count = count.clamp(1, activities.len().max(1));
     let (length, longer) = (activities.len() / count, activities.len() % count);

@@ -5,7 +5,7 @@ use super::{Activity, Analysis, Policy};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Most threads of lanes that a service grants unless it is told otherwise.
+/// Most threads of lanes that a service grants by default.
 const LANE_THREADS_MAX: usize = 64;
 /// The range of `Share`, in events a second.
 const SHARE_MAX: u64 = 1_000_000;

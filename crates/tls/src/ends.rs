@@ -1,4 +1,4 @@
-//! What handshakes are made with: certificates and keys, whom to trust, and which names to expect.
+//! What handshakes are made with: certificates and keys, trusted authorities, and which names to expect.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -35,9 +35,9 @@ pub struct Trust {
 pub enum Clients {
     /// They are not asked.
     Unasked,
-    /// They are asked; who has none is let in all the same, and a wrong one is refused.
+    /// They are asked; a client without one is let in all the same, and a wrong one is refused.
     Asked(Trust),
-    /// Who has none is refused.
+    /// A client without one is refused.
     Required(Trust),
 }
 
@@ -117,13 +117,13 @@ impl ServerEnd {
         };
         let Identity { chain, key } = identity;
         let mut config = builder.with_single_cert(chain, key).map_err(together)?;
-        // A session that is resumed is not verified again: who was revoked meanwhile would be let in.
+        // A resumed session is not verified again: a client with a certificate revoked meanwhile would be let in.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         Ok(Self(Arc::new(config)))
     }
 
-    /// The same for those who have a stream to put it on, and not records.
+    /// The rustls configuration, for callers with a stream to put it on instead of records.
     #[must_use]
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.0)
@@ -139,8 +139,8 @@ impl ServerEnd {
 }
 
 impl ClientEnd {
-    /// Trusts servers with certificates of these authorities, for the host that is connected to if `checks_names`, and shows that certificate
-    /// to those who ask.
+    /// Trusts servers with certificates of these authorities, for the host that is connected to if `checks_names`, and shows that
+    /// certificate to servers that ask.
     ///
     /// # Errors
     /// When key and certificate do not go together, or the lists of revoked certificates cannot be read.

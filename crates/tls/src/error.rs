@@ -1,4 +1,4 @@
-//! What is wrong with files, and with peers; in words for whoever can change it.
+//! What is wrong with files, and with peers; in words for the person that can change it.
 
 use core::fmt;
 use std::io;

@@ -1,7 +1,7 @@
 //! TLS without its sockets: certificates from files, handshakes, records.
 //!
 //! [`Files`] are read into an [`Identity`] and [`Trust`], of which [`ServerEnd`] and [`ClientEnd`] are made; from these comes a [`Session`]
-//! for each connection. A session is told what has arrived and says what is to be sent; who owns the socket sends it. It is rustls beneath
+//! for each connection. A session is handed what has arrived and says what is to be sent; the socket's owner sends it. It is rustls beneath
 //! (TLS 1.2 and 1.3, *ring*), by its interface without buffers: nothing but the beginning of a record stays in a session that has nothing
 //! under way.
 //!

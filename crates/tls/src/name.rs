@@ -1,4 +1,4 @@
-//! Whose a certificate is.
+//! Names in certificates.
 
 use core::fmt::Write;
 use std::net::IpAddr;
@@ -16,7 +16,7 @@ pub struct CertificateNames {
 }
 
 impl CertificateNames {
-    /// Whom a certificate names, if it can be read.
+    /// The names in a certificate, if it can be read.
     #[must_use]
     pub fn of(certificate: &[u8]) -> Option<Self> {
         let (_, certificate) = X509Certificate::from_der(certificate).ok()?;

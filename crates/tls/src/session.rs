@@ -114,7 +114,7 @@ impl Session {
         }
     }
 
-    /// Tells the peer that nothing more comes (`close_notify`), if that can be told.
+    /// Announces to the peer that nothing more comes (`close_notify`), if that can be sent.
     pub fn close(&mut self, out: &mut Vec<u8>) {
         if self.has_failed || self.is_handshaking() {
             return;
@@ -152,7 +152,7 @@ impl Session {
         CertificateNames::of(self.state().peer_certificates()?.first()?)
     }
 
-    /// Version and cipher, for whoever looks for a mistake.
+    /// Version and cipher, for diagnosis.
     #[must_use]
     pub fn described(&self) -> String {
         let state = self.state();
@@ -241,10 +241,10 @@ fn advance<R: Records>(
     }
 }
 
-/// After a failure: what the peer is told of it.
+/// Writes the alerts for the peer after a failure.
 ///
-/// rustls knows by their places which octets of what has come are parts of handshake messages, so it gets to see the rest again; it does not
-/// look at it while there is something to be told.
+/// rustls knows by their places which octets of what has come are parts of handshake messages, so it gets to see the rest again; it does
+/// not look at it while there is something to be sent.
 fn farewell<R: Records>(side: &mut R, rest: &mut [u8], out: &mut Vec<u8>) {
     while side.wants_write() {
         match side.process(rest).state {

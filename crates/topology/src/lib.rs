@@ -1,7 +1,7 @@
 //! Everything that clients and files have configured of a service, and that outlives its process if it is kept: channels, admins
 //! and proxies with their settings, event types, filters and clients, and the naming service. Plain data, written as JSON.
 //!
-//! What is not in it are events, what is counted, and who was charged for what.
+//! Events, counters and charges to accounts are not in it.
 //!
 //! Everything stands in a fixed order, by rising number, so that equal values are equal texts; numbers and the random numbers in object
 //! keys are part of it, so that references to what is restored are the ones that clients have.
@@ -40,7 +40,7 @@ pub struct Topology {
     /// The number of the client that registers next for when the service is there again.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub next_registration: u32,
-    /// Who registered for that, by rising number.
+    /// Reconnection callbacks, by rising number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub registrations: Vec<Callback>,
     /// By rising number.
@@ -141,7 +141,7 @@ pub struct Admin {
     pub operator: Operator,
     /// What it says of its proxies' settings.
     pub settings: Settings,
-    /// Who made it; left out of the default admins, and where that is not known.
+    /// Principal that made it; left out of the default admins, and where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Principal>,
     /// What its proxies subscribe to or offer, and its filters.
@@ -204,7 +204,7 @@ pub enum FilterRef {
     Reference(String),
 }
 
-/// What kind of events a proxy takes or gives, and by whose interface.
+/// What kind of events a proxy takes or gives, and by which interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Events {
     /// The Notification Service's, for Anys.
@@ -239,21 +239,21 @@ pub struct Proxy {
     /// What it subscribes to or offers, and its filters.
     #[serde(flatten)]
     pub selection: Selection,
-    /// Whether its client is not told of changes of offers or subscriptions.
+    /// Whether its client gets no changes of offers or subscriptions.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub silenced: bool,
-    /// The numbers of proxies that it has taken the place of, and by whose keys it is found, too; left out if there are none.
+    /// The numbers of proxies that it has taken the place of; their keys find it, too. Left out if there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub aliases: Vec<u32>,
-    /// Who made it; left out where that is not known, and where a client is connected: it is its client's then.
+    /// Principal that made it; left out where that is not known, and where a client is connected: it is its client's then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Principal>,
-    /// Who is connected.
+    /// The connected client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<Client>,
 }
 
-/// Who is connected to a proxy.
+/// The client connected to a proxy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Client {
@@ -263,12 +263,12 @@ pub struct Client {
     /// Whether the connection is suspended.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub suspended: bool,
-    /// Whose it is, by which it is judged what it may get and who may change it; left out where that is not known.
+    /// Principal that it belongs to, by which its rights are decided; left out where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub of: Option<Principal>,
 }
 
-/// Who made something, or connected.
+/// The principal that made something, or connected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Principal {
@@ -309,7 +309,7 @@ pub struct Filter {
     pub next_constraint: i32,
     /// By rising number.
     pub constraints: Vec<Constraint>,
-    /// Who made it; left out where that is not known.
+    /// Principal that made it; left out where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<Principal>,
 }
@@ -322,16 +322,16 @@ pub enum Role {
     Decides {
         /// The number of the callback that is attached next.
         next_callback: u32,
-        /// Who is told of other event types, by rising number.
+        /// Callbacks for changes of its event types, by rising number.
         callbacks: Vec<Callback>,
     },
     /// It gives events another priority or lifetime.
     Maps {
         /// What events get that match no constraint.
         default: Value,
-        /// Whether it was ever given to somebody as a filter of priorities.
+        /// Whether it was ever set as a filter of priorities.
         for_priority: bool,
-        /// The number under which it is a filter of lifetimes, if it was ever given to somebody as one.
+        /// The number under which it is a filter of lifetimes, if it was ever set as one.
         for_lifetime: Option<u32>,
     },
 }
@@ -411,7 +411,7 @@ impl Topology {
     /// Written as JSON, indented, of the same order every time.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Maps whose keys are no strings, the one thing that cannot be written, are not in it.
+        // The one thing that cannot be written is a map with keys that are not strings; there is none in it.
         serde_json::to_string_pretty(self).unwrap_or_default()
     }
 

@@ -173,7 +173,7 @@ impl Part {
 /// What a part says, as it is kept.
 #[must_use]
 pub fn written<T: Serialize>(value: &T) -> Vec<u8> {
-    // Maps whose keys are no strings, the one thing that cannot be written, are not in it.
+    // The one thing that cannot be written is a map with keys that are not strings; there is none in it.
     serde_json::to_vec(value).unwrap_or_default()
 }
 

@@ -200,7 +200,7 @@ pub struct Pool {
     pub server_priority: i16,
     /// By rising priority.
     pub lanes: Vec<LaneSpec>,
-    /// Whose turn it is in each lane.
+    /// The order of events within each lane.
     pub discipline: Discipline,
     /// How many events may wait to be handed over to each thread.
     pub queue_events_max: u32,

@@ -1,4 +1,4 @@
-//! What is written is read back, and what is different is told.
+//! What is written is read back, and differences are reported.
 
 use super::*;
 
@@ -93,7 +93,7 @@ fn filter(id: u32) -> Filter {
     Filter { id, grammar: "EXTENDED_TCL".into(), role, next_constraint: 2, constraints: vec![constraint], owner: None }
 }
 
-/// A store from before keys had 128 bits is what it was, though new objects have other keys; and what keys are made of is shown to nobody.
+/// A store from before keys had 128 bits is what it was, though new objects have other keys; and no output shows what keys are made of.
 #[test]
 fn what_keys_are_made_of_is_no_difference() {
     let before = empty();

@@ -1,7 +1,7 @@
 //! Fair shares in virtual time (Bauer, Garcés-Erice, Rooney: *Tempo*, IV.B): how far each topic is with its own.
 //!
 //! The engine's lanes and the end points of the small protocol take turns by the same arithmetic; how they keep their topics,
-//! and find the one that is next, is theirs. Nothing here allocates.
+//! and find the one that is next, is their own. Nothing here allocates.
 //!
 //! Virtual time is counted in picoseconds, in 128 bits, so that it never wraps. What of 1/share is not whole is carried, so
 //! that a topic with a share of 3 is at exactly 1 s after three messages, and no drift builds up however many follow. With
@@ -91,7 +91,7 @@ impl Share {
         self.start_rest = 0;
     }
 
-    /// A message comes to the topic, for which none waited. It cannot have saved up what it did not use; and what it had
+    /// Notes a message for the topic, for which none waited. It cannot have saved up what it did not use; and what it had
     /// beforehand still counts, as long as others have been waiting ever since.
     pub fn awake(&mut self, time: &VirtualTime) {
         if self.busy_period != time.busy_period || self.start < time.now {

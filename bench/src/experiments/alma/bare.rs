@@ -30,7 +30,7 @@ fn part() -> Result<Participant, BenchError> {
     Participant::new(DOMAIN, &Options::loopback()).map_err(setup("taking part in a DDS domain"))
 }
 
-/// Who writes.
+/// The writer.
 pub(super) struct Source {
     #[expect(dead_code, reason = "kept there")]
     participant: Participant,
@@ -72,15 +72,15 @@ impl Source {
     }
 }
 
-/// A reader, and the thread that takes what comes to it.
+/// A reader, and the thread that takes its samples.
 pub(super) struct Sink {
     waker: Waker,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sink {
-    /// One for each of these, as parts of one participant, as the simple API's consumers are. Each has a thread of its own, as each of those
-    /// has: a program that takes its time with one must not keep the others waiting.
+    /// One for each of these, as parts of one participant, as the simple API's consumers are. Each has a thread of its own, as each of
+    /// those has: a program that takes its time with one must not keep the others waiting.
     pub(super) fn connect(topic: &str, all: &[Arc<Arrivals>]) -> Result<Vec<Self>, BenchError> {
         let participant = part()?;
         let topic = participant.topic(topic, &block()).map_err(setup("making a topic"))?;
@@ -98,7 +98,7 @@ impl Sink {
                 if woken.by_waker {
                     break;
                 }
-                // What cannot be taken is missed by whoever counts.
+                // The count shows what cannot be taken.
                 let _ = reader.take(64, |sample| {
                     arrivals.take(sample.cdr.first_chunk().map_or(0, |first| u64::from_ne_bytes(*first)));
                 });

@@ -1,10 +1,11 @@
-//! The simple API on DDS and Cyclone DDS alone, turn by turn: with as many readers, in as many processes, each with a thread that takes what
-//! comes. The suppliers are on the first core and all readers on the last: on which core threads happen to be otherwise decides of a turn.
+//! The simple API on DDS and Cyclone DDS alone, turn by turn: with as many readers, in as many processes, each with a thread that takes
+//! what comes. The suppliers are on the first core and all readers on the last: on which core threads happen to be otherwise decides of a
+//! turn.
 
 use super::{Compared, Crowd, LAYOUTS, PairedRatio, Transport};
 use crate::{BenchError, Output, Percentiles, Spread};
 
-/// Events a second in the turns whose latency counts.
+/// Events a second in the turns that measure latency.
 const RATE: f64 = 500.0;
 
 /// What a turn gave.

@@ -26,7 +26,7 @@ fn settings(way: &Way) -> Settings {
     settings
 }
 
-/// Who publishes.
+/// The publisher.
 pub(super) enum Source {
     Simple(Box<Supplier>, Block),
     /// Without waiting for each.
@@ -77,7 +77,7 @@ impl Source {
     }
 }
 
-/// Who subscribes, as long as it is there.
+/// The subscriber, as long as it is there.
 pub(super) enum Sink {
     Simple(#[expect(dead_code, reason = "kept connected")] Subscription),
     Relay(#[expect(dead_code, reason = "kept reading")] relay::Sink),

@@ -1,6 +1,6 @@
 //! The least that a process between supplier and subscribers costs: what it reads from one socket it writes to all others.
 //!
-//! Messages are 8 octets with the time of sending and the event's own behind it. The first octet that a connection brings says whose it is.
+//! Messages are 8 octets with the time of sending and the event's own behind it. The first octet of a connection says which end it is.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -31,7 +31,7 @@ pub(super) fn begin() -> Result<String, BenchError> {
                 relay(stream, &mut subscribers);
                 return;
             }
-            // It is told that it is there.
+            // The echo says that it is registered.
             if stream.write_all(&who).is_ok() {
                 subscribers.push(stream);
             }
@@ -53,7 +53,7 @@ fn connect(server: &str, who: u8) -> Result<TcpStream, BenchError> {
     Ok(stream)
 }
 
-/// Who writes.
+/// The writer.
 pub(super) struct Source {
     stream: TcpStream,
     message: Box<[u8; MESSAGE]>,

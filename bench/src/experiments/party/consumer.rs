@@ -11,7 +11,7 @@ use super::{Payload, Recording, Sample};
 use crate::experiments::primes;
 use crate::{BenchError, campanile, clock};
 
-/// Who pushes to it, in error messages.
+/// The pushing peer, in error messages.
 const PEER: &str = "the one that pushes to a consumer";
 
 /// Room for the events of one run, taken in advance so that recording one takes no memory.
@@ -41,7 +41,7 @@ impl Consumers {
             let mut consumer = Consumer { callers, recording, samples, ended: tell.clone() };
             let consume = move || {
                 if let Err(error) = consumer.run() {
-                    // Nobody listens only when the process is about to end.
+                    // The receiver is gone only when the process is about to end.
                     let _ = tell.send(Err(error));
                 }
             };
@@ -104,7 +104,7 @@ fn take(
     }
     if end {
         let samples = std::mem::replace(samples, Vec::with_capacity(SAMPLES_FIRST));
-        // Nobody listens only when the process is about to end.
+        // The receiver is gone only when the process is about to end.
         let _ = ended.send(Ok(samples));
         return;
     }

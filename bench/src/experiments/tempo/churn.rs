@@ -40,7 +40,7 @@ struct Row {
     seconds: f64,
     /// That have appeared and vanished so far.
     publishers: u64,
-    /// Messages of theirs that the subscriber has had.
+    /// Messages of these publishers that the subscriber has had.
     received: u64,
     resident_bytes: u64,
     /// Those and their topics that the broker knows: the subscriber's.
@@ -59,7 +59,7 @@ pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(
 
 fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(Vec<Aim>, Report), BenchError> {
     let (_, seconds) = bed.times(options, (0.0, 20.0), (0.0, 600.0));
-    // Each of them has a socket. A limit that stays too low is told by the first that there is none for.
+    // Each of them has a socket. If the limit stays too low, the first one without a descriptor fails.
     let descriptors = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: descriptors.maximum, ..descriptors });
     let mut crowd = Crowd::gather(Broker::start(bed)?)?;
@@ -123,7 +123,7 @@ impl Crowd {
         Ok(self.broker.service.counters()?.get(name).copied().unwrap_or(0))
     }
 
-    /// Waits, but not for ever: what is found after it is told.
+    /// Waits, but not for ever: a value that is not reached shows in the results.
     fn wait_for(&self, name: &str, value: u64) -> Result<(), BenchError> {
         let until = after(PATIENCE.as_secs_f64());
         while self.counter(name)? != value && clock::now() < until {

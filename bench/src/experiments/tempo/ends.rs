@@ -117,7 +117,7 @@ impl Seat {
 pub(super) struct Intake {
     received: AtomicU64,
     latency: Mutex<Recorder>,
-    /// Of messages with a priority, where they are told apart: one in [`FIRST_IN`].
+    /// Latencies of messages with a priority, where those are separate: one in [`FIRST_IN`].
     first: Mutex<Option<Recorder>>,
     /// The number that is expected next, and how many came out of order.
     next: AtomicU64,
@@ -125,7 +125,7 @@ pub(super) struct Intake {
     is_over: AtomicBool,
     /// Whether latencies are recorded, and not only counted.
     records: AtomicBool,
-    /// Who waits for messages to arrive before it sends more.
+    /// The thread that waits for messages to arrive before it sends more.
     sender: OnceLock<Thread>,
     is_waited_for: AtomicBool,
 }
@@ -168,7 +168,7 @@ impl Intake {
             count += 1;
         }
         drop(recording);
-        // One thread writes these, so that none of it need be one step; who reads them wants no more than the numbers.
+        // One thread writes these, so that none of it need be one step; readers want no more than the numbers.
         self.next.store(next, Ordering::Relaxed);
         if disordered > 0 {
             self.disordered.store(self.disordered.load(Ordering::Relaxed) + disordered, Ordering::Relaxed);
@@ -186,7 +186,7 @@ impl Intake {
         self.records.store(records, Ordering::Relaxed);
     }
 
-    /// Has messages with a priority told apart from others, or not any more; their latencies until now.
+    /// Has the latencies of messages with a priority kept apart, or not any more; those until now.
     pub(super) fn separate(&self, separates: bool) -> Option<Recorder> {
         let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *first, separates.then(Recorder::default))
@@ -229,7 +229,7 @@ pub(super) struct Pair {
 }
 
 enum Receiver {
-    /// A thread that reads, and how it is told to end.
+    /// A thread that reads, and how to end it.
     Thread(Option<JoinHandle<()>>, Option<(UdpSocket, SocketAddr)>),
     Tempo(#[expect(dead_code, reason = "kept receiving")] Box<Subscriber>),
 }

@@ -1,5 +1,5 @@
-//! `campanile-bench tempo-fan-out`: one publisher and a hundred subscribers, each an end point of its own: by datagrams to each, to a multicast
-//! group, and through a broker over UDP and TCP. How long a message takes to a subscriber, and to the last of them.
+//! `campanile-bench tempo-fan-out`: one publisher and a hundred subscribers, each an end point of its own: by datagrams to each, to a
+//! multicast group, and through a broker over UDP and TCP. How long a message takes to a subscriber, and to the last of them.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Arrivals {
         Arc::new(Self { sent: zeros(), last: zeros(), came: AtomicU64::new(0), latency })
     }
 
-    /// A message has come to somebody.
+    /// Takes a message that reached one of the subscribers.
     pub(super) fn take(&self, payload: &[u8]) {
         let now = clock::now();
         let Some((sent, rest)) = payload.split_first_chunk::<8>() else { return };

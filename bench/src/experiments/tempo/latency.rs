@@ -73,7 +73,7 @@ pub(crate) fn run(options: &ExperimentOptions, out: &mut Output<'_>) -> Result<(
     crate::experiments::conduct(&KIND, options, out, |bed, out| measure(bed, options, out))
 }
 
-/// Whose turn it is.
+/// A side of the comparison.
 enum Contender {
     Pair(Way, Transport, Box<Pair>),
     Corba(Box<Line>, #[expect(dead_code, reason = "kept running")] Box<Campanile>),
@@ -156,7 +156,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         let mut turns: Vec<Vec<Recorder>> = contenders.iter().map(|_| Vec::new()).collect();
         for round in 0..rounds {
             out.progress(&format!("{rate} messages/s, round {} of {rounds}", round + 1))?;
-            // Forth and back, so that nobody always comes after the same one.
+            // Forth and back, so that no contender always comes after the same one.
             let count = contenders.len();
             for at in 0..count {
                 let at = if round % 2 == 0 { at } else { count - 1 - at };

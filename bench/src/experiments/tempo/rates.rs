@@ -60,7 +60,7 @@ fn measure(bed: &Bed, options: &ExperimentOptions, out: &mut Output<'_>) -> Resu
         let mut rate = FIRST;
         loop {
             out.progress(&format!("{}: {rate:.0} messages/s", transport.name()))?;
-            // A hundredth of a millisecond's worth is sent with a call, as whoever sends so many would.
+            // A hundredth of a millisecond's worth is sent with a call, as any program with so many would.
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "within 1 to 64")]
             let at_once = (rate / 20_000.0).clamp(1.0, 64.0) as usize;
             let (cpu, before, from) = (broker.service.process().cpu()?, pair.intake.received(), clock::now());

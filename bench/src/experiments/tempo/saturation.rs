@@ -2,7 +2,7 @@
 //! TCP and UDP, beside bare sockets and a bare relay (the paper's broker carried 10,000).
 //!
 //! Messages are sent one with a call, as a program does that has one after the other, and 64 with a call. A bare TCP loop that writes 64 at
-//! once copies ten thousand octets it never looks at: there the ratio is told and not judged.
+//! once copies ten thousand octets it never looks at: there the ratio is shown and not judged.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -39,7 +39,7 @@ struct Row {
     at_once: usize,
     /// Messages received in a second.
     rate: Option<Spread>,
-    /// Microseconds of processor time that whoever is between spent on a message.
+    /// Microseconds of processor time that the process between spent on a message.
     cpu_us: Option<f64>,
     lost: u64,
     disordered: u64,

@@ -1,4 +1,4 @@
-//! Cyclone DDS, whose writers reach its readers without a service: the program of `bench/peers/cyclonedds`.
+//! Cyclone DDS: its writers reach its readers without a service, by the program of `bench/peers/cyclonedds`.
 
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -54,7 +54,7 @@ struct CycloneDdsServer {
 }
 
 impl CycloneDdsServer {
-    /// An end: a writer or readers, which is told by the first order.
+    /// An end: a writer or readers, as the first order says.
     fn program(&self) -> Result<Option<Vec<OsString>>, BenchError> {
         let domain = (std::process::id() % DOMAINS).to_string();
         let consumers = self.scenario.consumers.to_string();

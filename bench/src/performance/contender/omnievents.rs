@@ -31,7 +31,7 @@ const TK_ULONG: u32 = 5;
 const CHANNEL_KEY: (&str, &str) = ("EventChannel", "object interface");
 
 /// How long a channel waits before it carries on what has come, in nanoseconds (`CyclePeriod_ns`; default 100 ms): as short as can be
-/// without one of its threads never sleeping, which would take a core from whoever else has his turn.
+/// without one of its threads never sleeping, which would take a core from the contender with the next turn.
 const CYCLE_PERIOD_NS: u32 = 1_000_000;
 
 /// Events that may wait for a consumer (`MaxQueueLength`); beyond, the oldest is discarded.
@@ -112,7 +112,7 @@ impl Drop for Service {
     }
 }
 
-/// Makes a channel with nobody on it.
+/// Makes a channel without clients.
 fn new_channel(address: SocketAddr) -> Result<EventChannel, BenchError> {
     let doing = "making a channel in omniEvents";
     let factory = Orb::new(OrbOptions::default()).resolve(&format!("corbaloc::1.2@{address}/omniEvents"));

@@ -1,4 +1,4 @@
-//! omniORB, whose suppliers push to its consumers without a service: the program of `bench/peers/omniorb`.
+//! omniORB: its suppliers push to its consumers without a service, by the program of `bench/peers/omniorb`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -57,7 +57,7 @@ struct OmniOrbServer {
 }
 
 impl OmniOrbServer {
-    /// An end: a publisher or consumers, which is told by the first order.
+    /// An end: a publisher or consumers, as the first order says.
     fn program(&self) -> Result<Option<Vec<OsString>>, BenchError> {
         let variables = [("OMNIORB_CONFIG", self.installed.file("omniORB.cfg").into())];
         peers::command(self.scenario.ends_core, &variables, &self.installed.file("peer"), []).map(Some)

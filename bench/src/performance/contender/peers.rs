@@ -16,10 +16,10 @@ use crate::{BenchError, campanile, leash};
 /// Where `bench/peers/install.sh` puts them.
 const FOLDER: &str = "target/peers";
 
-/// The subject or topic of the events, or the key of their consumer, where nobody else has chosen one.
+/// The subject or topic of the events, or the key of their consumer, by default.
 pub(super) const SUBJECT: &[u8] = b"bench";
 
-/// What a process of these consumers is told to be that all subscribe to [`SUBJECT`], or are it; they connect to that address,
+/// The order for a process of these consumers, which all subscribe to [`SUBJECT`], or are it; they connect to that address,
 /// where they connect themselves.
 pub(super) fn subscribers(protocol: Protocol, address: Option<SocketAddr>, consumers: Range<u32>) -> Subscribe {
     Subscribe { protocol, address, targets: consumers.map(|_| SUBJECT.to_vec()).collect(), copies: false }

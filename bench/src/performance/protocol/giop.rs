@@ -87,11 +87,11 @@ pub(super) struct GiopSubscribing {
     by_key: HashMap<Vec<u8>, usize>,
     /// What the last message to each consumer was like.
     heads: Vec<Option<Head>>,
-    /// Whose message is expected next: a server goes through its consumers in some order, and the next time in the same.
+    /// The consumer of the next message as expected: a server goes through its consumers in some order, and the next time in the same.
     next: usize,
-    /// Whose message came last.
+    /// The consumer of the last message.
     last: usize,
-    /// Who came behind each consumer the last time.
+    /// The consumer that came behind each one the last time.
     behind: Vec<usize>,
     event: Option<Event>,
     /// Puts fragments together, once there has been one.
@@ -187,7 +187,7 @@ impl GiopSubscribing {
         Ok(Some(consumer))
     }
 
-    /// Hands out the events of a message whose body begins there.
+    /// Hands out the events of a message; its body begins there.
     fn events(&mut self, message: &[u8], body: usize, found: &mut dyn FnMut(Stamp)) -> Result<(), BenchError> {
         let mut at = body;
         let mut count = 1;
@@ -337,7 +337,7 @@ mod tests {
         GiopSubscribing::new(form, &KEYS.map(<[u8]>::to_vec))
     }
 
-    /// Feeds octets in pieces of that size; who got which event, and the answers.
+    /// Feeds octets in pieces of that size; which consumer got which event, and the answers.
     fn feed(subscribing: &mut GiopSubscribing, bytes: &[u8], piece: usize) -> (Vec<(usize, u64)>, Vec<u8>) {
         let (mut found, mut answers, mut unread) = (Vec::new(), Vec::new(), Vec::new());
         for piece in bytes.chunks(piece) {

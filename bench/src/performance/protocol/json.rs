@@ -99,7 +99,7 @@ pub(in crate::performance) fn write_digits(octets: &[u8], text: &mut [u8]) {
     }
 }
 
-/// The stamp whose digits `text` begins with.
+/// The stamp that `text` begins with, in digits.
 fn read_digits(text: &[u8]) -> Option<[u8; STAMP_LEN]> {
     let mut octets = [0; STAMP_LEN];
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());

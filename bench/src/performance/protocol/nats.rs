@@ -113,7 +113,7 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, BenchError> {
     }
 }
 
-/// Who gets it, and how many octets, of `subject sid [reply-to] size`.
+/// The consumer of a message, and how many octets, of `subject sid [reply-to] size`.
 fn delivery_of(delivery: &[u8]) -> Result<(usize, usize), BenchError> {
     let mut words = delivery.split(|&byte| byte == b' ');
     let consumer = words.nth(1).and_then(number);

@@ -35,7 +35,7 @@ Exit status: 0 shown; 2 wrong usage, or a configuration that cannot be used.";
 /// `campanile access …`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccessCommand {
-    /// Say whether somebody may do something, and which rule decides
+    /// Say whether a client may do something, and which rule decides
     #[command(after_help = CHECK_EXAMPLES)]
     Check(AccessCheckOptions),
     /// Show the rules, and which can never decide
@@ -48,7 +48,7 @@ pub(crate) struct AccessCheckOptions {
     /// The service's configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// Who asks
+    /// The client that asks
     #[arg(value_name = "WHO")]
     pub(crate) who: String,
     /// For what

@@ -116,7 +116,7 @@ pub(crate) struct ContextAddOptions {
     /// Have consumers of a program share a connection and a thread, where they are many [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) shared_thread: Option<bool>,
-    /// Speak TLS with the service, whose certificate the authorities in this PEM file have signed
+    /// Speak TLS with the service; the authorities in this PEM file have signed its certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// Show the certificate in this PEM file

@@ -46,7 +46,7 @@ struct Given {
     /// $CAMPANILE_SERVER, that of the context in use, or the local service]
     #[arg(long, short = 's', value_name = "ADDRESS")]
     server: Option<String>,
-    /// The saved context whose service it is, and whose settings count
+    /// The saved context of the service, with the settings that count
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// Seconds to wait for each answer of the service
@@ -64,13 +64,13 @@ pub(crate) fn service_of(server: Option<&str>) -> Result<String, String> {
 }
 
 impl Given {
-    /// `transport` is what a command was told that has a choice of them, if it was told.
+    /// `transport` is `None` for a command without a choice of transports, `Some(None)` if the choice was left open.
     fn resolve(self, transport: Option<Option<TransportArg>>) -> Result<ServerOptions, String> {
         let Self { server, context, timeout, tls } = self;
         let wrong = |error: SettingsError| error.to_string();
         let mut settings = match &context {
             Some(name) => Settings::of_context(name).map_err(wrong)?,
-            // A service that is named needs nothing else, and is not kept from by a file that nobody asked for.
+            // A service that is named needs nothing else: a default context that cannot be read does not stop the command.
             None if server.is_some() => Settings::load().unwrap_or_default(),
             None => Settings::load().map_err(wrong)?,
         };

@@ -103,7 +103,7 @@ pub(crate) enum TempoCommand {
     /// Subscribe to a topic and print what comes
     #[command(after_help = SUB_EXAMPLES)]
     Sub(TempoSubOptions),
-    /// Show who publishes and subscribes what
+    /// Show publishers and subscribers of topics
     #[command(after_help = TOPICS_EXAMPLES)]
     Topics(TempoTopicsOptions),
     /// Measure the delay to each subscriber of a topic
@@ -203,13 +203,13 @@ pub(crate) struct TempoSubOptions {
     /// Print no messages, only the summary
     #[arg(long, short = 'q', conflicts_with_all = ["json", "raw"])]
     pub(crate) quiet: bool,
-    /// Messages a second that are wished for, which publishers are told
+    /// Wished messages a second, as publishers hear it
     #[arg(long, value_name = "HZ", value_parser = super::rate)]
     pub(crate) rate: Option<f64>,
     /// Find the rate at which nothing is lost, from --rate on, and wish for that; `pub --follow` follows
     #[arg(long, requires = "rate")]
     pub(crate) loss_free: bool,
-    /// Seconds within which messages are wished to be forwarded, which publishers are told
+    /// Wished deadline for forwarding messages, in seconds, as publishers hear it
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) deadline: Option<Duration>,
     /// Tell on standard error, once in a period, what publishers announce and what came
@@ -219,13 +219,13 @@ pub(crate) struct TempoSubOptions {
 
 #[derive(Debug, Args)]
 pub(crate) struct TempoTopicsOptions {
-    /// Where announcements go: a group, or an address at which nobody waits yet [default: udp://127.0.0.1:2811]
+    /// Where announcements go: a group, or an address that is not in use yet [default: udp://127.0.0.1:2811]
     #[arg(value_name = "ADDRESS")]
     pub(crate) address: Option<Address>,
     /// This machine's address on the network of a multicast group [default: the system's choice]
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) interface: Option<IpAddr>,
-    /// Seconds to listen; who announces less often is missed
+    /// Seconds to listen; nodes that announce less often are missed
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
     pub(crate) seconds: Duration,
     /// Print one JSON object for each line

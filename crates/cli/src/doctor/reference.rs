@@ -185,7 +185,7 @@ const fn is_link_local(ip: &IpAddr) -> bool {
     }
 }
 
-/// Whether somebody listens there.
+/// Whether the address accepts a connection.
 fn reach(host: &str, port: u16, resolved: &Resolved, timeout: Duration) -> Finding {
     let shown = format!("{}:{port}", clean(host));
     let new = |state, found: String, why, mend| Finding::new("connection", state, found, why, mend);

@@ -85,7 +85,7 @@ impl Standing {
         self.name.get(begin? + 1..)?.strip_suffix(')')
     }
 
-    /// What it is doing and whom it holds, for people.
+    /// Its state, and the suppliers that it holds, for people.
     pub(crate) fn describe(&self) -> String {
         let mut text = clean(&self.state);
         if let Some(other) = self.same_as {
@@ -215,7 +215,7 @@ impl Restored {
     pub(crate) fn read_all(statistics: &ObjectRef) -> HashMap<(u32, u32), Self> {
         let mut all = HashMap::new();
         let mut last = None;
-        // Told a part at a time, each behind the last one.
+        // The service answers in parts, each behind the last one.
         while let Some(more) = Self::read(statistics, last) {
             let before = last;
             last = more.last().map(|(key, _)| *key).filter(|key| Some(*key) > before);

@@ -1,4 +1,4 @@
-//! How commands find each other, and whom they found.
+//! How commands find each other, and which they found.
 
 use crate::args::{MeetOptions, TlsOptions};
 use crate::failure::Failure;
@@ -10,24 +10,24 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Where commands meet that are told no address.
+/// Where commands without an address meet.
 pub(super) const DEFAULT: &str = "udp://127.0.0.1:2811";
 /// The same, to wait there.
 const DEFAULT_WAITING: &str = "udp://@127.0.0.1:2811";
-/// For how long nobody is missed.
+/// Time without a peer before that is reported.
 pub(super) const MISSED_AFTER: Duration = Duration::from_secs(2);
 
-/// An end point, and how its address is told to people.
+/// An end point, and its address as people read it.
 #[derive(Debug)]
 pub(super) struct Meeting {
     pub(super) node: Node,
     pub(super) address: String,
-    /// Whether it waits where nobody else did.
+    /// Whether it is the one that waits there.
     pub(super) waits: bool,
 }
 
 impl Meeting {
-    /// Why nobody is met, if that is known, to be said behind something else.
+    /// Why there is no peer, if that is known, to be said behind something else.
     pub(super) fn trouble(&self) -> String {
         self.node.trouble().map(|why| format!("; no connection to {}: {why}", self.address)).unwrap_or_default()
     }
@@ -38,7 +38,7 @@ pub(super) fn meet(address: Option<&Address>, set: impl Fn(NodeBuilder) -> NodeB
     let open =
         |address: &str| Node::builder(address).and_then(|builder| set(builder.messages_up_to(MESSAGE_MAX)).open());
     let Some(address) = address else {
-        // Whoever comes first waits there.
+        // The first command waits there.
         return match open(DEFAULT_WAITING) {
             Ok(node) => Ok(Meeting { node, address: DEFAULT.to_owned(), waits: true }),
             Err(Error::Socket { error, .. }) if error.kind() == io::ErrorKind::AddrInUse => {
@@ -91,7 +91,7 @@ pub(super) fn with_tls(options: &TlsOptions) -> impl Fn(NodeBuilder) -> NodeBuil
     }
 }
 
-/// Whose fault it is decides about the exit status.
+/// The exit status depends on the fault: the user's, or another.
 pub(super) fn failure(error: &Error) -> Failure {
     match error {
         Error::Address(_) | Error::Setting { .. } => Failure::Usage(error.to_string()),

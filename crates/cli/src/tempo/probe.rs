@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
 
-/// Echoes that wait to be printed; more are not told.
+/// Maximum echoes waiting to be printed; further ones are left out.
 const ECHOES_MAX: usize = 1_024;
 /// How often it is looked for echoes.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -38,7 +38,7 @@ pub(crate) fn run(options: &TempoProbeOptions) -> Result<(), Failure> {
             if let Payload::Echo(probe) = frame.payload {
                 let took = Duration::from_nanos(now.saturating_sub(probe.sent));
                 let echo = Echo { prober: probe.prober, number: probe.number, by: probe.echoed_by, from, took };
-                // Who floods is not told of in full.
+                // A flood of echoes is not printed in full.
                 let _ = sender.try_send(echo);
             }
             octets = octets.get(count..).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Probing<'_> {
         let is_terminal = io::stdout().is_terminal();
         loop {
             let echo = match echoes.try_recv() {
-                // Somebody else's, of a group.
+                // Another prober's, of a group.
                 Ok(echo) if echo.prober != self.node.session() => continue,
                 Ok(echo) => echo,
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return Ok(()),

@@ -71,7 +71,7 @@ pub(crate) fn run(options: &TempoPubOptions) -> Result<(), Failure> {
 }
 
 impl TempoPubOptions {
-    /// Whether it publishes until it is stopped, whoever listens.
+    /// Whether it publishes until it is stopped, with or without subscribers.
     fn goes_on(&self) -> bool {
         self.count == Some(0)
     }
@@ -148,7 +148,7 @@ impl Run<'_> {
     }
 }
 
-/// Why nobody listens, as far as can be told.
+/// Why there are no subscribers, as far as that is known.
 fn nobody(options: &TempoPubOptions, meeting: &Meeting) -> Failure {
     let (topic, waited) = (&options.topic, options.wait.as_secs_f64());
     let Meeting { address, waits, .. } = meeting;

@@ -11,7 +11,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often it is looked whether somebody publishes, and whether something was lost.
+/// How often publishers and losses are checked.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// Octets of a message that is no text that are shown on a terminal.
 const OCTETS_SHOWN: usize = 32;
@@ -72,7 +72,7 @@ enum Ended {
     Stopped,
 }
 
-/// Waits for the end, and tells who is missed and what was lost meanwhile.
+/// Waits for the end, and reports a missing publisher and what was lost meanwhile.
 fn wait(
     options: &TempoSubOptions,
     waiter: &Waiter,
@@ -172,7 +172,7 @@ impl Tally {
     }
 }
 
-/// Prints each message as it comes, on the end point's thread: who reads slowly slows this subscriber.
+/// Prints each message as it comes, on the end point's thread: an output that is read slowly slows this subscriber.
 struct Printer<W: Write = Stdout> {
     format: Format,
     topic: String,
@@ -197,7 +197,7 @@ impl<W: Write> Printer<W> {
         self.text.clear();
         write(&mut self.text, self.format, &self.topic, message, SystemTime::now());
         if let Err(error) = self.out.write_all(&self.text).and_then(|()| self.out.flush()) {
-            // Nobody waits any more if the command is ending.
+            // The receiver may be gone if the command is ending.
             let _ = self.wake.send(Wake::Output(error));
             self.limit = Some(0);
         } else if self.limit == Some(messages) {

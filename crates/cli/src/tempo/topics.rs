@@ -14,10 +14,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Announcements that are remembered: who announces more than that has others left out, and it is said.
+/// Maximum announcements that are remembered; further ones are left out, and that is said.
 const SEEN_MAX: usize = 10_000;
 
-/// Listens for a while, and shows who announced what.
+/// Listens for a while, and shows publishers and subscribers.
 pub(crate) fn run(options: &TempoTopicsOptions) -> Result<(), Failure> {
     let waiter = Waiter::install().map_err(Failure::message)?;
     let seen = Arc::new(Mutex::new(Seen::default()));
@@ -69,7 +69,7 @@ fn listen(options: &TempoTopicsOptions, seen: Arc<Mutex<Seen>>) -> Result<Node, 
         None => DEFAULT.parse().map_err(Failure::message)?,
         Some(address) => address.clone(),
     };
-    // Of a group everybody hears everything; elsewhere only who waits there.
+    // Everybody hears everything in a group; elsewhere only the node that waits there does.
     let is_group =
         address.resolve().is_ok_and(|places| places.first().is_some_and(|place| client::tempo::is_group(*place)));
     let waiting = Address { waits: !is_group, ..address.clone() };

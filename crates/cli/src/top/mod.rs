@@ -1,4 +1,4 @@
-//! `campanile top`: who is behind, what is dropped, what each lane does, refreshed in place.
+//! `campanile top`: slow consumers, drops, and what each lane does, refreshed in place.
 
 mod sample;
 mod view;
@@ -14,7 +14,7 @@ use crate::terminal::{self, Keys};
 use client::InvokeError;
 use std::io::{self, IsTerminal, Write};
 
-/// Watches a service until it is stopped; once, if asked to or nobody can watch.
+/// Watches a service until it is stopped; once, if asked to or if the output is not a terminal.
 pub(crate) fn run(options: &TopOptions) -> Result<(), Failure> {
     let remote = |error: InvokeError| Failure::remote(&error, &options.server);
     let waiter = Waiter::install().map_err(|error| Failure::message(format!("cannot wait for signals: {error}")))?;

@@ -67,7 +67,7 @@ impl View {
             before.consumers.iter().map(|standing| (key(standing), standing)).collect();
         let consumers = of_channel.map(|standing| per_second.consumer(earlier.get(&key(standing)).copied(), standing));
         let mut consumers: Vec<ConsumerRow> = consumers.collect();
-        // The largest backlog first, as the service gives them; of those without, who loses most.
+        // The largest backlog first, as the service gives them; of those without, the one that loses most.
         consumers.sort_by(|a, b| {
             let backlog = b.standing.backlog_bytes.cmp(&a.standing.backlog_bytes);
             backlog.then(b.dropped.total_cmp(&a.dropped)).then(b.delivered.total_cmp(&a.delivered))

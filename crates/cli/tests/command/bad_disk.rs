@@ -74,7 +74,7 @@ impl Shim {
     }
 }
 
-/// The default channel's events, which nobody keeps.
+/// The default channel's events, which are not stored.
 struct BestEffort {
     from: StructuredProxyPushConsumer,
     taker: Taker,
@@ -83,14 +83,14 @@ struct BestEffort {
 }
 
 impl BestEffort {
-    /// With a connection of its own, on which it waits for nobody.
+    /// With a connection of its own, so that it waits for no other client.
     fn of(address: &str) -> Self {
         let taker = Taker::default();
         let active = taker.connect(&Orb::new(OrbOptions::default()), address, 0);
         Self { from: supplier(address, 0).unwrap(), taker, _active: active, sent: BTreeSet::new() }
     }
 
-    /// They come, and who asks is answered.
+    /// Events are delivered, and requests are answered.
     fn goes_on(&mut self, serve: &Serve) {
         for _ in 0..20 {
             let what = (9, i32::try_from(self.sent.len()).unwrap());
@@ -140,7 +140,7 @@ fn breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl
     for round in 0..2 {
         let failures = count(&serve, "store_failures");
         break_it(&shim, &store);
-        // Suppliers are told, and whoever changes something.
+        // Suppliers get the failure, and so does a client that changes something.
         for _ in 0..3 {
             let error = push(&mut acknowledged).unwrap_err();
             assert!(is_persist_store(&error, Completed::No), "{error:?}");
@@ -276,7 +276,7 @@ fn large(number: i32) -> StructuredEvent {
     event
 }
 
-/// A service whose disk can be had to misbehave, and a channel of it with a supplier and a consumer.
+/// A service with a disk that can be had to misbehave, and a channel of it with a supplier and a consumer.
 struct Rig {
     shim: Shim,
     store: Folder,
@@ -300,7 +300,7 @@ impl Rig {
         Self { shim, store, serve, channel, from, taker, _active: active }
     }
 
-    /// One whose consumer sleeps, and has a backlog on disk.
+    /// One with a consumer that sleeps, and has a backlog on disk.
     fn with_backlog(name: &str) -> Self {
         let rig = Self::new(name, Property::new("MemoryBudget", 200_000_u64));
         rig.taker.stop(true);
@@ -326,7 +326,7 @@ fn bring_back(store: &Folder) {
     fs::rename(store.folder().with_extension("aside"), store.folder()).unwrap();
 }
 
-/// A service whose backlogs cannot be written, in some way, while a consumer sleeps.
+/// A service that cannot write backlogs, in some way, while a consumer sleeps.
 fn backlog_breaks_and_recovers(name: &str, break_it: impl Fn(&Shim, &Folder), mend: impl Fn(&Shim, &Folder)) {
     let Rig { shim, store, serve, from, taker, _active, channel: _ } = Rig::with_backlog(name);
     let mut best_effort = BestEffort::of(&serve.address);
@@ -470,7 +470,7 @@ fn a_restored_consumer_whose_name_leads_elsewhere_is_found_when_it_leads_to_it_a
     let all = push(0);
     wait_until("it to be found", || taker.missing(&all).is_empty());
     drop(serve);
-    // Nobody listens there.
+    // No consumer listens there.
     shim.say(&format!("host {HOST} {}\n", own_loopback()));
     let serve = shim.serve(&store, &address);
     let all = push(1);

@@ -113,7 +113,7 @@ fn over_udp(said: &link::Said) {
     let is_due = delay.strip_suffix(" ms").is_none_or(|ms| ms.parse::<f64>().unwrap() >= 60.0);
     assert!(is_due && !delay.ends_with("µs"), "{delay}");
     assert!(missing > 0);
-    // Some of them are missing only between the broker and the subscriber, who counts those.
+    // Some of them are missing only between the broker and the subscriber, which counts those.
     while subscriber.report(", lost ").contains(", lost 0,") {}
 
     said.is_parted.store(true, Relaxed);

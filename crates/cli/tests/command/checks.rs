@@ -133,7 +133,7 @@ fn a_signal_has_the_configuration_read_again() {
     let line = json(&wait_for(&mut log, "now count"));
     assert!(line["message"].as_str().unwrap().ends_with("now count [log], channel Plant"), "{line}");
     assert_ne!(limit(), before);
-    // Who comes is told at this level only.
+    // New connections are logged at this level only.
     wait_for(&mut log, "accepted a connection");
     std::fs::write(file.path(), "colour = 1").unwrap();
     crate::support::send_signal(&child, "HUP");

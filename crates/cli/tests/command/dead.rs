@@ -132,7 +132,7 @@ fn what_a_consumer_never_took_is_shown_after_a_restart_and_replayed_when_it_is_m
     wait_until("the disk to be empty", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
 }
 
-/// A consumer that is gone had a name no more, and what it never took was nobody's.
+/// A consumer that was gone had no name any more, and the events that it never took belonged to no consumer.
 #[test]
 fn what_a_consumer_that_is_gone_never_took_goes_to_the_others_or_is_removed() {
     let folder = Folder::new("dead-gone");
@@ -185,7 +185,7 @@ fn what_is_replayed_to_a_consumer_at_its_limit_comes_behind_what_waits_and_is_no
     picky.proxy.suspend_connection().unwrap();
     from.push_structured_event(&event(0, 3)).unwrap();
     assert_eq!(done(&serve, &["replay"]), "replayed 1 events\n");
-    // Killed at once: it is on disk for whom it is, or it is aside yet.
+    // Killed at once: the event is on disk for its consumer, or it is aside yet.
     drop(serve);
     let serve = folder.serve(&address);
     if listed(&serve).len() == 1 {

@@ -68,7 +68,7 @@ fn three_hundred_idle_connections_leave_room_for_others_where_there_are_few_desc
         TcpStream::from(socket)
     };
     let idle: Vec<TcpStream> = (0..300_u32).map(|number| connect_from(u8::try_from(number % 100).unwrap())).collect();
-    // Whoever has a proxy has kept its place, and others find one.
+    // A client with a proxy has kept its place, and others find one.
     for x in ["x=1", "x=2"] {
         serve.print("pub", &[x]);
     }

@@ -8,7 +8,7 @@ use client::{Orb, OrbOptions};
 use serde_json::Value as Json;
 use testing::wait_until;
 
-/// A supplier without a reference of its own, whose program then ends without a word.
+/// A supplier without a reference of its own; its program ends without a word.
 fn dead_supplier(serve: &Serve) -> i32 {
     let orb = Orb::new(OrbOptions::default());
     let (channel, _) = find_channel(&orb.resolve_service(&serve.address).unwrap(), None).unwrap();
@@ -25,7 +25,7 @@ fn supplier_proxies(serve: &Serve) -> Vec<Json> {
     listed["channels"][0]["supplier_admins"][0]["proxies"].as_array().unwrap().clone()
 }
 
-/// A supplier's program had ended a week ago; its proxy was there, nobody could say whose it was, or remove it.
+/// A supplier's program had ended a week ago; its proxy was there, and there was no way to see its owner, or to remove it.
 #[test]
 fn suppliers_that_are_gone_are_shown_and_disconnected() {
     let serve = Serve::start();
@@ -70,7 +70,7 @@ fn consumers_are_disconnected_by_number_and_by_address() {
     let client = before[1]["consumer"].as_str().unwrap().split(' ').next().unwrap();
     let done = serve.print("disconnect", &["--client", client, "-c", "0", "--yes"]);
     assert_eq!(done.lines().count(), 1, "{done}");
-    // They were told, and do not come again: they did, up to five seconds later.
+    // The disconnected clients were notified, and do not come again: they did, up to five seconds later.
     for sub in subs {
         let ended = sub.wait();
         let said: Vec<&str> = ended.stderr.lines().collect();

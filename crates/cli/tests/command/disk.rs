@@ -54,7 +54,7 @@ fn who_changes_something_while_the_disk_takes_nothing_is_told_so_and_it_is_writt
     assert_eq!(channel.get_all_consumeradmins().unwrap().len(), 2);
     assert_eq!(factory.get_all_channels().unwrap().len(), 1);
     assert!(consumers.push_suppliers().unwrap().is_empty());
-    // What was changed is changed, and who only asks is told so.
+    // What was changed is changed, and a client that only asks sees that.
     let Err(InvokeError::System { exception, .. }) = channel.set_qos(&[Property::new("Priority", 5_i16)]) else {
         panic!("it was kept")
     };

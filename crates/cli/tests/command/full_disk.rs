@@ -12,7 +12,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Output, Stdio};
 use testing::{output_in_time, wait_until};
 
-/// A process with a file system of its own in a folder, that nobody else sees.
+/// A process with a file system of its own in a folder, invisible to all others.
 struct Mount {
     holder: Child,
     folder: Folder,

@@ -1,4 +1,4 @@
-//! Where `campanile serve` keeps things when nobody says where, and what it does when it cannot.
+//! Where `campanile serve` keeps things by default, and what it does when it cannot.
 
 use crate::restart::{Folder, exported};
 use crate::support::{PROGRAM, Serve, text};
@@ -34,7 +34,7 @@ fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().next().is_none()
 }
 
-/// Who had not read of `--data` lost all channels with the first restart.
+/// Users that had not read of `--data` lost all channels with the first restart.
 #[test]
 fn things_are_kept_in_the_users_state_folder_without_an_option() {
     let home = Folder::made("home");

@@ -16,8 +16,8 @@ fn keeping(folder: &Folder) -> Serve {
     folder.serve(&own_address())
 }
 
-/// Whether this process, and so the commands that it starts, were started with a signal ignored: then it stays so. A shell without job control
-/// has SIGQUIT ignored by what it starts in the background, `nohup` has SIGHUP.
+/// Whether this process, and so the commands that it starts, were started with a signal ignored: then it stays so. A shell without job
+/// control has SIGQUIT ignored by what it starts in the background, `nohup` has SIGHUP.
 fn is_ignored(signal: &str) -> bool {
     let number = match signal {
         "HUP" => 1,
@@ -99,13 +99,13 @@ fn a_command_that_fails_leaves_nothing_behind() {
     }
 }
 
-/// Starts a command that goes on until it is told to end, and waits until it is at work: until it has connected, if it does.
+/// Starts a command that goes on until it is ended, and waits until it is at work: until it has connected, if it does.
 fn at_work(serve: &Serve, none: &str, command: &[&str]) -> Child {
     let (name, options) = command.split_first().unwrap();
     let mut command = serve.command(name, options);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until("it has connected", || objects(serve) != none);
-    // Nobody reads these otherwise, and it is not to wait for a reader.
+    // These are not read otherwise, and the command is not to wait for a reader.
     let stderr = child.stderr.take().unwrap();
     thread::spawn(move || BufReader::new(stderr).lines().for_each(drop));
     child
@@ -198,7 +198,7 @@ fn commands_that_look_once_leave_nothing_behind_and_none_that_cannot_start_does(
     }
 }
 
-/// A consumer whose program was killed was kept for ever where its connection was persistent, with its backlog.
+/// A consumer of a killed program was kept for ever if its connection was persistent, with its backlog.
 #[test]
 fn a_persistent_consumer_that_was_killed_goes_after_its_expiry_and_what_waited_for_it_is_counted_as_dropped() {
     const SECOND: u64 = 10_000_000;

@@ -20,7 +20,7 @@ fn publish(serve: &Serve, options: &[&str], lines: &str) -> Output {
     let mut command = serve.command("pub", options);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let _leash = testing::Leash::new(&child, "a publisher to end");
-    // Of a command that has ended nobody reads them.
+    // A command that has ended reads none of them.
     let _ = child.stdin.take().unwrap().write_all(lines.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -184,7 +184,7 @@ fn structs_reach_a_channel_that_is_found_by_its_name() {
         assert!(output.status.success(), "{}", text(&output.stderr));
         let came: Vec<Json> = sub.wait().stdout.lines().map(json).collect();
         let bodies: Vec<&Json> = came.iter().map(|event| &event["body"]["value"]).collect();
-        // Event domains are domains of DDS there, and not told.
+        // Event domains are domains of DDS there, and not printed.
         let domain = if *transport == "dds" { "" } else { "Weather" };
         assert_eq!((&came[0]["domain"], &came[0]["type"]), (&domain.into(), &"Wind".into()), "{transport}");
         assert_eq!((&bodies[0]["place"]["lon"], &bodies[1]["gusts"]), (&(-70.0).into(), &4.into()));
@@ -202,7 +202,7 @@ fn structs_reach_a_channel_that_is_found_by_its_name() {
 }
 
 /// The service names ISO 8859-1 first, and `pub`, `sub --where` and `replay` took that: 東 went out as `?`, and the consumer that asked for
-/// it got the event whose value is `?`.
+/// it got the event with the value `?`.
 #[test]
 fn text_beyond_iso_8859_1_is_published_asked_for_and_printed_as_it_is() {
     let serve = Serve::start();

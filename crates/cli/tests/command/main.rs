@@ -86,7 +86,7 @@ fn a_terminal_that_is_closed_does_not_end_the_service() {
     assert!(printed.contains("lane_events_in 1\n"), "{printed}");
 }
 
-/// Somebody who looked for a client that did not get its events asked for all lines there are, and none said that it had come.
+/// A search for a client that did not get its events, with all log lines there are, found none that said that it had come.
 #[test]
 fn debug_lines_tell_who_comes_and_goes() {
     let log = File::new("debug.log", "");
@@ -110,7 +110,7 @@ fn debug_lines_tell_who_comes_and_goes() {
     assert_eq!(count(" supplier proxy ", ") is gone"), 1, "{log}");
 }
 
-/// Once the pipe was full the service answered nobody.
+/// Once the pipe was full the service answered no client.
 #[test]
 fn a_log_that_nobody_reads_holds_nobody_up_and_says_how_many_lines_it_lacks() {
     let (log, of_service) = std::io::pipe().unwrap();
@@ -142,7 +142,7 @@ fn hierarchy_is_listed() {
     assert_eq!(lines[0], "channel 0");
     assert_eq!(lines[1], "channel 0 consumer-admin 0 AND_OP");
     assert!(lines[2].starts_with("channel 0 consumer-admin 0 proxy "), "{listed}");
-    // A new user was told that `ls` shows who is connected, and it did not.
+    // A new user had read that `ls` shows connected clients, and it did not.
     assert!(lines[2].contains(" PUSH_STRUCTURED\t127.0.0.1:") && lines[2].ends_with("  active"), "{listed}");
     assert_eq!(lines[3], "channel 0 supplier-admin 0 AND_OP");
     assert_eq!(lines.len(), 4);
@@ -442,7 +442,7 @@ fn latency_of_a_service_that_is_not_there_says_how_to_start_one() {
     assert!(said.contains("campanile serve"), "{said}");
 }
 
-/// `make run`, where somebody else served already, advised an option that it does not have.
+/// `make run`, with another service at the port already, advised an option that it does not have.
 #[test]
 fn demonstration_at_a_port_in_use_is_told_what_make_can_do() {
     let serve = Serve::start();

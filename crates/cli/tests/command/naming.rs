@@ -11,7 +11,7 @@ use std::process::Command;
 use std::thread;
 use testing::{AcceptInTime, patient};
 
-/// Has whoever connected talk to the server at that address from now on.
+/// Has the client of a connection talk to the server at that address from now on.
 fn hand_over(stream: TcpStream, address: &str) {
     let behind = TcpStream::connect(address).unwrap();
     patient(&behind);
@@ -37,7 +37,7 @@ fn a_service_says_that_it_waits_for_a_naming_service_and_is_ready_when_that_has_
     let (address, rest) = address.unwrap_or_else(|| panic!("{line}"));
     assert_eq!(rest, format!("{url} has its name\n"));
     let waiting = front.accept_in_time();
-    // Who knows where it is is served.
+    // A client that knows where it is is served.
     let listed = super::campanile(&["ls", "--server", address]);
     assert!(listed.status.success(), "{listed:?}");
     assert!(!Path::new(file).exists());

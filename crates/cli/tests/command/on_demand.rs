@@ -41,7 +41,7 @@ fn listening() -> TcpListener {
 /// What stands for systemd.
 struct Starter {
     sockets: Vec<(OwnedFd, String)>,
-    /// Where it is told how the service stands, and its own folder, in which that is.
+    /// Socket for the notifications of how the service stands, and its folder.
     ear: UnixDatagram,
     folder: Folder,
     watchdog: Duration,
@@ -89,7 +89,7 @@ impl Starter {
         running
     }
 
-    /// Waits until it is told that, and gives all of that message.
+    /// Waits for a notification with that text, and gives all of it.
     fn told(&self, what: &str) -> String {
         let mut all = Vec::new();
         for _ in 0..10_000 {
@@ -108,7 +108,7 @@ impl Starter {
         panic!("{what}: {all:?}")
     }
 
-    /// Waits until somebody connects to the first socket.
+    /// Waits until a client connects to the first socket.
     fn wait_for_client(&self) {
         let mut sockets = [PollFd::new(&self.sockets.first().unwrap().0, PollFlags::IN)];
         let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
@@ -161,7 +161,7 @@ fn supply(address: &str, id: i32, is_over: &AtomicBool, told: &Sender<i32>) -> V
     errors
 }
 
-/// With the servers that they had before, whoever connected while the service was away was refused, and each such client had to be
+/// With the servers that they had before, clients that connected while the service was away were refused, and each of them had to be
 /// started again.
 #[test]
 fn the_first_connection_starts_the_service_and_clients_notice_restarts_as_pauses() {
@@ -202,7 +202,7 @@ fn the_first_connection_starts_the_service_and_clients_notice_restarts_as_pauses
     let errors = supplying.end_in_time();
     acknowledged.extend(taken.try_iter().map(|number| (1, number)));
     assert!(acknowledged.len() >= 350, "{}", acknowledged.len());
-    // Who was killed has not said whether it took what was under way; who was stopped has.
+    // A killed service leaves open whether it took the event under way; a stopped one has answered.
     assert!(errors.len() <= 3, "{errors:?}");
     let is_unsure = |error: &InvokeError| matches!(error, InvokeError::Lost { completed: Completed::Maybe, .. });
     assert!(errors.iter().all(is_unsure), "{errors:?}");
@@ -221,7 +221,7 @@ fn a_service_that_hangs_tells_the_watchdog_nothing_and_is_what_it_was_when_it_is
     let id = persistent_channel(&address);
     (0..3).for_each(|_| _ = starter.told("WATCHDOG=1"));
     send_signal(&running.0, "STOP");
-    // What was told before it hung is still there.
+    // Notifications from before it hung are still there.
     starter.ear.set_read_timeout(Some(2 * starter.watchdog)).unwrap();
     let mut message = [0; 100];
     while starter.ear.recv(&mut message).is_ok() {}
@@ -269,7 +269,7 @@ fn tempo_has_a_socket_for_connections_and_one_for_datagrams() {
     let _subscriber = subscribing.subscriber("A/B").on(tell).unwrap();
     let publisher = publishing.publisher("A/B").open().unwrap();
     assert!(publisher.wait_for_subscribers(1, Duration::from_secs(60)));
-    // Whoever was there first: the subscriber may be yet to be known.
+    // Either may be known first: the subscriber may be yet to be known.
     wait_until("a message", || {
         publisher.publish(b"gust").unwrap();
         messages.try_recv().is_ok_and(|message| message == b"gust")

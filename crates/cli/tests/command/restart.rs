@@ -146,7 +146,7 @@ fn whatever_was_answered_before_a_kill_is_there_after_it() {
     assert!(acknowledged.len() > 100, "{}", acknowledged.len());
 }
 
-/// After a restart nobody could tell whose programs were still there.
+/// After a restart there was no way to tell which programs were still there.
 #[test]
 fn clients_that_were_restored_are_told_of_with_when_they_were_heard_of_and_can_be_disconnected() {
     let folder = Folder::new("restored");
@@ -215,8 +215,8 @@ fn a_folder_that_cannot_be_used_is_told_with_what_to_do() {
     assert_eq!(code, Some(1));
 }
 
-/// A consumer's host was taken out of the name server while the service was down. Nobody else is to wait for it, and its events are
-/// kept for it until an operator says otherwise.
+/// A consumer's host was taken out of the name server while the service was down. No other client is to wait for it, and its events
+/// are kept for it until an operator says otherwise.
 #[test]
 fn a_consumer_whose_host_is_not_found_after_a_restart_keeps_nobody_waiting() {
     let folder = Folder::new("unresolved");

@@ -132,7 +132,7 @@ fn starts(folder: &Folder) -> bool {
     is_ready
 }
 
-/// Bits flip on media that are old. What is damaged is neither delivered nor taken for a topology, and whoever looks is told.
+/// Bits flip on media that are old. What is damaged is neither delivered nor taken for a topology, and `check` and the log report it.
 #[test]
 fn flipped_bits_and_a_file_that_was_cut_are_found_by_check_and_by_the_service() {
     let folder = Folder::new("flipped");
@@ -191,7 +191,7 @@ fn with_past(folder: &Folder, count: u32) -> Vec<PathBuf> {
     files
 }
 
-/// What a service that begins with the folder as it is has of the past, as a subscriber gets it, and what it logs. If it does not begin: why.
+/// What a service that begins with the folder as it is has of the past, as a subscriber gets it, and its log. If it does not begin: why.
 fn past_as_delivered(folder: &Folder) -> Result<(Vec<u32>, String), String> {
     let log = folder.folder().with_extension("log");
     let mut command = Command::new(PROGRAM);
@@ -296,7 +296,7 @@ fn a_store_is_compacted_into_another_folder_with_its_past_and_stays_as_it_is() {
     wait_until("all events to be confirmed", || serve.print("stats", &["events_kept"]) == "events_kept 0\n");
 }
 
-/// A past is whole up to where it is damaged, file by file; what is damaged is told and never delivered.
+/// A past is whole up to where it is damaged, file by file; damage is reported and never delivered.
 #[test]
 fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivered() {
     const EVENTS: u32 = 400;
@@ -352,7 +352,7 @@ fn a_past_that_is_damaged_is_told_by_check_and_by_the_service_and_never_delivere
             assert!(code == Some(0) || damaged.contains(name), "{said}");
             assert!(means_nothing || is_cut || code == Some(1), "round {round}, octet {place}: {said}");
         }
-        // Nobody is told less than there is, and whoever shows it changes nothing either.
+        // All that there is is shown, and showing it changes nothing either.
         let (_, error, shown) = folder.store("show", &[]);
         assert_eq!(shown, Some(i32::from(is_version)), "{error}");
         assert!(folder.contents() == before, "whoever looks changes nothing");
@@ -382,7 +382,7 @@ fn files_of_a_past_that_are_missing_empty_or_not_its_own_are_told_and_left_alone
     let files = with_past(&folder, 400);
     let number = |file: &PathBuf| file.file_stem().unwrap().to_str().unwrap().parse::<u32>().unwrap();
     let (second, third) = (number(&files[1]), number(&files[2]));
-    // One is missing, and another has nothing in it; others have put theirs beside them.
+    // One is missing, and another is empty; beside them are files and a folder of other origin.
     fs::remove_file(&files[1]).unwrap();
     let channel = folder.folder().join("history/channel-0");
     let empty = channel.join("00000000000000009000.events");
@@ -422,7 +422,7 @@ fn whatever_a_former_process_left_of_backlogs_goes_at_the_start() {
     let (delivered, log) = begins(&folder);
     assert!(delivered && !log.contains("panicked"), "{log}");
     assert!(!backlogs.join("lane-0-channel-0-0").exists());
-    // A file in the place of the folder is told, and left alone.
+    // A file in the place of the folder is reported, and left alone.
     let _ = fs::remove_dir_all(&backlogs);
     fs::write(&backlogs, "somebody's own").unwrap();
     let (delivered, log) = begins(&folder);
@@ -463,7 +463,7 @@ fn a_store_of_a_newer_release_is_left_as_it_is() {
     assert_eq!(folder.shown()["events"]["count"], 3);
 }
 
-/// Who looked at a store with a newer release could not go back to the one before.
+/// Looking at a store with a newer release made it unreadable for the release before.
 #[test]
 fn whoever_looks_at_a_store_changes_nothing() {
     let folder = Folder::new("looked-at");

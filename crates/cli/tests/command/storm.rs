@@ -32,7 +32,7 @@ fn is_answered(stream: &mut TcpStream) -> bool {
     let mut reply = [0; LOCATE_REPLY.len()];
     testing::patient(stream);
     let is_open = testing::unless_closed(stream.read_exact(&mut reply)).is_some();
-    // Who is closed on while it has sent what was not read finds the connection reset.
+    // A connection that is closed with input unread is reset.
     assert!(!is_open || &reply == LOCATE_REPLY, "{reply:?}");
     is_open
 }

@@ -155,7 +155,7 @@ pub(crate) fn start_or_refusal(command: &mut Command) -> (Output, bool) {
     (output, is_ready)
 }
 
-/// `campanile serve`, which leaves nothing in anybody's home.
+/// `campanile serve`, which leaves nothing in a home directory.
 pub(crate) fn serve(options: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     command.arg("serve").args(options);
@@ -204,7 +204,7 @@ impl Sub {
         send_signal(&self.child, signal);
     }
 
-    /// Nobody reads its output any more.
+    /// Closes the reading end of its output.
     pub(crate) fn close_output(&mut self) {
         self.stdout = None;
     }
@@ -252,7 +252,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
-/// An address at which nobody listens, nor any other test.
+/// An address without a listener, and of no other test.
 pub(crate) fn nobodys_address() -> String {
     format!("{}:2809", own_loopback())
 }

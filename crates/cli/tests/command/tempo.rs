@@ -101,7 +101,7 @@ fn a_message_goes_from_one_terminal_to_another_over_either_transport() {
 fn whichever_command_waits_the_other_finds_it() {
     let at = format!("udp://{}:2811", own_loopback());
     let waiting = at.replacen("udp://", "udp://@", 1);
-    // The subscriber is there first, and nobody has an address yet.
+    // The subscriber is there first, and no publisher has an address yet.
     let sub = Running::start(&["sub", "A/B", "--from", &at, "-n", "3", "--json", "--period", "0.05"]);
     let output =
         publish(&["A/B", "--to", &waiting, "--count", "3", "--priority", "-7", "--wait", "60", "--period", "0.05"]);

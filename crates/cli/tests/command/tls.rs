@@ -108,7 +108,7 @@ fn hang_up_has_certificates_read_again_and_wrong_ones_change_nothing() {
     std::fs::copy(&new.key, &key).unwrap();
     serve.signal("HUP");
     wait_for(&mut stderr, "certificates were read again");
-    // Whoever trusts the first authority only does not trust the service any more.
+    // A client that trusts the first authority only does not trust the service any more.
     let output = serve.run("ls", &options_now);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("certificate"), "{}", text(&output.stderr));

@@ -47,7 +47,7 @@ struct Window {
 }
 
 impl Window {
-    /// Refreshed after so many seconds. Where nobody reads what is shown it is not to be often: the terminal takes little of it.
+    /// Refreshed after so many seconds. A long interval is needed if the output is not read: the terminal takes little of it.
     fn with_top(serve: &Serve, interval: &str) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         ioctl_fionbio(&controller, true).unwrap();
@@ -79,7 +79,7 @@ impl Window {
         });
     }
 
-    /// The exit status, and what was shown that nobody has read.
+    /// The exit status, and the output that was not read yet.
     fn end(self) -> (i32, String) {
         let Self { mut controller, terminal, mut program } = self;
         let leash = Leash::new(&program, "top to leave");
@@ -89,7 +89,7 @@ impl Window {
         assert!(modes.contains(LocalModes::ICANON | LocalModes::ECHO), "as it was");
         drop(terminal);
         let mut shown = Vec::new();
-        // As above, or since nobody has the terminal any more.
+        // As above, or since no process has the terminal any more.
         let _ = controller.read_to_end(&mut shown);
         (status.code().unwrap(), text(&shown))
     }

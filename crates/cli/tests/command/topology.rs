@@ -98,7 +98,7 @@ fn what_is_configured_is_kept_compared_and_made_again() {
     assert!(lines.iter().any(|line| line.starts_with("channel 1, proxy ") && line.ends_with(": is new")), "{lines:?}");
     drop(consumer);
 
-    // Another service has the same then, if nobody has used it.
+    // Another service has the same then, if it is unused.
     let other = Serve::start();
     assert_eq!(print(&other, ["topology", "apply"], &[kept.path()]), "");
     assert_eq!(differences(&other, &kept.0, None), (Vec::new(), Some(0)));

@@ -196,7 +196,7 @@ impl Node {
 }
 
 impl Ordered {
-    /// Those whose demand a number meets.
+    /// The conditions that a number meets.
     fn met_by(&self, number: Option<f64>) -> &[(Bound, u32)] {
         // What is no number, or not a number, is on neither side of anything.
         let Some(number) = number.filter(|number| !number.is_nan()) else { return &[] };

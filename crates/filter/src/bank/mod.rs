@@ -17,7 +17,7 @@ pub struct Bank {
     index: Index,
 }
 
-/// Working space for [`Bank::evaluate`], kept by whoever evaluates. It grows when a larger bank is first used and not
+/// Working space for [`Bank::evaluate`], kept by its caller. It grows when a larger bank is first used and not
 /// otherwise.
 #[derive(Debug, Default)]
 pub struct Scratch {

@@ -199,7 +199,7 @@ fn an_empty_bank_finds_nothing() {
 }
 
 /// Each constraint that comes has a bank of up to 64 made anew. With one of 64 KiB there, of twelve thousand conditions, that kept
-/// administration for 2 ms for each of them (112 ms for 64), whoever's the one was that came.
+/// administration for 2 ms for each of them (112 ms for 64), whichever client the new one was of.
 #[test]
 fn a_bank_looks_at_few_of_a_constraints_conditions_and_finds_it_by_any() {
     let long = |number: usize| {

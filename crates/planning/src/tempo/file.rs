@@ -1,4 +1,4 @@
-//! The files of `campanile plan tempo`, with mistakes told with their line.
+//! The files of `campanile plan tempo`, with mistakes reported with their line.
 
 use super::{Application, Arrivals, Question, QuestionError, Server, TIME_US_MAX, TOPICS_MAX, Topic};
 use crate::file::{FileError, line_of};

@@ -65,7 +65,7 @@ impl Forecast {
     }
 }
 
-/// What is to be expected. `percentages` (each above 0 and below 100) are those whose percentiles are wanted.
+/// Forecasts delays and rates. `percentages` (each above 0 and below 100) are those of the percentiles wanted.
 ///
 /// ```
 /// use planning::tempo::{Arrivals, Question, Topic, forecast};

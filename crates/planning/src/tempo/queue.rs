@@ -78,7 +78,7 @@ impl Turns {
 const WHOLE: f64 = 1e-9;
 
 /// How long a message of the topic at `index` waits for its turn, in seconds, while all the others have messages waiting:
-/// Σ ⌊w_i/w_k⌋ / μ over the others whose intervals are not longer (section IV.E). It has to be below 1/r_i
+/// Σ ⌊w_i/w_k⌋ / μ over the others with intervals that are not longer (section IV.E). It has to be below 1/r_i
 /// ([`Turns::rate`]). `None` if there is no such topic.
 ///
 /// The paper prints [w_i/w_k], and the whole part is meant: so often do turns of k come up to the deadline of i if both begin

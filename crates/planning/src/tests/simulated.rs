@@ -3,7 +3,7 @@
 use super::*;
 use crate::Outcome;
 
-/// What decides whose turn it is: less is first.
+/// The key by which the next job is chosen: less is first.
 type Key = fn(&Activity, usize, u64) -> i64;
 
 /// Plays the schedule in which all come at once and as often as they may, and gives the longest response of each.

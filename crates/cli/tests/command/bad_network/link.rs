@@ -21,7 +21,7 @@ const LATER: Duration = Duration::from_millis(10);
 /// The same as arguments of `tc qdisc add dev NAME root`, for a kernel that has it.
 pub(super) const NETEM: &str = "netem loss 5% duplicate 3% delay 25ms 5ms";
 
-/// What it is told, and what it did.
+/// Settings of the link, and counters of what it did.
 #[derive(Default)]
 pub(super) struct Said {
     /// Nothing passes.
@@ -101,7 +101,7 @@ impl Link {
     }
 
     fn take(&mut self, packet: &[u8]) {
-        // What else a kernel says to its neighbours by itself, in IPv6, has nobody here.
+        // A kernel's own IPv6 traffic with its neighbours is dropped here.
         let is_four = packet[0] >> 4 == 4 && packet[16..19] == [10, 77, 0];
         let Some(to) = usize::from(packet[19]).checked_sub(1).filter(|&to| is_four && to < self.devices.len()) else {
             return;
