@@ -110,7 +110,7 @@ pub(crate) fn goes_wrong(what: Break) -> bool {
         return false;
     }
     SPARED.set((SPARED.get() + 1) % SPARED_TIMES);
-    SPARED.get() == 0 || what == Break::ForgottenRoom
+    SPARED.get() == 0 || matches!(what, Break::ForgottenRoom | Break::LateMessage)
 }
 
 /// What time it is in this thread's simulation.

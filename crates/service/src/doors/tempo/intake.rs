@@ -100,7 +100,7 @@ impl Core {
             Arrival::Repeated => self.counters.add(Counter::TempoRepeated, 1),
         }
         #[cfg(test)]
-        if crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
+        if !arrival.is_handed_on() && crate::simulation::goes_wrong(crate::simulation::Break::LateMessage) {
             return true;
         }
         arrival.is_handed_on()
