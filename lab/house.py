@@ -64,7 +64,7 @@ WORDS = {
 PAIRS = {("put", "off"): "deferred", ("let", "go"): "disconnected", ("shared", "room"): "memory pool"}
 
 # What `--check` allows: lowered as the tree gets plainer, never raised.
-BOUNDS = {"rust_lines": 282_000, "lab_lines": 31_500, "pronouns_per_1000": 120, "private_words": 1_200, "impl_files_max": 46, "fields_max": 44}
+BOUNDS = {"rust_lines": 282_000, "lab_lines": 31_500, "pronouns_per_1000": 15, "private_words": 1_200, "impl_files_max": 46, "fields_max": 44}
 
 DECLARED = re.compile(
     r"^\s*(?:pub(?:\([^)]*\))?\s+)?(?:default\s+|const\s+|async\s+|unsafe\s+|extern\s+\"C\"\s+)*"
