@@ -130,6 +130,7 @@ impl Publisher {
 
     /// Publishes a message of priority 0.
     ///
+    /// # Errors
     /// [`Error::Full`] if there was no room for it within the patience that was set: it was not taken. Also if it is larger than the
     /// largest. That there is no subscriber is no error: [`report`](Self::report) counts it.
     pub fn publish(&self, message: &[u8]) -> Result<(), Error> {
