@@ -387,7 +387,6 @@ impl Door {
     /// Handles a lane's report that it gave a consumer up. Its proxy is destroyed, as if the consumer had disconnected, and the consumer is
     /// notified unless it reported this itself.
     pub fn handle_disconnected(&mut self, key: ProxyKey, reason: DisconnectReason) {
-        self.lives.given_up.remove(&key);
         match self.hierarchy.destroy_proxy(key) {
             Ok(removed) if reason == DisconnectReason::Gone => self.forget(&removed, Tell::No),
             Ok(removed) => self.forget(&removed, Tell::Yes),

@@ -70,8 +70,10 @@ fn create_object(door: &mut Door, _: Target, mut args: Reader<'_>, reply: &mut W
         return Err(UserException::NoFactory(key).into());
     }
     for name in NUMBERS {
-        let wrong = criteria.iter().find(|given| given.name() == name && !is_count(&given.decoded().value));
-        wrong.map_or(Ok(()), |given| Err(invalid(name, given)))?;
+        let is_wrong = |given: &&Given<'_>| given.name() == name && !is_count(&given.decoded().value);
+        if let Some(given) = criteria.iter().find(is_wrong) {
+            return Err(invalid(name, given));
+        }
     }
     let name = match criteria.iter().rfind(|given| given.name() == INSTANCE_NAME) {
         Some(given) => Some(instance_name(given)?),
@@ -106,12 +108,5 @@ fn invalid(name: &'static str, given: &Given<'_>) -> Raised {
 
 /// Whether a value is a number that an `unsigned long` can have, whatever its type.
 fn is_count(value: &Value) -> bool {
-    match *value {
-        Value::Octet(_) | Value::UShort(_) | Value::ULong(_) => true,
-        Value::Short(number) => number >= 0,
-        Value::Long(number) => number >= 0,
-        Value::LongLong(number) => u32::try_from(number).is_ok(),
-        Value::ULongLong(number) => u32::try_from(number).is_ok(),
-        _ => false,
-    }
+    qos::integer(value).is_some_and(|number| u32::try_from(number).is_ok())
 }

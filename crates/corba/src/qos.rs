@@ -22,12 +22,12 @@ mod tests;
 pub use self::declared::{Declared, dead_letter_channels};
 pub(super) use self::declared::{declare, declare_at};
 pub(super) use self::pools::{Pool, PoolKind};
-pub(super) use self::property::write_null;
 pub(super) use self::property::{
     ACKNOWLEDGE_AFTER, CONNECTION_RELIABILITY, DEAD_LETTER_CHANNEL, EVENT_RELIABILITY, Effective, ErrorCode,
     HOLD_GRANTED, Most, PropertyValue, START_FROM, Wanted,
 };
 use self::property::{Place, Property};
+pub(super) use self::property::{integer, write_null};
 pub(super) use self::real_time::{Outside, Profile, outside, outside_limits};
 pub use self::start_from::{START_FROM_RANGE, parse as start_from};
 pub(super) use self::start_from::{parse as parse_start, told as told_start};

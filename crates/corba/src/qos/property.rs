@@ -355,15 +355,14 @@ impl Property {
             _ if [HISTORY_EVENTS, HISTORY_AGE, HISTORY_BYTES].contains(&self.name) && !most.has_store => Some(0),
             _ if self.name == FILTER_STEPS => Some(most.filter_steps.into()),
             _ if self.name == CONSTRAINT_LENGTH => Some(most.constraint_bytes.into()),
-            _ if self.name == EVENT_RELIABILITY || self.name == CONNECTION_RELIABILITY => Some(most.has_store.into()),
+            _ if is_reliability(self.name) => Some(most.has_store.into()),
             _ => None,
         }
     }
 
     /// Whether a value of it is `Persistent`, which only a store can do, and there is none.
     pub(crate) fn lacks_store(&self, value: &Value, most: Most) -> bool {
-        let is_reliability = [EVENT_RELIABILITY, CONNECTION_RELIABILITY].contains(&self.name);
-        is_reliability && !most.has_store && matches!(value, Value::Short(1))
+        is_reliability(self.name) && !most.has_store && matches!(value, Value::Short(1))
     }
 
     /// Whether it can be set on this kind of object.
@@ -437,8 +436,13 @@ impl Domain {
     }
 }
 
+/// Whether `Persistent`, to which only a store gives effect, is a value of this property.
+pub(super) fn is_reliability(name: &str) -> bool {
+    [EVENT_RELIABILITY, CONNECTION_RELIABILITY].contains(&name)
+}
+
 /// An integer of any width: clients in languages without CORBA's widths send whichever they have.
-pub(super) fn integer(value: &Value) -> Option<i64> {
+pub(crate) fn integer(value: &Value) -> Option<i64> {
     match value {
         Value::Octet(value) => Some(i64::from(*value)),
         Value::Short(value) => Some(i64::from(*value)),

@@ -1,7 +1,7 @@
 //! Properties that this service does not know, where it is configured to take them: stored with their object, returned, and of no effect
 //! otherwise. TAO's service does so, and its clients set properties of their own and ask for them.
 
-use super::{CONNECTION_RELIABILITY, EVENT_RELIABILITY};
+use super::property::is_reliability;
 use giop::cdr::{CharSet, Encoding, Endian, Reader, Writer};
 use giop::typecode::Work;
 use giop::value::AnyValue;
@@ -55,8 +55,7 @@ impl Unknown {
 
     /// How many there are that are known, and would have an effect with a store.
     pub(crate) fn lacking_store(&self) -> usize {
-        let lacks = |name: &str| [EVENT_RELIABILITY, CONNECTION_RELIABILITY].contains(&name);
-        self.0.iter().filter(|property| property.table == Table::Qos && lacks(&property.name)).count()
+        self.0.iter().filter(|property| property.table == Table::Qos && is_reliability(&property.name)).count()
     }
 
     fn put(&mut self, property: UnknownProperty) -> bool {

@@ -29,7 +29,7 @@ const MOST_NS: u64 = 1_000_000_000;
 /// Unused claim to time that an address keeps, in nanoseconds. So an address that asks for little goes before those that others' long
 /// requests have held up, and that are owed for it; it waits for no more than what is being served.
 const SPARED_NS: u64 = 20_000_000;
-/// Addresses of which nothing waits that are remembered, beside as many as wait.
+/// Addresses of which nothing waits that are remembered, beside as many as wait, and as are ahead of virtual time.
 const FORGETTING_AT: usize = 64;
 
 /// A connection: its lane's thread, and its number there.
@@ -71,6 +71,7 @@ impl Client {
             ToAdministration::Request(request) => return Some(Self::of_request(request)),
             // A watchdog waits for it.
             ToAdministration::Query(Query::Progress, ..) => return None,
+            ToAdministration::Surveyed(surveyed) if surveyed.query == Query::Progress => return None,
             ToAdministration::Command(_, _, Principal::Service) => return None,
             ToAdministration::Query(_, _, by)
             | ToAdministration::Command(_, _, by)
@@ -107,6 +108,8 @@ pub(crate) struct Turns<T> {
     /// Addresses with waiting requests, by where the next request begins in virtual time, and among equals by arrival: the first has the
     /// next turn.
     order: BTreeSet<(u64, u64, IpAddr)>,
+    /// Addresses of which nothing waits, by where the next request begins: those ahead of virtual time, and some that were.
+    ahead: BTreeSet<(u64, IpAddr)>,
     /// The virtual time, in nanoseconds of service: where requests begin of an address that comes now. It goes on as much as each address
     /// that waits would have had by now, so that waiting addresses are not overtaken by all that come.
     now: u64,
@@ -120,8 +123,8 @@ struct Queue<T> {
     next: u64,
     /// How long its last request took.
     last: Duration,
-    /// Its place in the order, if something waits.
-    place: Option<(u64, u64)>,
+    /// Its place in the order among those that begin where it does, if something waits.
+    place: Option<u64>,
 }
 
 /// Things that have their turns, each of which holds something.
@@ -164,7 +167,7 @@ impl<K: Copy + Eq + Hash, V: Default> Ring<K, V> {
 
 impl<T> Default for Turns<T> {
     fn default() -> Self {
-        Self { addresses: HashMap::new(), order: BTreeSet::new(), now: 0, serial: 0 }
+        Self { addresses: HashMap::new(), order: BTreeSet::new(), ahead: BTreeSet::new(), now: 0, serial: 0 }
     }
 }
 
@@ -172,7 +175,7 @@ impl<T> Turns<T> {
     /// Adds something of a client's.
     pub(super) fn push(&mut self, client: Client, it: T) {
         let now = self.now;
-        if self.addresses.len() >= 2 * self.order.len() + FORGETTING_AT {
+        if self.addresses.len() >= 2 * self.order.len() + self.ahead.len() + FORGETTING_AT {
             // Nothing of them waits, and what they have taken is behind all others.
             self.addresses.retain(|_, queue| queue.place.is_some() || queue.next > now);
         }
@@ -202,10 +205,10 @@ impl<T> Turns<T> {
         let queue = self.addresses.get_mut(&address)?;
         queue.place = None;
         queue.next = begins.saturating_add(LEAST_NS);
-        self.go_on(LEAST_NS);
-        let queue = self.addresses.get_mut(&address)?;
         let of_connection = |queue: &mut VecDeque<T>| (queue.pop_front(), !queue.is_empty());
         let next = queue.connections.turn(of_connection).flatten();
+        self.ahead.insert((queue.next, address));
+        self.go_on(LEAST_NS);
         self.place(address);
         next.map(|next| (address, next))
     }
@@ -228,13 +231,19 @@ impl<T> Turns<T> {
     pub(super) fn charge(&mut self, address: IpAddr, took: Duration) {
         let took = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX).min(MOST_NS);
         let Some(queue) = self.addresses.get_mut(&address) else { return };
-        queue.next = queue.next.saturating_add(took);
-        self.go_on(took);
-        let Some(queue) = self.addresses.get_mut(&address) else { return };
-        if let Some((begins, serial)) = queue.place.take() {
-            self.order.remove(&(begins, serial, address));
-            self.place(address);
+        let began = queue.next;
+        queue.next = began.saturating_add(took);
+        match queue.place.take() {
+            Some(serial) => {
+                self.order.remove(&(began, serial, address));
+                self.place(address);
+            }
+            None => {
+                self.ahead.remove(&(began, address));
+                self.ahead.insert((queue.next, address));
+            }
         }
+        self.go_on(took);
     }
 
     /// Charges work that was done for several addresses together, to each in proportion to the time of its own requests: an address that
@@ -252,8 +261,10 @@ impl<T> Turns<T> {
     fn go_on(&mut self, charged: u64) {
         // Also those count of which nothing waits at the moment and that are ahead: a client that sends its next request when it has the
         // answer to the last one is as busy as one that sends all at once.
-        let is_busy = |queue: &&Queue<T>| queue.place.is_some() || queue.next > self.now;
-        let busy = u64::try_from(self.addresses.values().filter(is_busy).count()).unwrap_or(u64::MAX).max(1);
+        while self.ahead.first().is_some_and(|(next, _)| *next <= self.now) {
+            self.ahead.pop_first();
+        }
+        let busy = u64::try_from(self.order.len() + self.ahead.len()).unwrap_or(u64::MAX).max(1);
         self.now = self.now.saturating_add(charged / busy);
     }
 
@@ -261,7 +272,8 @@ impl<T> Turns<T> {
     fn place(&mut self, address: IpAddr) {
         let Some(queue) = self.addresses.get_mut(&address) else { return };
         if queue.place.is_none() && !queue.connections.is_empty() {
-            queue.place = Some((queue.next, self.serial));
+            self.ahead.remove(&(queue.next, address));
+            queue.place = Some(self.serial);
             self.order.insert((queue.next, self.serial, address));
             self.serial += 1;
         }

@@ -69,14 +69,10 @@ impl Administration {
         });
         for (query, waiting) in waiting {
             let surveyed = Surveyed { query, waiting, standing: Arc::clone(&standing) };
-            if surveyed.query == Query::Progress {
-                // A watchdog waits for it.
-                self.answer_one_surveyed(surveyed, answers);
-                continue;
-            }
             let letter = ToAdministration::Surveyed(Box::new(surveyed));
-            if let Some(client) = Client::of(&letter, |_| None) {
-                self.requests.push(client, letter);
+            match Client::of(&letter, |_| None) {
+                Some(client) => self.requests.push(client, letter),
+                None => self.serve(LaneThread::MAIN, letter, answers),
             }
         }
     }
