@@ -3,7 +3,7 @@
 //! A lane accepts or makes a connection and hands it over here; it comes back with its session when the handshake is over, and a lane does
 //! nothing for TLS but open and seal records. How many handshakes are under way is bounded, and an address has a share of them
 //! (`accounts::Resource::Handshakes`); each has a time limit. Those that can go on have their turns by address: what one address keeps busy
-//! delays another's by a few steps only. The thread has the lowest priority, as administration has.
+//! delays another's by a few steps only. The thread has the nice value of administration.
 
 mod reports;
 

@@ -2,7 +2,7 @@
 //!
 //! [`Service::start`] gives a running service; it is ready when the call returns. Its threads are few and do not grow with
 //! clients: lanes (`lane`) carry the events, the main one and those of thread pools; one administration thread executes
-//! everything else at the lowest priority, a resolver looks host names up because the system's way of doing so blocks,
+//! everything else at a lower priority, a resolver looks host names up because the system's way of doing so blocks,
 //! and one starts lanes.
 //!
 //! ```no_run

@@ -1,6 +1,6 @@
 //! The administration thread.
 //!
-//! It runs at the lowest priority, owns all objects, executes requests in batches, publishes one new routing snapshot per batch,
+//! It runs at a lower priority than any lane, owns all objects, executes requests in batches, publishes one new routing snapshot per batch,
 //! and only then lets the replies go: a client that receives "connected" is connected.
 
 mod answers;
