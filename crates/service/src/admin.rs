@@ -1,7 +1,7 @@
 //! Administration: everything that is not an event.
 //!
-//! One thread at a lower priority than any lane owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new routing
-//! snapshot per batch ([`publishing`]), and only then lets the replies go. [`turns`] decides which request is next. What administration
+//! One thread at a lower priority than any lane owns all objects. [`run`] is its loop: it executes requests in batches, publishes one new
+//! routing snapshot per batch ([`publishing`]), and only then lets the replies go. [`turns`] decides which request is next. What administration
 //! itself is asked and answers are [`values`], put together by [`statistics`] from what lanes tell ([`inquiry`]) or by the store
 //! ([`dead_letters`]); [`waiting`] holds the receivers of answers: a client, or the [`program`] that the service is part of. What follows
 //! from requests are [`effects`]. What outlives the process is handed to the store before it is answered ([`keeping`]). Analyses have a
