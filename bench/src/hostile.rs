@@ -43,6 +43,8 @@ pub(crate) struct Report {
     /// Whether that supplier and that consumer run at a real-time priority. Otherwise their latencies are also those of this machine's
     /// scheduler, which has them wait for busy threads.
     pub(crate) clients_real_time: bool,
+    /// Whether attackers ran at ordinary priority, not only on idle processors.
+    pub(crate) attackers_ordinary: bool,
     /// Rounds of each attack.
     pub(crate) rounds: u32,
     /// Seconds of a turn.
@@ -143,6 +145,7 @@ pub(crate) fn run(options: &HostileOptions, out: &mut Output<'_>) -> Result<(), 
         benchmark: "hostile",
         machine,
         rate: options.rate,
+        attackers_ordinary: options.ordinary,
         clients_real_time: clients_real_time(),
         rounds,
         seconds,
@@ -244,7 +247,7 @@ impl Plan<'_> {
             if attack.name == attacks::FLOOD {
                 out.progress("hostile: flood, what the service takes")?;
                 // Of a service that carries the others' events as well: where several addresses have connections, they take turns.
-                turns.pace = Some(saturation(attack, &service)? * OF_SATURATION);
+                turns.pace = Some(self.saturation(attack, &service)? * OF_SATURATION);
                 settle(&[&service.service])?;
             }
             let pace = turns.pace;
@@ -311,7 +314,7 @@ impl Plan<'_> {
             let look = |at| move || onlooker::look(at, until);
             let looking = scope.spawn(look(&service.service));
             let beside = beside.map(|beside| scope.spawn(look(&beside.service)));
-            let scenes = assault(chosen, service.target(), self.turn_ns, turns.pace);
+            let scenes = self.assault(chosen, service.target(), self.turn_ns, turns.pace);
             (scenes, joined(looking), beside.map(joined))
         });
         turns.seen.add(&seen?);
@@ -324,32 +327,40 @@ impl Plan<'_> {
         }
         Ok(())
     }
-}
 
-/// Sequences a second that come through a service when it is flooded with them.
-fn saturation(attack: &Attack, service: &Victim) -> Result<f64, BenchError> {
-    let scenes = assault(std::slice::from_ref(attack), service.target(), SATURATED_FOR, None)?;
-    let events = scenes.iter().map(|scene| scene.received).sum();
-    Ok((ratio(events, attacks::FLOOD_BATCH.into()) / clock::seconds(SATURATED_FOR)).max(1.0))
-}
+    /// Sequences a second that come through a service when it is flooded with them.
+    fn saturation(&self, attack: &Attack, service: &Victim) -> Result<f64, BenchError> {
+        let scenes = self.assault(std::slice::from_ref(attack), service.target(), SATURATED_FOR, None)?;
+        let events = scenes.iter().map(|scene| scene.received).sum();
+        Ok((ratio(events, attacks::FLOOD_BATCH.into()) / clock::seconds(SATURATED_FOR)).max(1.0))
+    }
 
-/// Makes these attacks at the same time, each on a thread of its own.
-fn assault(chosen: &[Attack], target: Target, turn_ns: u64, pace: Option<f64>) -> Result<Vec<Scene>, BenchError> {
-    let until = clock::now() + turn_ns;
-    thread::scope(|scope| {
-        let attackers: Vec<_> = chosen
-            .iter()
-            .map(|attack| {
-                scope.spawn(move || {
-                    // They stand for other machines, and get of this one what no other process wants. Should that be refused, they
-                    // are only stronger.
-                    let _ = system::run_only_when_idle();
-                    attack.run(target, until, pace)
+    /// Makes these attacks at the same time, each on a thread of its own.
+    fn assault(
+        &self,
+        chosen: &[Attack],
+        target: Target,
+        turn_ns: u64,
+        pace: Option<f64>,
+    ) -> Result<Vec<Scene>, BenchError> {
+        let until = clock::now() + turn_ns;
+        thread::scope(|scope| {
+            let attackers: Vec<_> = chosen
+                .iter()
+                .map(|attack| {
+                    scope.spawn(move || {
+                        if !self.options.ordinary {
+                            // Attackers stand for other machines, and get of this one what no other process wants. Should that be
+                            // refused, they are only stronger.
+                            let _ = system::run_only_when_idle();
+                        }
+                        attack.run(target, until, pace)
+                    })
                 })
-            })
-            .collect();
-        attackers.into_iter().map(joined).collect()
-    })
+                .collect();
+            attackers.into_iter().map(joined).collect()
+        })
+    }
 }
 
 fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {

@@ -682,6 +682,9 @@ pub(crate) struct HostileOptions {
     /// All attacks at once; administration of a second service, without attackers, is asked as well
     #[arg(long, conflicts_with = "rounds")]
     pub(crate) together: bool,
+    /// Attackers run at ordinary priority instead of only on idle processors: all services here then compete with them for processors
+    #[arg(long)]
+    pub(crate) ordinary: bool,
     /// Seconds after the attacks at which the service must be at rest, with --together [default: 60, with --quick 2]
     #[arg(long, value_name = "SECONDS", requires = "together")]
     pub(crate) rest: Option<f64>,
