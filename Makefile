@@ -15,7 +15,7 @@ UNITS ?= /etc/systemd/system
 # What makes the Debian package, in a folder of its own.
 CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 
-.PHONY: library run test check build build-with-dds soak static install deb try-deb container install-cpp java-package wheel \
+.PHONY: library run test check build lab build-with-dds soak static install deb try-deb container install-cpp java-package wheel \
 	install-test-tools bench fuzz clean
 
 # Serve on loopback, run the CARMA monitor workload through it with a live table, and go on serving until Ctrl-C. Where port 2809 is
@@ -23,9 +23,13 @@ CARGO_DEB := target/cargo-deb-3.6.2/bin/cargo-deb
 run: build
 	$(CAMPANILE) bench monitor --demo $(if $(LISTEN),--listen $(LISTEN))
 
-# The service with its tools (`campanile`), and what measures it (`campanile-bench`).
+# The service with its tools (`campanile`).
 build:
-	$(CARGO) build --release --locked -p campanile-cli -p campanile-bench
+	$(CARGO) build --release --locked -p campanile-cli
+
+# What measures it (`campanile-bench`, see lab/README.md): a workspace of its own, with the same target folder (lab/.cargo/config.toml).
+lab: build
+	cd lab && $(CARGO) build --release --locked
 
 # The same service, which can join channels to DDS: needs a C and a C++ compiler and CMake.
 build-with-dds:
@@ -103,7 +107,7 @@ library:
 # RUSTC_BOOTSTRAP where it is not nightly, and of gcc, also in Cyclone DDS. SOAK=--quick: half a minute.
 SOAK ?=
 SANITIZED_TARGET := $(shell uname -m)-unknown-linux-gnu
-soak: build
+soak: lab
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address CFLAGS_$(subst -,_,$(SANITIZED_TARGET))=-fsanitize=address \
 		CXXFLAGS_$(subst -,_,$(SANITIZED_TARGET))=-fsanitize=address \
 		$(CARGO) rustc --locked -p campanile-ffi --lib --crate-type cdylib --features dds --target $(SANITIZED_TARGET) --target-dir target/asan
@@ -115,22 +119,25 @@ WITH_DDS := --features campanile-cli/dds
 # Install what the tests need (omniORB, JacORB, JNA, CMake, the tools of Cyclone DDS and of Python), then run them all.
 test: install-test-tools check
 	$(CARGO) test --locked --workspace $(WITH_DDS)
+	cd lab && $(CARGO) test --locked
 
 # Formatting, lints, and bounds of size and language (lab/house.py), the same here and in CI. Needs Python 3.
 check:
 	$(CARGO) fmt --all --check
+	cd lab && $(CARGO) fmt --check
 	$(CARGO) clippy --locked --workspace --all-targets $(WITH_DDS) -- -D warnings
+	cd lab && $(CARGO) clippy --locked --all-targets -- -D warnings
 	lab/house.py --check
 	python3 -m unittest discover -q -s lab
 
 install-test-tools:
 	interop/install.sh
 
-# Campanile beside floors and peers, which this installs: about an hour. Writes docs/performance/ and bench/results; see
-# bench/README.md. Fails, when all is written, if an aim was missed.
-bench: build install-test-tools
-	bench/peers/install.sh
-	$(CAMPANILE_BENCH) performance --results bench/results --page docs/performance
+# Campanile beside floors and peers, which this installs: about an hour. Writes docs/performance/ and lab/results; see
+# lab/README.md. Fails, when all is written, if an aim was missed.
+bench: lab install-test-tools
+	lab/peers/install.sh
+	$(CAMPANILE_BENCH) performance --results lab/results --page docs/performance
 
 # Each parser fuzzed for a minute (needs nightly Rust and cargo-fuzz).
 fuzz:

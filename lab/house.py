@@ -7,7 +7,8 @@
     lab/house.py --words      # every private word with its places
     lab/house.py --property DeliveryAttempts   # count the files that name this property
 
-Only files that git tracks are counted. `rust_lines` are all lines of Rust, `lab_lines` those below lab/ and bench/.
+Only files that git tracks are counted. `rust_lines` are all lines of Rust, `lab_lines` those below lab/ and of the load
+generator, crates/load.
 `pronouns_per_1000` is counted in the comment lines of crates/. `private_words` counts declared names (modules, types, functions,
 fields, variants, metrics) with a word of the list WORDS, each once for every declaration.
 """
@@ -168,7 +169,7 @@ def measure(root=ROOT):
         length = text.count("\n")
         lines += length
         crate = crate_of(path, root)
-        if crate in ("lab", "bench"):
+        if crate in ("lab", "crates/load"):
             lab += length
         if not crate.startswith("crates/"):
             continue

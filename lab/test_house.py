@@ -81,9 +81,9 @@ class Tree(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / "crates/a/src").mkdir(parents=True)
-            (root / "bench/src").mkdir(parents=True)
+            (root / "lab/src").mkdir(parents=True)
             (root / "crates/a/src/roster.rs").write_text(SOURCE)
-            (root / "bench/src/main.rs").write_text("fn main() {}\n")
+            (root / "lab/src/main.rs").write_text("fn main() {}\n")
             subprocess.run(["git", "init", "-q"], cwd=root, check=True)
             subprocess.run(["git", "add", "."], cwd=root, check=True)
             (root / "crates/a/src/untracked.rs").write_text(SOURCE)

@@ -4,7 +4,7 @@
 //! service is the program `campanile` beside this one, all others are this program again, by a hidden command.
 //!
 //! What each figure means and how it is taken is said on the field that holds it, and once more for readers of the
-//! reports in `bench/README.md`.
+//! reports in `lab/README.md`.
 
 mod administration;
 mod crash;

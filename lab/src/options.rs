@@ -155,7 +155,7 @@ Examples:
 
 const LANGUAGES_EXAMPLES: &str = "\
 Examples:
-  make library                                    what C, C++ and Java load; see bench/README.md for Python
+  make library                                    what C, C++ and Java load; see lab/README.md for Python
   campanile-bench languages --quick --json | jq '.rows[] | {language, what, value, ratio}'";
 
 const TEMPO_LATENCY_EXAMPLES: &str = "\
@@ -293,13 +293,13 @@ const PERFORMANCE_EXAMPLES: &str = "\
 Examples:
   campanile-bench performance --quick                          a check, in about four minutes
   campanile-bench performance --rounds 1                       every row, in about 28 minutes
-  campanile-bench performance --results bench/results --page docs/performance
+  campanile-bench performance --results lab/results --page docs/performance
   campanile-bench performance --stored                         the charts again, of the stored report
   campanile-bench performance --only campanile,relay,writev --json | jq .aims
 
 Contenders: campanile, relay (a bare TCP relay), relay-again (the same once
 more: what the harness cannot tell apart), writev (the floor of a fan-out), and
-the peers that are installed (bench/peers/install.sh): jacorb, omnievents,
+the peers that are installed (lab/peers/install.sh): jacorb, omnievents,
 omniorb, nats, cyclonedds. All of it takes about an hour.";
 
 const ENDURANCE_EXAMPLES: &str = "\
@@ -308,7 +308,7 @@ Examples:
   campanile-bench endurance --minutes 1 --rates 1000
   campanile-bench endurance --together                         both rates in half an hour
   campanile-bench endurance --rates 250 --beside relay         the bare relay at the same time
-  campanile-bench endurance --page docs/performance --results bench/results
+  campanile-bench endurance --page docs/performance --results lab/results
 
 The kernel's trace of its scheduler explains late events where it may be read
 (tracefs, root). Beside Campanile: relay, relay-again, writev, jacorb,
@@ -325,7 +325,7 @@ Examples:
 
 const EXPERIMENTS_EXAMPLES: &str = "\
 Examples:
-  campanile-bench experiments --into docs/experiments --results bench/results
+  campanile-bench experiments --into docs/experiments --results lab/results
   campanile-bench experiments --into docs/experiments --stored     charts and page again, of the stored reports
   campanile-bench experiments --quick --into /var/tmp/experiments
 
@@ -374,7 +374,7 @@ pub(crate) struct PerformanceOptions {
     /// Write a page of tables (tables.md) and the charts into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) page: Option<PathBuf>,
-    /// Measure nothing: draw the charts of the latest report in the folder of --results [default: bench/results] into that of --page
+    /// Measure nothing: draw the charts of the latest report in the folder of --results [default: lab/results] into that of --page
     /// [default: docs/performance]
     #[arg(long, conflicts_with_all = ["quick", "rounds", "only", "json", "json_file"])]
     pub(crate) stored: bool,
@@ -620,7 +620,7 @@ pub(crate) struct ExperimentsOptions {
     /// Also write each experiment's JSON object into this folder, under date, commit and name
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
-    /// Measure nothing: draw the charts and write the page of the latest reports in the folder of --results [default: bench/results]
+    /// Measure nothing: draw the charts and write the page of the latest reports in the folder of --results [default: lab/results]
     #[arg(long, conflicts_with_all = ["quick", "lift_throttling", "seconds"])]
     pub(crate) stored: bool,
     /// Fewer and shorter runs

@@ -78,8 +78,7 @@ impl fmt::Display for BenchError {
             Self::Process { name, reason } => write!(f, "the process {name} {reason}"),
             Self::NoService { program } => write!(
                 f,
-                "there is no {}: the service that is measured is the program `campanile` in the same folder; `cargo build --release \
-                 --workspace --bins` (or `make build`) makes both",
+                "there is no {}: the service that is measured is the program `campanile` in the same folder; `make lab` makes both",
                 program.display()
             ),
             Self::Setup { doing, reason } => write!(f, "{doing}: {reason}"),

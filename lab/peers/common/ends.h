@@ -1,6 +1,6 @@
 // A foreign publisher or subscriber of the benchmarks: what it has in common with those of `bench end-process`.
 //
-// The harness talks to both in the same lines of JSON, an order in, an answer out (bench/src/performance/ends.rs): what comes is
+// The harness talks to both in the same lines of JSON, an order in, an answer out (lab/src/performance/ends.rs): what comes is
 // written by our own program, so it is searched for names and not parsed.
 
 #pragma once
@@ -47,7 +47,7 @@ inline std::uint64_t cpu_ns() {
   return static_cast<std::uint64_t>(used.tv_sec) * 1000000000u + static_cast<std::uint64_t>(used.tv_nsec);
 }
 
-// At the beginning of every payload, in the machine's byte order; `Stamp` in bench/src/wire.rs.
+// At the beginning of every payload, in the machine's byte order; `Stamp` in crates/load/src/wire.rs.
 struct Stamp {
   std::uint64_t sent;
   std::uint64_t due;
@@ -151,7 +151,7 @@ private:
   std::vector<std::uint64_t> counts_ = std::vector<std::uint64_t>((longest - bits + 1) << bits);
 };
 
-// What one consumer received, by the numbers of the events; `Ledger` in bench/src/loss.rs.
+// What one consumer received, by the numbers of the events; `Ledger` in crates/load/src/loss.rs.
 class Ledger {
 public:
   void enter(std::uint64_t number) {

@@ -205,7 +205,7 @@ impl<'a> Book<'a> {
 
     /// Takes the latest report of each from the folder of results.
     fn read(&mut self) -> Result<(), BenchError> {
-        let folder = self.options.results.clone().unwrap_or_else(|| PathBuf::from("bench/results"));
+        let folder = self.options.results.clone().unwrap_or_else(|| PathBuf::from("lab/results"));
         for chapter in CHAPTERS {
             if let Some((day, report)) = report::latest(&folder, chapter.result)? {
                 self.day = day;
@@ -250,7 +250,7 @@ fn introduction(report: &Value, day: &str, options: &ExperimentsOptions, seconds
          - {GORE}: Pradeep Gore, Irfan Pyarali, Christopher D. Gill, Douglas C. Schmidt: *The Design and Performance of a Real-time\n  \
          Notification Service*, section 4;\n\
          - {TEMPO}: Daniel Bauer, Luis Garcés-Erice, Sean Rooney: *Tempo: A Simple Time-Sensitive Messaging System*, section VI.\n\n\
-         What is done is told in [bench/README.md](../bench/README.md); this page is written by\n\n    \
+         What is done is told in [lab/README.md](../lab/README.md); this page is written by\n\n    \
          campanile-bench experiments{} --into {}\n",
         flags(options),
         options.into.display()

@@ -1,7 +1,7 @@
 //! `campanile-bench languages`: the same two programs in each language that has the simple API, a supplier and a consumer: how many events
 //! a second they exchange when they are gathered, and how long one takes. Languages take turns with Rust, round by round.
 //!
-//! The programs lie in `bench/languages`, which says what they are given and answer; Rust's is this program.
+//! The programs lie in `lab/languages`, which says what they are given and answer; Rust's is this program.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead};

@@ -73,7 +73,7 @@ fn measured(report: &Report, charts: &[String]) -> String {
         text,
         "; {:.0} minutes{}.\nFigures are medians over the rounds and ratios are taken round by round, except \
          latencies\nof 128 B with the parties pinned, which are those of many short rounds together, and latencies of two at the same \
-         time, which\nare those of all rounds together. [bench/README.md](../../bench/README.md) says what each figure is.\n",
+         time, which\nare those of all rounds together. [lab/README.md](../../lab/README.md) says what each figure is.\n",
         seconds / 60.0,
         if *quick { ", with `--quick`, which is a check and no measurement" } else { "" }
     );

@@ -101,7 +101,7 @@ pub(crate) fn run(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<
 /// Draws the charts of the latest report that is stored.
 fn draw_stored(options: &PerformanceOptions, out: &mut Output<'_>) -> Result<(), BenchError> {
     let folder = |given: &Option<PathBuf>, usual: &str| given.clone().unwrap_or_else(|| PathBuf::from(usual));
-    let (results, page) = (folder(&options.results, "bench/results"), folder(&options.page, "docs/performance"));
+    let (results, page) = (folder(&options.results, "lab/results"), folder(&options.page, "docs/performance"));
     let Some((_, report)) = crate::report::latest(&results, "performance")? else {
         return Err(BenchError::Option { name: "--results", must_be: "a folder with a report of `performance`" });
     };

@@ -1,5 +1,5 @@
-//! The `campanile-bench` binary from outside. The service that it measures is the program `campanile` beside it: `cargo test
-//! --workspace` makes both, and before `cargo test -p campanile-bench` it takes `cargo build -p campanile-cli`.
+//! The `campanile-bench` binary from outside. The service that it measures is the program `campanile` beside it, which `make test` has
+//! built before; by hand it takes `cargo build -p campanile-cli` in the other workspace.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -71,5 +71,5 @@ fn a_service_that_is_missing_is_told_with_what_to_do() {
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("there is no ") && said.contains("campanile-bench-alone"), "{said}");
-    assert!(said.contains("`make build`"), "{said}");
+    assert!(said.contains("`make lab`"), "{said}");
 }

@@ -1,4 +1,4 @@
-//! Cyclone DDS: its writers reach its readers without a service, by the program of `bench/peers/cyclonedds`.
+//! Cyclone DDS: its writers reach its readers without a service, by the program of `lab/peers/cyclonedds`.
 
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -32,7 +32,7 @@ impl Contender for CycloneDds {
         format!(
             "{name}, reliable, all samples kept, over UDP; its writer sends to each reader's process itself: one hop, so no \
              process in the middle. Samples are acknowledged in the background and no writer waits for that; two-way means \
-             that each leaves at once in a packet of its own, one-way that small ones share packets; see bench/peers/README.md"
+             that each leaves at once in a packet of its own, one-way that small ones share packets; see lab/peers/README.md"
         )
     }
 

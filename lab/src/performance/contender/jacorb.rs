@@ -34,7 +34,7 @@ impl Contender for JacOrb {
     fn about(&self) -> String {
         let name = peers::name_and_version("JacORB", FOLDER);
         format!(
-            "{name}, the same ends; its queues are unbounded and FIFO, and it pushes two-way in every case; see bench/peers/README.md"
+            "{name}, the same ends; its queues are unbounded and FIFO, and it pushes two-way in every case; see lab/peers/README.md"
         )
     }
 

@@ -30,7 +30,7 @@ impl Contender for Nats {
         let name = peers::name_and_version("nats-server", FOLDER);
         format!(
             "{name}, core NATS; messages of the same payload over its text protocol, by the same ends. It answers publishers in \
-             its verbose mode only, which two-way and windowed mean here, and never hears of consumers; see bench/peers/README.md"
+             its verbose mode only, which two-way and windowed mean here, and never hears of consumers; see lab/peers/README.md"
         )
     }
 

@@ -53,7 +53,7 @@ impl Contender for OmniEvents {
         let name = peers::name_and_version("omniEvents", FOLDER);
         format!(
             "{name}, the same ends, with Anys in place of structured events; its cycle is 1 ms, and it pushes to consumers \
-             two-way in every case; see bench/peers/README.md"
+             two-way in every case; see lab/peers/README.md"
         )
     }
 

@@ -1,4 +1,4 @@
-//! omniORB: its suppliers push to its consumers without a service, by the program of `bench/peers/omniorb`.
+//! omniORB: its suppliers push to its consumers without a service, by the program of `lab/peers/omniorb`.
 
 use std::ffi::OsString;
 use std::net::SocketAddr;

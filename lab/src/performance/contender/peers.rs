@@ -1,7 +1,7 @@
-//! What the peers have in common: they are where `bench/peers/install.sh` has left them, with the files that configure them.
+//! What the peers have in common: they are where `lab/peers/install.sh` has left them, with the files that configure them.
 //!
 //! Each is found in the folder `target/peers`, beside which the benchmarks are run. What each setting is for, and where it is
-//! recommended, is said in `bench/peers/README.md`.
+//! recommended, is said in `lab/peers/README.md`.
 
 use std::ffi::{OsStr, OsString};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,7 +13,7 @@ use crate::performance::ends::Subscribe;
 use crate::performance::protocol::Protocol;
 use crate::{BenchError, campanile, leash};
 
-/// Where `bench/peers/install.sh` puts them.
+/// Where `lab/peers/install.sh` puts them.
 const FOLDER: &str = "target/peers";
 
 /// The subject or topic of the events, or the key of their consumer, by default.
@@ -36,7 +36,7 @@ impl Installed {
     pub(super) fn find(name: &str) -> Result<Self, Absence> {
         let folder = Path::new(FOLDER).join(name);
         let state = std::fs::read_to_string(folder.join("state")).map_err(|_| {
-            Absence::NotInstalled(format!("{} is not there: run bench/peers/install.sh", folder.display()))
+            Absence::NotInstalled(format!("{} is not there: run lab/peers/install.sh", folder.display()))
         })?;
         version(&state).map_err(Absence::NotInstalled)?;
         let folder = folder.canonicalize().map_err(BenchError::io("finding a peer"))?;
