@@ -10,6 +10,12 @@
 //!
 //! Claims and returns come from any thread, take no lock and allocate nothing. Only the table of addresses
 //! ([`Addresses`]) belongs to one thread, the lane that accepts connections.
+//!
+//! # Adding a limit
+//!
+//! A row of `resources!` has its key in the configuration. By hand: its limit and what every address is granted in `ceilings`
+//! (`crates/service/src/start/limits.rs`), and `check_nothing_is_kept` of the simulation. The compiler asks for two counters
+//! (`Counter::of_refusal`). The owner claims it with `Account::charge` before anything is allocated, and the `Charge` stays with the thing.
 
 mod certified;
 mod identity;

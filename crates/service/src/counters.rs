@@ -2,6 +2,13 @@
 //!
 //! Each thread writes a block of its own with plain loads and stores; a reader adds the blocks up. So counting costs the
 //! event path no shared cache line and no locked instruction. The blocks of all the lanes there may be are made in advance.
+//!
+//! # Adding a counter
+//!
+//! A row of `counters!` is in `campanile stats`, the object `Statistics` and `/metrics` by that. A maximum or a level also stands in
+//! `is_maximum` or `is_level`, octets and times in `name_of` of `crates/console/src/metrics.rs`. What the engine counts is a field of its
+//! `Counters` that each round copies. By hand: `COUNTERS` of the console (`live.rs`), `campanile top`, the Grafana dashboard, and of one
+//! consumer `OutboxStats` and `docs/idl/Campanile.idl`. A reason for dropping events is a `DiscardReason` of the engine, too.
 
 mod blocks;
 

@@ -6,7 +6,19 @@
 //! needs: it hands events in with `Core::admit`, is notified by [`Worker::answer`] when the acknowledgement of them is due, and gets what
 //! is to be delivered by [`Core::send`].
 //!
-//! ARCHITECTURE.md describes how to add one.
+//! # Adding a protocol
+//!
+//! 1. A crate without sockets or clocks: bytes to requests and events, and back. A form of event of its own has its lines in [`forms`]:
+//!    through CORBA's form the events of each protocol reach the consumers of each other.
+//! 2. A folder here. Its state for a lane is a struct in [`Doors`] and one in [`Clients`]; what it is made with is in [`Settings`], its
+//!    sockets are in [`Listeners`]. Functions of this file that name all of them one by one have no `match`: by hand.
+//! 3. A variant of [`Tag`] (two bits in `lane/io/socket.rs`, which are taken: a fifth needs a third bit), [`Claim`], [`Request`] and
+//!    [`ToDoor`]; the compiler then asks for each `match`.
+//! 4. Proxies for its clients ([`guests`]): on the main lane, no part of the topology, each under a handle from [`Tag::first_peer`].
+//! 5. An event: `Lane::begin_event_for`, `Lane::classify`, `Core::admit` with a `Submission`, `Core::finish_submission`. Sockets are read
+//!    and written through `lane/io`, so that limits hold for all protocols alike.
+//! 6. By hand: its section in `config/`, `start.rs`, `config/tls.rs`, a systemd unit, the console, `tests/all/access_matrix`, a fuzz target,
+//!    foreign clients in `interop`, and clients with a `Break` for each promise in the simulation.
 
 mod admin_messages;
 pub(crate) mod dds;

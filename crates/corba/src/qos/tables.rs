@@ -1,4 +1,16 @@
 //! The properties that there are: the OMG's and this service's own, each with its places, values, and what it sets.
+//!
+//! # Adding a property
+//!
+//! A row here makes it settable over CORBA, in declared channels and over HTTP. Found by the compiler or a test: its field in the engine's
+//! settings and in `crates/topology`, without which it does not outlive a restart (a new field of `Limits` there has `#[serde(default)]`);
+//! the row in `docs/conformance.md`; the number of rows. Found by neither:
+//! - its range in `SettingsPatch::check` or `ChannelLimits::check`, and its part of a lane in `Quota` (the engine's `lane/channel.rs`);
+//! - a value of a new kind in `property.rs`, what clients of other protocols have instead of the default in `door/guests.rs`, and a default
+//!   of the process in `without_defaults` and `with_defaults` (`door/topology/convert.rs`);
+//! - the model and the random choices of `crates/sim`, the console's `PROPERTIES` (`pages/dialogs.js`), `crates/cli/src/show.rs`,
+//!   `docs/qos.md`, and the walks of foreign clients (`interop/tests/interop`);
+//! - where an event's header may have it: `event/header.rs`, the engine's `Event` with `Lane::begin_handover`, and the store's `Record`.
 
 use super::pools::{Pool, PoolKind};
 use super::property::{

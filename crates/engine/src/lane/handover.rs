@@ -5,6 +5,10 @@
 //!
 //! Which lane an event is for is found alike on the lane that hands over and on the one that takes over: each serves the consumers that
 //! have a place on it, and the former knows only which lanes may have such.
+//!
+//! A lane without room for events that it is handed has the lane they come from wait; what it has to hand over itself never has another
+//! lane wait: so lanes cannot wait for each other in a circle. `FullOutbox::Reject` works as `Hold` for events from another lane, whose
+//! suppliers have their answers by then. A channel's memory budget is divided evenly among its lanes.
 
 use alloc::sync::Arc;
 

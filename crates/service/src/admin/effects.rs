@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_client_out_of_reach_is_announced_as_the_handbook_says_and_counted() {
-        let handbook = include_str!("../../../../docs/operating.md");
+        let handbook = include_str!("../../../../docs/operating-reference.md");
         let (proxy, name) =
             (ProxyKey { channel: ChannelId(0), proxy: ProxyId(12) }, "10.0.0.7:4711 Consumer7".to_owned());
         let minute = Duration::from_secs(60);

@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn every_notice_reads_as_the_handbook_says() {
-        let handbook = include_str!("../../../../docs/operating.md");
+        let handbook = include_str!("../../../../docs/operating-reference.md");
         let (_, log_lines) = handbook.split_once("## Log lines").unwrap();
         let (log_lines, _) = log_lines.split_once("## ").unwrap();
         let forms = log_lines.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next());

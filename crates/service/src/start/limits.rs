@@ -171,7 +171,7 @@ mod tests {
             assert!(sum <= part, "{sum} of {part}");
         }
         assert_eq!(octets(64 << 20, 2 << 20), (16 << 20, 16 << 20));
-        // What docs/operating.md says of the smallest.
+        // What docs/operating-reference.md says of the smallest.
         assert_eq!(octets(64 << 20, 16 << 20), (42 << 20, 16 << 20));
     }
 

@@ -1,4 +1,4 @@
-//! The limits of docs/operating.md: each is reached by a client here or in another test, and counted. The last test holds the
+//! The limits of docs/operating-reference.md: each is reached by a client here or in another test, and counted. The last test holds the
 //! document and the tests against each other.
 
 use std::collections::BTreeMap;
@@ -745,9 +745,9 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 #[test]
 fn every_counter_in_the_tables_of_limits_is_read_by_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let document = fs::read_to_string(root.join("docs/operating.md")).unwrap();
+    let document = fs::read_to_string(root.join("docs/operating-reference.md")).unwrap();
     let limits = document.split_once("\n## Limits").unwrap().1;
-    let limits = limits.split_once("\n## Is this machine").unwrap().0;
+    let limits = limits.split_once("\n## Back-pressure").unwrap().0;
     // As the source calls them: `ConnectionsRefused = "connections_refused"`.
     let counters = fs::read_to_string(root.join("crates/service/src/counters.rs")).unwrap();
     let variants: BTreeMap<&str, &str> = counters
