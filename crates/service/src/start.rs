@@ -326,7 +326,7 @@ fn assemble(
     let policy = Arc::new(config.outgoing_policy()?.but(listeners.own.iter().copied()));
     guard(&mut protocol, config, &accounts, &policy, &mut warnings)?;
     let tokens = Arc::new(ArcSwap::from_pointee(config.read_tokens()?));
-    let opened_store = furnish(&mut protocol, config, &accounts, found)?;
+    let opened = furnish(&mut protocol, config, &accounts, found)?;
     let (dds, slots) = dds::join(config, &protocol)?;
     listeners.dds = slots;
     let announcement = Arc::new(Announcement::new(config.ior_file.clone()));
@@ -341,10 +341,8 @@ fn assemble(
     let origin = time::now();
     warnings.extend(memory_warnings(config));
     let types = Arc::new(config.tempo_types()?);
-    let start = |(opened_store, directory)| {
-        start_keepers(opened_store, directory, (config, &types), (&waker, &counters), origin)
-    };
-    let (store, keepers) = opened_store.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
+    let start = |(opened, directory)| start_keepers(opened, directory, (config, &types), (&waker, &counters), origin);
+    let (store, keepers) = opened.zip(store_directory.as_deref()).map(start).transpose()?.unzip();
     let known = Known { accounts: Arc::clone(&accounts), tokens, published: Arc::clone(&published) };
     let guarding = (policy, Arc::clone(&known.tokens));
     let common = common((config, types), memory, &published, accounts, origin, listeners.outlive, guarding);
@@ -353,20 +351,14 @@ fn assemble(
     let histories = HistoryInquiry::new(keepers.inquirer.take());
     let dead_letters = DeadLetterInquiry::new(keepers.store.as_mut().and_then(|store| store.desk.take()));
     ports.open()?;
-    let mut lane_registry = lane_registry((config, handshakes), common, &counters, &waker, listeners, keepers)?;
+    let mut lanes = lane_registry((config, handshakes), common, &counters, &waker, listeners, keepers)?;
     let threads_max = config.lanes.threads_max.into();
-    warnings.extend(start_lanes(
-        &mut protocol,
-        &mut lane_registry,
-        &published,
-        &counters.of_administration(),
-        threads_max,
-    ));
-    warnings.extend(lane_registry.warnings());
+    warnings.extend(start_lanes(&mut protocol, &mut lanes, &published, &counters.of_administration(), threads_max));
+    warnings.extend(lanes.warnings());
     let administrator = Administration {
         objects: Objects::new(protocol, outside_naming),
         publishing: Publishing::new(published),
-        lane_registry,
+        lane_registry: lanes,
         requests: FairQueue::default(),
         analyses: Analyses::new(&waker),
         orders,

@@ -70,7 +70,6 @@ impl Core {
         let (body, encoding, phase) =
             body::of_push(events, output_form).ok_or(Unsent::Because(Outcome::Untranslatable))?;
         let token = self.way_to(outbox, key, peer, encoding).map_err(Unsent::Failed)?;
-        let spares = &mut self.io.spares;
         let Outgoings { routes, connections, scratch: Scratch { left_out, .. }, .. } =
             &mut self.protocols.giop.outgoing;
         left_out.clear();
@@ -98,7 +97,7 @@ impl Core {
         let (event, is_batch) = (events.first().map_or(0, |event| event.serial), events.len() > 1);
         let (request_id, tell) = connection.next_request(self.clock.now);
         let priority = route.priority.and_then(|priority| priority.of(events));
-        connection.output.lend(spares);
+        connection.output.lend(&mut self.io.spares);
         #[cfg(test)]
         let from = connection.output.bytes().len();
         let starts_flow = route.in_order && !one_way && route.unanswered.is_empty();
